@@ -19,7 +19,7 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 10
+const REVISION = 11
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\]|.*) *\n/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|function (\w+)[^]*?^end$)/gm
@@ -31,6 +31,17 @@ const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
 const OUR_ARGUMENTS = 'local theirs, ARGV = ARGV, cjson.decode(table.remove(ARGV))'
 
 const REDIS = 'redis, KEYS, ARGV'
+
+/** Functions that a text of ours calls for every job: a global name is looked up at every call. */
+const NAMES = { 'redis.call': 'redisCall', 'string.match': 'match', 'string.find': 'find' }
+const LOOKED_UP = `local ${Object.values(NAMES).join(', ')} = ${Object.keys(NAMES).join(', ')}`
+
+function lookedUp(own: string): string {
+  return Object.entries(NAMES).reduce(
+    (text, [global, local]) => text.replaceAll(`${global}(`, `${local}(`),
+    own,
+  )
+}
 
 interface Composition {
   /** Commands of BullMQ that `rcall` of our text, or its `redis`, looks at; without it, all. */
@@ -81,11 +92,11 @@ export function composedScript(
     command: `redlock:${REVISION}:${replaces.join('+')}${variant}`,
     numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)),
     lua: [
-      'local direct = redis.call',
+      LOOKED_UP,
       ...promoteFor(own),
       ...whole,
       OUR_ARGUMENTS,
-      own
+      lookedUp(own)
         .replace(FUNCTIONS_STAND, () => parts?.functions ?? '')
         .replace(SCRIPT_STANDS, (_, replaced?: string) =>
           scriptWith(parts?.script ?? '', replaced),
@@ -99,7 +110,7 @@ export function composedScript(
 /** Commands that nothing looks at go to Redis without a call through the replaced `redis`. */
 function passing(lua: string, watched: readonly string[]): string {
   return lua.replace(/\brcall\((?=\s*["'](\w+)["'])/g, (call, command: string) =>
-    watched.includes(command) ? call : 'direct(',
+    watched.includes(command) ? call : 'redisCall(',
   )
 }
 
@@ -113,7 +124,7 @@ export function ownScript(path: string): ComposedScript {
     ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 },
     get lua() {
       const text = luaText(path)
-      return [...promoteFor(text), OUR_ARGUMENTS, text].join('\n')
+      return [LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n')
     },
   }
 }

@@ -31,8 +31,8 @@ local function trimOnce(...)
   trimEvents(...)
 end
 
+local at, opts = theirs[1], nil
 local function fetchNext(...)
-  local at, opts = select(select('#', ...) - 1, ...)
   if upNext and not isPromoted then
     isPromoted = true
     promoteDelayedJobs(DELAYED, MARKER, WAIT, PRIORITIZED, BASE .. 'events', BASE, at, BASE .. 'pc', false)
@@ -43,19 +43,20 @@ end
 --- @bullmq script, with trimOnce for trimEvents, fetchNext for fetchNextJob
 
 local FIELDS, USUAL = 7, {}
+local endsAs
 local function finish(i)
   local id, token, timestamp, lines, burst, value, more = unpack(theirs, FIELDS * i - 5, FIELDS * i + 1)
   local job = more == '{}' and USUAL or cjson.decode(more)
-  local jobKey, fetches, target, place = BASE .. id, not job.keeps, job.target or 'completed', nil
+  local jobKey, fetches, target, place = BASE .. id, not job.keeps, job.target or 'completed', id .. ' ' .. timestamp
   if lines == '' then
     local own = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
-    lines, timestamp = own[1] or '[]', own[2]
+    lines, place = own[1] or '[]', placeOf(id, own[2])
   end
   local resources = resourcesOf(lines)
+  local leaves = not job.holds and resources[1]
   if job.share then shareRules().charge(job.share, job.chargeMs) end
   upNext, isTaken = nil, false
-  if not job.holds and resources[1] then
-    place = placeOf(id, timestamp)
+  if leaves then
     local isNext = not job.back
     if job.back and not (job.share and redis.call('EXISTS', SPACE .. 'ready') == 1) then
       local waiting = redis.call('LLEN', WAIT)
@@ -65,15 +66,18 @@ local function finish(i)
     end
     upNext = wakeHeads(resources, not job.back, burst, place, fetches and isNext)
   end
-  local next, opts = upNext, job.opts or ARGV.opts
+  local next = upNext
+  opts = job.opts or ARGV.opts
   opts.token = token
-  KEYS[11], KEYS[12], KEYS[13] = BASE .. target, jobKey, BASE .. 'metrics:' .. target
+  KEYS[12] = jobKey
+  if target ~= endsAs then
+    endsAs, KEYS[11], KEYS[13] = target, BASE .. target, BASE .. 'metrics:' .. target
+  end
   local field = target == 'completed' and 'returnvalue' or 'failedReason'
-  local result = bullmq(KEYS, {id, theirs[1], field, value, target, fetches and '1' or '0', BASE, opts,
-    job.fields})
+  local result = bullmq(KEYS, {id, at, field, value, target, fetches and '1' or '0', BASE, opts, job.fields})
   if type(result) == 'table' or result == 0 or result == -1 then
-    if place then
-      for _, resource in ipairs(resources) do redis.call('ZREM', lineKey(resource), place) end
+    if leaves then
+      for j = 1, #resources do redis.call('ZREM', lineKey(resources[j]), place) end
       if next and not isTaken then wakeHeads(resources, not job.back, burst) end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line

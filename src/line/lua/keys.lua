@@ -30,6 +30,10 @@ local function placeOf(id, timestamp)
   -- rule: place-of-one-instance
   return id .. ' ' .. (string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')
 end
+-- Whether a place is that of the instance of a job.
+local function isPlaceOf(place, id, timestamp)
+  return place == id .. ' ' .. (timestamp or '') or place == placeOf(id, timestamp)
+end
 local function asleepScore(seq, priority)
   local score = ASLEEP + seq * 4
   if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end

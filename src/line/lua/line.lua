@@ -33,8 +33,8 @@ local function jobOf(id, fields)
   local job = {id = id, jobKey = BASE .. id, fields = fields, place = '', timestamp = false, lines = false,
     priority = false, asleep = false}
   for i = 1, #fields, 2 do
-    local name, value = NAMES[fields[i]], fields[i + 1]
-    if name and value then job[name] = value end
+    local name = NAMES[fields[i]]
+    if name then job[name] = fields[i + 1] end
   end
   job.asleep, job.priority = job.asleep == ASLEEP_DELAY or job.held, tonumber(job.priority) or 0
   return job
@@ -71,7 +71,7 @@ local function jobAt(place, isWhole)
   local jobKey = BASE .. id
   if not isWhole then
     local read = redis.call('HMGET', jobKey, 'timestamp', 'delay', 'finishedOn', 'redlock:slots')
-    if read[2] == '0' and not read[3] and read[1] and placeOf(id, read[1]) == place then
+    if read[2] == '0' and not read[3] and read[1] and isPlaceOf(place, id, read[1]) then
       return {id = id, jobKey = jobKey, place = place, slots = read[4] or nil, asleep = false}
     end
   end
@@ -81,7 +81,7 @@ local function jobAt(place, isWhole)
     return nil
   end
   -- rule: dead-places-are-dropped
-  if placeOf(id, job.timestamp) ~= place or (job.finishedOn and not job.holds) then return nil end
+  if not isPlaceOf(place, id, job.timestamp) or (job.finishedOn and not job.holds) then return nil end
   job.place, job.lines = place, job.lines or '[]'
   return job
 end
@@ -95,25 +95,31 @@ local function headsOf(resource, leaving, isWhole)
   local line, slots, from, limits = lineKey(resource), SLOTS, 0, nil
   local dead, ahead = 0, leaving and 1 or 0
   while true do
-    local heads, dropped, most = {}, nil, math.max(slots, 1)
-    local places = redis.call('ZRANGE', line, indexText(from), indexText(from + math.min(most - 1 + ahead, 1000)))
+    local heads, dropped, most = {}, nil, slots > 0 and slots or 1
+    local places = redis.call('ZRANGE', line, indexText(from), indexText(from + most + ahead - 1))
     if places[1] == MARK then
       limits = limitRules().of(resource)
       slots, from = limits.slots, 1
     else
-      for _, place in ipairs(places) do
+      local count = 0
+      for i = 1, #places do
+        local place = places[i]
         if place ~= leaving then
           -- rule: as-many-heads-as-slots
-          local head = #heads < most and jobAt(place, isWhole)
-          if head then heads[#heads + 1] = head
+          local head = count < most and jobAt(place, isWhole)
+          if head then
+            count = count + 1
+            heads[count] = head
           elseif head == nil then
             dropped = dropped or {}
             dropped[#dropped + 1] = place
           end
         end
       end
-      local own = heads[1] and not (limits and (limits.areSet or limits.closedUntil)) and slotsOf(heads[1], resource)
-      if own or heads[2] then
+      local first = heads[1]
+      local own = first and first.slots and not (limits and (limits.areSet or limits.closedUntil)) and
+        slotsOf(first, resource)
+      if own or count > 1 then
         lineSlots = lineSlots or {}
         lineSlots[resource] = own or false
       end
@@ -190,7 +196,8 @@ end
 -- the same script takes it.
 local function wakeAll(heads, limits, front, burst, leaving, direct)
   local taken
-  for _, head in ipairs(heads) do
+  for i = 1, #heads do
+    local head = heads[i]
     if head.asleep then
       local at = opensAt(head, limits)
       if at then limitRules().hold(head, at)

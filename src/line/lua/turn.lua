@@ -47,22 +47,20 @@ end
 -- that is ready.
 local function seen(...)
   local command, key, first, second = ...
-  if command == 'ZRANGEBYSCORE' and key == DELAYED then
+  if upNext and key == upNext.jobKey then
+    -- Its hash was read, and is written once.
+    if command == 'HMSET' then
+      local fields, starts = upNext.fields, (upNext.ats or 0) + 1 .. ''
+      local n = #fields
+      fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4], fields[n + 5], fields[n + 6], fields[n + 7],
+        fields[n + 8] = 'delay', '0', 'ats', starts, select(3, ...)
+      return redis.call('HMSET', key, 'delay', '0', 'ats', starts, select(3, ...))
+    elseif command == 'HINCRBY' and first == 'ats' then return 0
+    elseif command == 'HGETALL' then return upNext.fields end
+  elseif command == 'ZRANGEBYSCORE' and key == DELAYED then
     -- rule: promoted-by-the-clock-of-the-server
     second = (math.floor(nowMs()) + 1) * 0x1000 - 1
     return redis.call(command, key, first, second, select(5, ...))
-  end
-  if upNext and key == upNext.jobKey then
-    -- Its hash was read, and is written once.
-    local fields = upNext.fields
-    local n = #fields
-    if command == 'HMSET' then
-      local starts = (upNext.ats or 0) + 1 .. ''
-      fields[n + 1], fields[n + 2], fields[n + 3], fields[n + 4] = 'delay', '0', 'ats', starts
-      fields[n + 5], fields[n + 6], fields[n + 7], fields[n + 8] = select(3, ...)
-      return redis.call('HMSET', key, 'delay', '0', 'ats', starts, select(3, ...))
-    elseif command == 'HINCRBY' and first == 'ats' then return 0
-    elseif command == 'HGETALL' then return fields end
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
     if joinsAsReady(first) then return 0 end
   elseif command == 'ZADD' then
