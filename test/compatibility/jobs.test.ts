@@ -254,10 +254,10 @@ differsAlone(
   'a delayed job of a process whose clock is a minute ahead runs in time',
   async (side) => {
     const queue = side.queue()
-    side.worker()
     const { now } = Date
     Date.now = () => now() + 60_000
     await side.add(queue, 'a', [1], { delay: 100 }).finally(() => (Date.now = now))
+    side.worker() // In this process; its clock is right.
     await side.add(queue, 'b', [2], { delay: 1_000 })
     await side.until('the second ran', () => side.order.includes(2))
     return { order: side.order }
