@@ -49,6 +49,9 @@ const VIEWED = [
   'moveJobsToWait',
 ]
 
+/** BullMQ's scripts that delete jobs on the way. */
+const REMOVING = ['removeJobScheduler', 'removeUnprocessedChildren']
+
 let scripts: LineScripts | undefined
 
 export function lineScripts(): LineScripts {
@@ -68,6 +71,7 @@ function defineAll(): LineScripts {
     composedScript(['changePriority'], 'change-priority'),
     composedScript(['drain'], 'remove-waiting'),
     composedScript(['cleanJobsInSet'], 'clean'),
+    ...REMOVING.map((name) => composedScript([name], 'remove-others')),
     ...VIEWED.map((name) => composedScript([name], 'view')),
   ]
   return {

@@ -1,5 +1,5 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
-import { Queue, Worker, type Job, type QueueOptions } from 'bullmq'
+import { FlowProducer, Queue, Worker, type Job, type QueueOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -459,6 +459,34 @@ describe('jobs that leave their lines', () => {
       expect(await redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
     },
   )
+
+  test('have no place when their scheduler is removed, or the parent that waits for them', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue()
+    const wait = fixture.gate()
+    const { order, started } = await work({}, ({ data }) =>
+      data.nr === 1 ? wait.passed : pause(1),
+    )
+    await queue.addBulk(jobs('a', 1))
+    await until('the first runs', () => started.length === 1)
+    const lineOf = (): Promise<string[]> =>
+      redis().zrange(`bull:${fixture.namespace}:redlock:::line:a`, '0', '-1')
+    await queue.upsertJobScheduler('s', { every: 60_000 }, { data: { customer: 'a', nr: 2 } })
+    await until('its job waits in line', async () => (await lineOf()).length === 2)
+    await queue.removeJobScheduler('s')
+    const flows = new FlowProducer({ connection: connection() })
+    fixture.defer(() => flows.close())
+    const { job: parent } = await flows.add({
+      ...{ name: 'parent', queueName: fixture.namespace, data: { customer: 'b', nr: 3 } },
+      children: [{ name: 'child', queueName: fixture.namespace, data: { customer: 'a', nr: 4 } }],
+    })
+    await until('the child waits in line', async () => (await lineOf()).length === 2)
+    await (await queue.getJob(parent.id ?? ''))?.removeUnprocessedChildren()
+    expect(await lineOf()).toHaveLength(1)
+    wait.open()
+    await until('the first and the parent ran', () => order.length === 2)
+    expect(order.toSorted()).toEqual([1, 3])
+  })
 
   test('have no place when they are cleaned after they failed and held it', async () => {
     const queue = makeQueue()
