@@ -13,7 +13,7 @@ import { luaFile } from './lua-files.ts'
 
 const HEADER = /^--\[\[[^]*?\]\]\n+/
 /** A line that is a comment, or empty. */
-const COMMENT = /^ *(?:--(?!- @(?:include|module|bullmq)).*)?\n/gm
+const COMMENT = /^ *(?:--(?!- @(?:include|module|layer|bullmq)).*)?\n/gm
 const INCLUDE = /^--- @include "([\w/-]+)"$/gm
 const MODULE = /^--- @module (\w+) "([\w-]+)"$/gm
 

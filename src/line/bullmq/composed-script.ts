@@ -22,13 +22,16 @@ export interface ComposedScript {
 const REVISION = 11
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\]|.*) *\n/gm
-const FUNCTION = /^local (?:rcall = redis\.call$|function (\w+)[^]*?^end$)/gm
+const FUNCTION =
+  /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
 /** Where a file of ours says that BullMQ's text stands. */
 const FUNCTIONS_STAND = '--- @bullmq functions'
 const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
 
 /** They come last. What is left is BullMQ's. */
 const OUR_ARGUMENTS = 'local theirs, ARGV = ARGV, cjson.decode(table.remove(ARGV))'
+
+const LAYER = '--- @layer\n'
 
 const REDIS = 'redis, KEYS, ARGV'
 
@@ -91,20 +94,34 @@ export function composedScript(
     replaces,
     command: `redlock:${REVISION}:${replaces.join('+')}${variant}`,
     numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)),
-    lua: [
-      LOOKED_UP,
-      ...promoteFor(own),
-      ...whole,
-      OUR_ARGUMENTS,
-      lookedUp(own)
-        .replace(FUNCTIONS_STAND, () => parts?.functions ?? '')
-        .replace(SCRIPT_STANDS, (_, replaced?: string) =>
-          scriptWith(parts?.script ?? '', replaced),
-        ),
-    ]
-      .join('\n')
-      .replace(/^ +|\n(?=\n)/gm, ''),
+    lua: layered(
+      [
+        LOOKED_UP,
+        ...promoteFor(own),
+        ...whole,
+        OUR_ARGUMENTS,
+        lookedUp(own)
+          .replace(FUNCTIONS_STAND, () => parts?.functions ?? '')
+          .replace(SCRIPT_STANDS, (_, replaced?: string) =>
+            scriptWith(parts?.script ?? '', replaced),
+          ),
+      ]
+        .join('\n')
+        .replace(/^ +|\n(?=\n)/gm, ''),
+    ),
   }
+}
+
+/**
+ * What follows `--- @layer` stands in a function of its own. A function that is made looks for each
+ * local name of the one around it among all that are in use; names from further out are at hand.
+ */
+function layered(lua: string): string {
+  const layers = lua.split(LAYER)
+  return [...layers.slice(1).reverse()].reduce<string>(
+    (inner, _, at) => `${layers.at(-2 - at) ?? ''}return (function()\n${inner}\nend)()`,
+    layers.at(-1) ?? '',
+  )
 }
 
 /** Commands that nothing looks at go to Redis without a call through the replaced `redis`. */
@@ -124,7 +141,9 @@ export function ownScript(path: string): ComposedScript {
     ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 },
     get lua() {
       const text = luaText(path)
-      return [LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n')
+      return layered(
+        [LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n'),
+      )
     },
   }
 }
@@ -218,7 +237,7 @@ export function passedOn(text: string): string | undefined {
   const lua = text.replace(COMMENT, '')
   const names = [...lua.matchAll(FUNCTION)].flatMap(([, name]) => name ?? [])
   return names.find((name) =>
-    new RegExp(`^(?:(?!--).)*?(?<![.:\\w"'])${name}(?![\\w(])`, 'm').test(lua),
+    new RegExp(`^(?:(?!--).)*?(?<![.:\\w"'])${name}(?![\\w(]| = function)`, 'm').test(lua),
   )
 }
 

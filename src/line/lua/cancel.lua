@@ -9,6 +9,7 @@
 ]]
 --- @include "line"
 --- @include "turn"
+--- @include "leave"
 local CANCEL_TTL_MS = 3600000
 local id = ARGV.id
 local jobKey = BASE .. id

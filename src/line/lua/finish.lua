@@ -21,6 +21,7 @@ local rcall = seen
 --- @bullmq functions
 --- @include "fetch-sleeping"
 --- @include "together"
+--- @layer
 local isTrimmed, isPromoted, owesMark = false, false, false
 -- Once the queue gives out jobs, it does so for all of these: each that starts has ended another.
 local isClosed, max, duration = true, nil, nil

@@ -57,3 +57,4 @@ local function resourcesOf(lines)
   local only = string.match(lines, '^%["([^"\\]+)"%]$')
   return only and {only} or cjson.decode(lines)
 end
+--- @layer

@@ -39,8 +39,8 @@ local function park()
   if isItsTurn then
     heldUntil = rateOpensAt(lines, job[5], true)
     if not heldUntil then
-      if job[5] or limited then startNext(own) end
-      return {-100, slotsSet(own)}
+      if job[5] or limited then slotRules().startNext(own) end
+      return {-100, slotRules().set(own)}
     end
   end
   -- rule: wait-is-counted-from-when-it-could-start

@@ -6,6 +6,7 @@
   Keeps: who is removed leaves its lines, and the next is woken.
 ]]
 --- @include "line"
+--- @include "leave"
 local id = ARGV.id
 local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'delay', 'priority')
 local view = {pcall = redis.pcall, call = function(...)

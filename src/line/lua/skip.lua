@@ -5,6 +5,7 @@
   Returns  1 it held them | 0
 ]]
 --- @include "line"
+--- @include "leave"
 local job = redis.call('HMGET', BASE .. ARGV.id, 'redlock:lines', 'timestamp', 'redlock:holds')
 if not (job[1] and job[3]) then return 0 end
 redis.call('HDEL', BASE .. ARGV.id, 'redlock:holds')

@@ -8,34 +8,7 @@ local upNext, isTaken = nil, false
 -- Jobs that are ready and that BullMQ is about to change, by their key; 'charged': its start has counted.
 local readyJobs
 
--- A job that BullMQ puts among the waiting ones, because its delay or its children have ended, takes its
--- places now.
-local function join(id)
-  local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
-    'redlock:share', 'priority')
-  if not job[1] then return end
-  upNext = nil
-  redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs()))
-  local score = job[3] or nextSeq()
-  for _, resource in ipairs(resourcesOf(job[1])) do
-    redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
-  end
-  return job
-end
-
--- Whether the job has a share, and so does not go among the jobs that wait.
-local function joinsAsReady(id)
-  local job = join(id)
-  if not job or not job[4] then return false end
-  local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
-  readyJobs = readyJobs or {}
-  readyJobs[jobKey] = 'uncharged'
-  redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
-  redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
-  redis.call('HDEL', jobKey, 'redlock:held')
-  if isTurn(job[1], placeOf(id, job[2])) then shareRules().makeReady(id, job[4], priority, '') end
-  return true
-end
+--- @module joins "join"
 
 -- Whether jobs sleep in lines. They wait, so the queue is not drained.
 local function areAsleep()
@@ -62,9 +35,9 @@ local function seen(...)
     second = (math.floor(nowMs()) + 1) * 0x1000 - 1
     return redis.call(command, key, first, second, select(5, ...))
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
-    if joinsAsReady(first) then return 0 end
+    if joins().isReady(first) then return 0 end
   elseif command == 'ZADD' then
-    if key == PRIORITIZED and joinsAsReady(second) then return 0 end
+    if key == PRIORITIZED and joins().isReady(second) then return 0 end
     if key == MARKER and isTaken then return 0 end -- See `finish`.
   elseif command == 'HSET' and first == 'delay' and readyJobs and readyJobs[key] == 'uncharged' then return 0
   elseif command == 'RPOPLPUSH' and key == WAIT then
@@ -85,34 +58,7 @@ local function seen(...)
   return redis.call(...)
 end
 
--- The slots of a resource of a job that may start, where they are set, or its line's jobs were added
--- with some.
-local function slotsIn(job, resource)
-  local limits = limited and limited[resource]
-  if limits and limits.areSet then return limits.slots end
-  local own = lineSlots and lineSlots[resource]
-  if own == nil then return slotsOf(job, resource) end
-  return own or nil
-end
-
--- The same for all of its resources: a number, JSON of them by resource, or ''.
-local function slotsSet(job)
-  if not (job.slots or limited or lineSlots) then return '' end
-  local set, only, count = {}, nil, 0
-  for _, resource in ipairs(resourcesOf(job.lines)) do
-    count, only = count + 1, slotsIn(job, resource)
-    set[resource] = only
-  end
-  if count == 1 then return only and only .. '' or '' end
-  return next(set) and cjson.encode(set) or ''
-end
-
--- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
-local function startNext(job)
-  for _, resource in ipairs(resourcesOf(job.lines)) do
-    if (slotsIn(job, resource) or SLOTS) > 1 then wakeHeads({resource}, false, '') end
-  end
-end
+--- @module slotRules "slots"
 
 -- Says to a worker that is given no job what time it is, as result[5], and whether jobs sleep: result[6].
 -- To one that is given a job it says there whether it is the job's turn:
@@ -137,7 +83,7 @@ local function withTurn(result, taken, burst)
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(job.lines, job.rate, true) then turn = 'no'
-    elseif job.rate or limited then startNext(job) end
+    elseif job.rate or limited then slotRules().startNext(job) end
   end
   local chargedMs = readyJobs and readyJobs[job.jobKey] == 'charged' and shareRules().QUANTUM or 0
   if chargedMs > 0 and turn == 'no' then
@@ -145,6 +91,7 @@ local function withTurn(result, taken, burst)
     chargedMs = 0
   end
   result[5] = {turn, job.lines or '', taken and burst or job.burst or '',
-    job.lines and slotsSet(job) or '', job.share or '', chargedMs}
+    (job.slots or limited or lineSlots) and job.lines and slotRules().set(job) or '', job.share or '', chargedMs}
   return result
 end
+--- @layer

@@ -7,6 +7,7 @@
   when it goes on.
 ]]
 --- @include "line"
+--- @include "leave"
 local id = ARGV.id
 local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)

@@ -1,0 +1,34 @@
+--[[
+  How a job takes its places when BullMQ puts it among those that wait.
+
+  A module: it is made when a script first needs it.
+]]
+-- A job that BullMQ puts among the waiting ones, because its delay or its children have ended, takes its
+-- places now.
+local function join(id)
+  local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
+    'redlock:share', 'priority')
+  if not job[1] then return end
+  upNext = nil
+  redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs()))
+  local score = job[3] or nextSeq()
+  for _, resource in ipairs(resourcesOf(job[1])) do
+    redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
+  end
+  return job
+end
+
+-- Whether the job has a share, and so does not go among the jobs that wait.
+local function joinsAsReady(id)
+  local job = join(id)
+  if not job or not job[4] then return false end
+  local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
+  readyJobs = readyJobs or {}
+  readyJobs[jobKey] = 'uncharged'
+  redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
+  redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
+  redis.call('HDEL', jobKey, 'redlock:held')
+  if isTurn(job[1], placeOf(id, job[2])) then shareRules().makeReady(id, job[4], priority, '') end
+  return true
+end
+return {join = join, isReady = joinsAsReady}
