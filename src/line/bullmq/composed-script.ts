@@ -22,8 +22,7 @@ export interface ComposedScript {
 const REVISION = 11
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\]|.*) *\n/gm
-const FUNCTION =
-  /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
+const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
 /** Where a file of ours says that BullMQ's text stands. */
 const FUNCTIONS_STAND = '--- @bullmq functions'
 const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
@@ -141,9 +140,7 @@ export function ownScript(path: string): ComposedScript {
     ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 },
     get lua() {
       const text = luaText(path)
-      return layered(
-        [LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n'),
-      )
+      return layered([LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n'))
     },
   }
 }
