@@ -153,7 +153,7 @@ function plainJoins(knowledge: Knowledge): readonly Known[] {
 function orderOfALine(knowledge: Knowledge): Found {
   const { history } = knowledge
   const { within, batch } = history.plan.settings
-  if (knowledge.all('leaveLines', 'cancelHere', 'cancelAllHere').length > 0) return []
+  if (knowledge.all('leaveLines').length > 0) return []
   const joins = plainJoins(knowledge)
   const found: { at: number; detail: string }[] = []
   for (const first of joins) {
@@ -194,7 +194,7 @@ function isBefore(one: Known, other: Known): boolean {
 function urgency(knowledge: Knowledge): Found {
   const { history, graceMs, isFaulty } = knowledge
   if (history.plan.settings.within !== 'priority' || isFaulty) return []
-  if (knowledge.all('leaveLines', 'cancelHere', 'cancelAllHere').length > 0) return []
+  if (knowledge.all('leaveLines').length > 0) return []
   const joins = plainJoins(knowledge)
   const priorityOf = ({ plan }: Known): number => plan.opts.priority ?? 0
   return joins.flatMap((late) => {
@@ -295,12 +295,10 @@ function busyBetween(runs: readonly Run[], from: number, to: number): number {
 /** Of flows whose parent is in a plain queue. */
 function parents(knowledge: Knowledge): Found {
   const { history, byUid } = knowledge
-  if (knowledge.undone.length > 0) return []
-  // A child that is removed releases its parent.
-  if (knowledge.all('obliterate', 'clean', 'drainQueue').length > 0) return []
   return history.parents.flatMap(({ uid, at }) => {
-    const flow = byUid.get(uid)?.add.operation
-    if (flow?.do !== 'flow') return []
+    const add = byUid.get(uid)?.add
+    const flow = add?.operation
+    if (add === undefined || flow?.do !== 'flow' || knowledge.mayBeUndone(add.at, at)) return []
     if (flow.children.some(({ opts }) => opts.continueParentOnFailure)) return []
     return flow.children.flatMap(({ data }) => {
       const late = byUid.get(data.uid)?.runs.find((run) => run.at > at)
@@ -465,6 +463,8 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
   obliterate: /./,
   cancel: /scheduler/i,
   cancelLine: /scheduler/i,
+  // Of a worker that closes meanwhile.
+  ask: /^Error: Connection is closed/,
 }
 
 function truth(knowledge: Knowledge): Found {
@@ -720,23 +720,31 @@ function computedOnce(knowledge: Knowledge): Found {
   const { history, runs, byUid, graceMs } = knowledge
   const { dedupe } = history.plan.settings
   if (dedupe === undefined || knowledge.all('obliterate').length > 0) return []
-  if (knowledge.undone.length > 0) return []
   // A job without a place does not know which results are fresh.
   if (dedupe.fresh && knowledge.all('leaveLines').length > 0) return []
   const keyOf = (run: Run): string => (dedupe.byKey ? run.key : run.resources.toSorted().join())
-  const done = runs.filter((run) => run.ended?.outcome === 'done' && !knowledge.isLost(run))
+  const done = runs.filter(
+    (run) =>
+      run.ended?.outcome === 'done' &&
+      !knowledge.isLost(run) &&
+      !knowledge.mayBeUndone(run.ended.at),
+  )
+  // A job that may not take a result drops it for all, and may then fail.
+  const isDropped = (kept: Run, asker: Run): boolean =>
+    runs.some(
+      (run) => keyOf(run) === keyOf(asker) && run.at > (kept.ended?.at ?? 0) && run.at < asker.at,
+    )
   return runs.flatMap((run) => {
     // A job that takes its place later may not know that it was added before.
     const job = byUid.get(run.uid)
-    const isRetried = job?.touches.some(({ operation }) => /^retry/.test(operation.do)) === true
-    const joined = job !== undefined && joinsAtOnce(job, knowledge) && !isRetried
-    const addedAt = joined ? (job.add.endedAt ?? Infinity) : Infinity
+    const joined = job !== undefined && joinsAtOnce(job, knowledge)
+    const addedAt = joined ? lastJoined(job, run, knowledge) : Infinity
     const first = done.find(
       (other) =>
         other !== run &&
         keyOf(other) === keyOf(run) &&
         (other.ended?.at ?? Infinity) + graceMs < run.at &&
-        !(dedupe.fresh && addedAt > knowledge.givenAt(other)),
+        !(dedupe.fresh && (addedAt > knowledge.givenAt(other) || isDropped(other, run))),
     )
     if (first === undefined) return []
     const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
@@ -744,22 +752,37 @@ function computedOnce(knowledge: Knowledge): Found {
   })
 }
 
+/** A job that is retried by hand takes a new place, when a worker is given it. */
+function lastJoined({ add, touches }: Known, run: Run, { history, graceMs }: Knowledge): number {
+  const retries = touches.filter(({ operation, at }) => /^retry/.test(operation.do) && at < run.at)
+  if (retries.length === 0) return add.endedAt ?? Infinity
+  const from = Math.max(...retries.map(({ endedAt = Infinity }) => endedAt)) + graceMs
+  const given = history.seen.find(
+    (event) => event.kind === 'active' && event.id === run.id && event.at > from,
+  )
+  return given !== undefined && 'at' in given ? given.at : Infinity
+}
+
 function stepsOnce(knowledge: Knowledge): Found {
   const { history, runs } = knowledge
   if (!history.plan.settings.checkpoints || knowledge.all('obliterate').length > 0) return []
-  if (knowledge.undone.length > 0) return []
   // What a completed job kept goes with its end.
-  if (knowledge.all('retryAll').some(({ operation }) => operation.state === 'completed')) return []
+  const again = knowledge.all('retryAll').filter(({ operation }) => operation.state === 'completed')
+  const isGone = ({ ended }: Run, at: number): boolean =>
+    ended?.outcome === 'done' &&
+    again.some((done) => done.at < at && (done.endedAt ?? at) > ended.at)
   const kept = new Map<string, Run>()
   const found: { at: number; detail: string }[] = []
   for (const run of runs) {
     for (const { step, at, value } of run.steps) {
       const key = `${knowledge.instance(run)} ${step}`
       const before = kept.get(key)
-      if (before !== undefined && !Number.isNaN(at)) {
+      if (before !== undefined && !Number.isNaN(at) && !isGone(before, at)) {
         found.push({ at, detail: `${nameOf(run)} ran ${step}, which ${before.run} had completed` })
       }
-      if (value !== undefined && before === undefined) kept.set(key, run)
+      const mayBeGone = knowledge.mayBeUndone(at, run.ended?.at)
+      if (value !== undefined && !mayBeGone && (before === undefined || isGone(before, run.at)))
+        kept.set(key, run)
     }
   }
   return found
@@ -902,16 +925,16 @@ function left(knowledge: Knowledge): Found {
 }
 
 const LEASE_LAG_MS = 250
+const MOVES = /^(Delayed|Waiting|WaitingChildren)Error/
 
 function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
-  // A job that moves itself gives its lock up, and one that has ended needs none.
+  // A run that moves its job gives the lock up, and one that has ended needs none.
   const needsNone = ({ run, at }: { readonly run: string; readonly at: number }): boolean => {
-    const { uid = '', ended } = history.runs.get(run) ?? {}
-    if (ended !== undefined && ended.at <= at) return true
-    return knowledge.byUid.get(uid)?.plan.data.work.moves !== undefined
+    const { ended } = history.runs.get(run) ?? {}
+    return ended !== undefined && (ended.at <= at || MOVES.test(ended.error ?? ''))
   }
   const lostLocks = history.seen.flatMap((event) =>
     event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') && !needsNone(event)
@@ -927,7 +950,15 @@ function leases(knowledge: Knowledge): Found {
       ? [{ at: event.at, detail: `that of job ${event.id} on ${event.worker}` }]
       : [],
   )
-  return [...found, ...lostLeases]
+  // Nobody else takes a job from a worker that lives.
+  const wasLeft = (id: string): boolean =>
+    knowledge.runs.some((run) => run.id === id && forced.includes(run.worker))
+  const stalled = history.seen.flatMap((event) =>
+    event.kind === 'stalled' && !isObliterated && !wasLeft(event.id)
+      ? [{ at: event.at, detail: `job ${event.id} had stalled, says ${event.worker}` }]
+      : [],
+  )
+  return [...found, ...lostLeases, ...stalled]
 }
 
 function errors(knowledge: Knowledge): Found {
