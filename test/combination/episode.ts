@@ -210,6 +210,8 @@ class Episode {
         return this.#with(operation.uid, (job) => job.remove())
       case 'removeById':
         return (await queue.remove(this.#idOf(operation.uid))) === 1 ? 'done' : 'absent'
+      case 'deleteHash':
+        return this.#redis.del(this.#key(this.#idOf(operation.uid)))
       case 'retryAll':
         return queue.retryJobs({ state: operation.state })
       case 'promoteAll':
@@ -624,9 +626,11 @@ class Episode {
       .filter((worker) => !this.#left.has(worker))
       .map(async (worker) => {
         this.#left.add(worker)
-        await worker.close(false)
+        const closed = worker.close(false).then(() => true)
+        if ((await within(ANSWER_LIMIT_MS, closed)) !== true)
+          this.#history.unclosed.push(worker.name)
       })
-    await within(ANSWER_LIMIT_MS, Promise.all(closing))
+    await Promise.all(closing)
   }
 
   async #leasesLeft(): Promise<readonly string[]> {

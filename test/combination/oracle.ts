@@ -38,6 +38,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'a full line takes no job': fullLines,
   'a removed job does not run': removed,
   'a cancelled job does not run': cancelled,
+  'a delay is waited out': delays,
   'no job is lost': lost,
   'jobs end as they must': endings,
   'attempts count failures': attempts,
@@ -437,12 +438,13 @@ function heldLines(knowledge: Knowledge): Found {
 }
 
 function answers({ history }: Knowledge): Found {
-  return history.done
+  const found = history.done
     .filter(({ endedAt }) => endedAt === undefined)
     .map(({ operation, index, at }) => ({
       at,
       detail: `${operation.do} (${index}) never answered`,
     }))
+  return [...found, ...history.unclosed.map((name) => ({ detail: `${name} did not close` }))]
 }
 
 /** Errors that a call may have, by a part of their text. */
@@ -574,6 +576,39 @@ function cancelled(knowledge: Knowledge): Found {
   })
 }
 
+/** Clocks of processes on one machine agree to this. */
+const CLOCK_MS = 2
+
+function delays(knowledge: Knowledge): Found {
+  const { jobs, isFaulty } = knowledge
+  return jobs.flatMap(({ plan: { opts }, add, kind, touches, runs, resources }) => {
+    const [first] = runs
+    const { delay = 0, backoff, timestamp, deduplication, jobId } = opts
+    if (first === undefined || touches.some(({ operation }) => HURRIES.test(operation.do)))
+      return []
+    if (resources.length === 0 || deduplication !== undefined || jobId !== undefined) return []
+    const found: { at: number; detail: string }[] = []
+    const isAdded = kind === 'add' || kind === 'addBulk'
+    if (isAdded && delay > 0 && timestamp === undefined && first.at < add.at + delay - CLOCK_MS) {
+      const after = (first.at - add.at).toFixed(1)
+      found.push({ at: first.at, detail: `${nameOf(first)} began after ${after} of ${delay} ms` })
+    }
+    if (isFaulty || typeof backoff !== 'number' || kind === 'scheduler') return found
+    for (const [index, run] of runs.entries()) {
+      const before = runs[index - 1]
+      if (before?.ended?.error !== PLANNED || run.attempt !== before.attempt + 1) continue
+      const after = run.at - before.ended.at
+      if (after >= backoff - CLOCK_MS) continue
+      const detail = `${nameOf(run)} began ${after.toFixed(1)} ms after its failure, of ${backoff}`
+      found.push({ at: run.at, detail })
+    }
+    return found
+  })
+}
+
+const PLANNED = 'Error: planned failure'
+const HURRIES = /^(promote|retry|changeDelay|skip)/
+
 /** A job that is not there any more, and why that may be. */
 function lost(knowledge: Knowledge): Found {
   const { history, jobs } = knowledge
@@ -603,7 +638,7 @@ function lost(knowledge: Knowledge): Found {
     const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
     if (removesFailed !== undefined && mayBeCancelled) return []
     const wasRemoved =
-      touches.some(({ operation }) => /^remove/.test(operation.do)) ||
+      touches.some(({ operation }) => /^(remove|deleteHash)/.test(operation.do)) ||
       removers.some(({ endedAt = Infinity }) => endedAt > add.at)
     return wasRemoved ? [] : [{ at: add.at, detail: `${uid} was added, and is gone` }]
   })
@@ -612,12 +647,15 @@ function lost(knowledge: Knowledge): Found {
 function endings(knowledge: Knowledge): Found {
   const { history, jobs } = knowledge
   const { settings } = history.plan
+  const forgets = jobs.some(({ plan: { data } }) => data.work.forgets === true)
   return jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
     if (stored === undefined || kind === 'scheduler') return []
     const say = (what: string): Found => [{ at: add.at, detail: `${uid} ${what}` }]
     const { work } = plan.data
     const { attempts: most = 1 } = plan.opts
     const isLost = runs.some((run) => knowledge.isLost(run))
+    // Jobs of a batch have one lease.
+    const mayForget = settings.batch === undefined ? work.forgets : forgets
     if (stored.state === 'completed') {
       const ran = runs.some((run) => run.ended?.outcome === 'done')
       if (ran || settings.dedupe !== undefined || knowledge.isFaulty) return []
@@ -630,14 +668,20 @@ function endings(knowledge: Knowledge): Found {
       if (touches.some(({ operation }) => /^retry/.test(operation.do))) return []
       return say(`failed for good with ${work.fails} failures of ${most} attempts`)
     }
+    if (failedReason.includes('shutting down')) return say(`failed, since its worker stopped`)
+    if (mayForget && failedReason.includes('ended before its steps')) return []
     if (failedReason.includes('cancel')) return cancelledFor(knowledge, touches, say)
     if (failedReason.includes('waited')) {
       return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
     }
     if (/child .* failed|pending dependencies/i.test(failedReason)) return []
-    if (isLost || knowledge.isFaulty) return []
+    if (isLost || knowledge.isFaulty || touches.some(isDeletion)) return []
     return say(`failed: ${failedReason}`)
   })
+}
+
+function isDeletion({ operation }: Known['touches'][number]): boolean {
+  return operation.do === 'deleteHash'
 }
 
 function cancelledFor(
@@ -662,6 +706,7 @@ function cancelledFor(
 function attempts(knowledge: Knowledge): Found {
   if (knowledge.isFaulty) return []
   const { settings } = knowledge.history.plan
+  const forgets = knowledge.jobs.some(({ plan: { data } }) => data.work.forgets === true)
   return knowledge.jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
     if (stored?.state !== 'completed' || kind === 'scheduler') return []
     // BullMQ starts it when one child fails, and fails its end while other ones run.
@@ -672,6 +717,7 @@ function attempts(knowledge: Knowledge): Found {
     )
       return []
     if (touches.some(({ operation }) => /retry|cancel/.test(operation.do))) return []
+    if (forgets) return []
     if (settings.dedupe !== undefined || runs.some((run) => run.stopped !== undefined)) return []
     if (runs.some((run) => knowledge.isLost(run))) return []
     const expected = plan.data.work.fails + 1
@@ -870,7 +916,8 @@ function schedulers(knowledge: Knowledge): Found {
   )
 }
 
-function counts({ history }: Knowledge): Found {
+function counts(knowledge: Knowledge): Found {
+  const { history } = knowledge
   const all = [...history.censuses, ...(history.final === undefined ? [] : [history.final])]
   return all.flatMap(({ at, isQuiet, counts: told, jobs, listed }) => {
     if (isQuiet && told['active'] !== 0) return []
@@ -879,7 +926,7 @@ function counts({ history }: Knowledge): Found {
       if (times > 1) found.push({ at, detail: `job ${id} is in ${times} lists` })
     }
     // What moves by itself while it is counted: a delay that ends.
-    if (isQuiet) return found
+    if (isQuiet || knowledge.all('deleteHash').length > 0) return found
     for (const [state, count] of Object.entries(told)) {
       const has = jobs.filter((job) => job.state === state).length
       if (has !== count) found.push({ at, detail: `${state}: ${count} counted, ${has} listed` })
@@ -906,8 +953,12 @@ function stuck(knowledge: Knowledge): Found {
   ]
 }
 
-/** BullMQ's `drain` takes jobs of schedulers out of the list that wait, and keeps their hashes. */
+/**
+ * BullMQ's `drain` takes jobs of schedulers out of the list that wait, and keeps their hashes. Of a
+ * hash that another program deleted, it keeps what belongs to the job.
+ */
 function isOfBullmq(key: string, knowledge: Knowledge): boolean {
+  if (knowledge.all('deleteHash').length > 0 && !key.includes(':redlock:::')) return true
   const mayBe = knowledge.all('scheduler').length > 0 && knowledge.all('drainQueue').length > 0
   return mayBe && /:repeat:[^:]+:\d+$/.test(key)
 }
@@ -951,10 +1002,16 @@ function leases(knowledge: Knowledge): Found {
       : [],
   )
   // Nobody else takes a job from a worker that lives.
+  const hasGone = (id: string): boolean =>
+    knowledge.jobs.some(
+      ({ uid, touches }) => touches.some(isDeletion) && history.ids.get(uid) === id,
+    )
   const wasLeft = (id: string): boolean =>
-    knowledge.runs.some((run) => run.id === id && forced.includes(run.worker))
+    history.seen.some(
+      (event) => event.kind === 'active' && event.id === id && forced.includes(event.worker),
+    )
   const stalled = history.seen.flatMap((event) =>
-    event.kind === 'stalled' && !isObliterated && !wasLeft(event.id)
+    event.kind === 'stalled' && !isObliterated && !wasLeft(event.id) && !hasGone(event.id)
       ? [{ at: event.at, detail: `job ${event.id} had stalled, says ${event.worker}` }]
       : [],
   )
@@ -963,9 +1020,9 @@ function leases(knowledge: Knowledge): Found {
 
 function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
-  const uncaught = history.uncaught.map((detail) => ({ detail: `uncaught: ${detail}` }))
-  if (isFaulty) return uncaught
-  const isObliterated = knowledge.all('obliterate').length > 0 || history.lagMs > LEASE_LAG_MS
+  if (isFaulty) return []
+  const isObliterated =
+    knowledge.all('obliterate', 'deleteHash').length > 0 || history.lagMs > LEASE_LAG_MS
   const isClosed = knowledge.all('closeWorker', 'drainWorker').length > 0
   const isExpected = (message: string): boolean =>
     EXPECTED_ERRORS.test(message) ||
@@ -976,7 +1033,7 @@ function errors(knowledge: Knowledge): Found {
       ? [{ at: event.at, detail: `${event.worker}: ${event.message}` }]
       : [],
   )
-  return [...uncaught, ...seen]
+  return seen
 }
 
 /** Of a lock that could not be renewed, the job's signal tells, where the job runs. */

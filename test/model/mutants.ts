@@ -402,6 +402,14 @@ const worker: readonly Mutant[] = [
   mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
   mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
   mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
+  mutant(
+    'log-waits-for-no-reader',
+    [
+      'if (',
+      "if ((createRequire(import.meta.url)('node:fs') as typeof import('node:fs')).writeSync(2, line) < 0 || ",
+    ],
+    'tools/cli/readers: stands still',
+  ),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
