@@ -510,6 +510,16 @@ const SETTINGS = [
   'a worker without order reports it',
 ] as const
 
+const PLAIN = [
+  'test/worker/settings-check.test.ts',
+  'a LockedQueue with plain workers reports it',
+] as const
+const SLEEPS = 'refuses to let a resource sleep in a worker without lines'
+const OF_LINES = [
+  ...(['two producers', 'within priority', 'maxLength', 'rate by job', 'costs'] as const),
+  ...(['tenants', 'many tenants', 'weights', 'slots by job'] as const),
+] as const
+
 export type Refusal = readonly [one: Feature, other: Feature, file: string, title: string]
 
 /** Refused, or reported, where they are set, and the test of that. The first one goes. */
@@ -524,17 +534,14 @@ export const REFUSED: readonly Refusal[] = [
   ['dedupe key', 'batches', ...BATCHES],
   ['removeOnFail', 'block', OPTIONS, 'refuses to remove failed jobs that hold their line'],
   ['dedupe fresh', 'relaxed', OPTIONS, 'refuses fresh results without lines'],
-  [
-    ...(['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'] as const),
-    'refuses to let a resource sleep in a worker without lines',
-  ],
+  ['rate limit in a job', 'relaxed', 'test/line/limits.test.ts', SLEEPS],
+  ['batches', 'plain workers', OPTIONS, 'refuses batches in a processor of another worker'],
+  ['rate limit in a job', 'plain workers', 'test/line/limits.test.ts', SLEEPS],
   // What a LockedQueue has needs workers with lines.
-  ...(
-    [
-      ...(['two producers', 'within priority', 'maxLength', 'rate by job', 'costs'] as const),
-      ...(['tenants', 'many tenants', 'weights', 'slots by job'] as const),
-    ] as const
-  ).map((option): Refusal => [option, 'relaxed', ...SETTINGS]),
+  ...OF_LINES.flatMap((option): readonly Refusal[] => [
+    [option, 'relaxed', ...SETTINGS],
+    [option, 'plain workers', ...PLAIN],
+  ]),
 ]
 
 /** They cannot be written together, and why. The first one goes. */
@@ -542,6 +549,13 @@ export const APART: readonly (readonly [Feature, Feature, string])[] = [
   ['slots by job', 'slots', 'One option has one value.'],
   ['drain a worker', 'plain workers', "BullMQ's worker has no `drain`."],
   ['wrong clocks', 'plain workers', "BullMQ's worker counts by its own clock, with or without us."],
+]
+
+/** The first one is nothing without the second. */
+const NEEDS: readonly (readonly [Feature, Feature])[] = [
+  ['plain workers', 'relaxed'],
+  ['flows of a plain queue', 'flows'],
+  ['drain a worker', 'several workers'],
 ]
 
 const CHANCE = { first: [2, 15], slow: 0.12 } as const
@@ -604,7 +618,7 @@ function drawFeatures(random: SeededRandom, must: readonly Feature[]): readonly 
   if (slow && ![...chosen].some((name) => RULES[name].isSlow)) {
     chosen.add(random.pick(ALL_FEATURES.filter((name) => RULES[name].isSlow)))
   }
-  if (chosen.has('plain workers')) chosen.add('relaxed')
+  for (const [one, other] of NEEDS) if (chosen.has(one)) chosen.add(other)
   const apart = [...REFUSED, ...APART]
   for (const [one, other] of apart) {
     if (must.includes(one) && chosen.has(other)) chosen.delete(other)
