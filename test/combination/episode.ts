@@ -146,6 +146,8 @@ class Episode {
       history.final = await this.#census(false)
       history.lines = await this.#linesLeft()
       history.leftAfterObliterate = await this.#obliterate()
+    } catch (error) {
+      history.failure = String(error)
     } finally {
       await this.#close()
     }

@@ -70,6 +70,8 @@ export interface History {
   readonly parents: { readonly uid: string; readonly at: number }[]
   /** Ids of jobs by their names in the plan. */
   readonly ids: Map<string, string>
+  /** Why it could not be brought to its end. */
+  failure?: string
   /** Workers that did not close in time. */
   readonly unclosed: string[]
   /** When all was put right, and until when jobs had time. */

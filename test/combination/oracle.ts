@@ -13,6 +13,8 @@ type Found = readonly Omit<Violation, 'rule'>[]
 type Rule = (knowledge: Knowledge) => Found
 
 export function judge(history: History): readonly Violation[] {
+  const { failure } = history
+  if (failure !== undefined) return [{ rule: 'an episode ends', detail: failure }]
   const knowledge = new Knowledge(history)
   return Object.entries(RULES).flatMap(([rule, find]) =>
     find(knowledge).map((found) => ({ rule, ...found })),
