@@ -448,7 +448,7 @@ class Episode {
     await Promise.all([
       ...[job.getState(), job.isCompleted(), job.isFailed(), job.isDelayed(), job.isActive()],
       ...[job.isWaiting(), job.isWaitingChildren(), job.getChildrenValues()],
-      ...[job.getDependencies(), job.getIgnoredChildrenFailures(), job.getFailedChildrenValues()],
+      ...[job.getDependencies(), job.getIgnoredChildrenFailures()],
     ])
     job.toJSON()
   }
