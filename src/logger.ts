@@ -52,8 +52,19 @@ export function defaultLogger(): Logger {
 }
 
 function pinoLogger(): Logger {
-  const { destination, pino } = createRequire(import.meta.url)('pino') as typeof Pino
-  return pino({ name: 'bullmq-redlock', level: 'warn' }, destination({ fd: 2, sync: true }))
+  const { pino } = createRequire(import.meta.url)('pino') as typeof Pino
+  return pino({ name: 'bullmq-redlock', level: 'warn' }, { write: writeToStandardError })
+}
+
+const MAX_UNREAD_BYTES = 1_000_000
+
+/** Whoever reads it may stand still, or be gone: a process that waited would lose its leases. */
+function writeToStandardError(line: string): void {
+  const { stderr } = process
+  // rule: log-waits-for-no-reader
+  if (!stderr.writable || stderr.writableLength > MAX_UNREAD_BYTES) return
+  if (stderr.listenerCount('error') === 0) stderr.once('error', ignore)
+  stderr.write(line, () => stderr.off('error', ignore))
 }
 
 /** `logger.child(fields)` for loggers that have no children too. */

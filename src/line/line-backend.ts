@@ -360,6 +360,10 @@ export class LineBackend extends Backend implements LineRunner {
         return this.#fetch(to, name, args, { does: 'delay' })
       case 'promote':
         return this.#send(to, script, args, { id: argv[1] })
+      case 'addJobScheduler':
+        return this.#send(to, script, args, { time: 7 })
+      case 'updateJobScheduler':
+        return this.#send(to, script, args, { time: 5 })
       case 'removeJob':
         return this.#send(to, script, args, { id: argv[0] })
       case 'moveToWaitingChildren':

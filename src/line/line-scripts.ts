@@ -52,6 +52,9 @@ const VIEWED = [
 /** BullMQ's scripts that delete jobs on the way. */
 const REMOVING = ['removeJobScheduler', 'removeUnprocessedChildren']
 
+/** BullMQ's scripts that reckon when the next job of a scheduler is due. */
+const SCHEDULES = ['addJobScheduler', 'updateJobScheduler']
+
 let scripts: LineScripts | undefined
 
 export function lineScripts(): LineScripts {
@@ -68,6 +71,7 @@ function defineAll(): LineScripts {
     composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),
     composedScript(['moveToWaitingChildren'], 'wait-for-children'),
     composedScript(['changeDelay'], 'change-delay'),
+    ...SCHEDULES.map((name) => composedScript([name], 'schedule')),
     composedScript(['changePriority'], 'change-priority'),
     composedScript(['drain'], 'remove-waiting'),
     composedScript(['cleanJobsInSet'], 'clean'),

@@ -14,7 +14,6 @@ import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { processOf, type JobLease } from './run/job-lease.ts'
 import { batchedOf } from './run/batch.ts'
-import { batching } from './run/batches.ts'
 import { JobRuns } from './run/job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
 import { Visits } from './run/visits.ts'
@@ -119,6 +118,9 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   objectOption(options, 'an object with `resource`')
   knownOptions(options, KNOWN)
   checkProcessorOptions(redlock, options, processor)
+  if (batchedOf(processor) !== undefined) {
+    refuse('processor', 'of one job: batches need a LockedWorker, which has lines', processor)
+  }
   const runs = jobRuns(redlock, options, processor)
   const run = (
     job: Job<Data, Result, Name>,
@@ -143,8 +145,6 @@ export function jobRuns<Data, Result, Name extends string>(
   const leaseOptions = jobLeaseOptions(options)
   const log = new Log(logger, options.jobLogLevel)
   const channel = loggedChannel(log, undefined, [callbacks(options)])
-  const batched = batchedOf(processor)
-  const alone = processOf(processor)
   return new JobRuns({
     ...{
       resource: resource as ResourceOf,
@@ -153,7 +153,7 @@ export function jobRuns<Data, Result, Name extends string>(
       maxWaitMs,
       maxUnreachableMs: MAX_UNREACHABLE_MS,
     },
-    process: batched === undefined ? alone : batching(alone, batched, channel),
+    process: processOf(processor),
     admission: { locks: redlock, leaseOptions, waitMs: 0 },
     visits: new Visits(redlock, leaseOptions, 0),
   })

@@ -2,6 +2,7 @@
 import type { ConnectionOptions } from 'bullmq'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import {
+  batchProcessor,
   LockedWorker,
   lockedProcessor,
   Redlock,
@@ -115,6 +116,12 @@ it.each(['dedupe', 'checkpoints', 'onFailure', 'order', 'burstMs'])(
     expect(message).toContain(`There is no option \`${name}\`.`)
   },
 )
+
+it('refuses batches in a processor of another worker', () => {
+  const batch = batchProcessor<unknown>({ size: 2 }, () => Promise.resolve([]))
+  const message = refusal(() => lockedProcessor(redlock, { resource }, batch))
+  expect(message).toContain('Expected `processor` to be of one job: batches need a LockedWorker')
+})
 
 it('refuses a misspelled option of BullMQ', () => {
   const [message] = refusals({ concurency: 5 })

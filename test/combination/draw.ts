@@ -19,13 +19,17 @@ export interface Draw {
   readonly has: (feature: Feature) => boolean
   readonly settings: Settings
   /** A job that was added before: the last ones more often, and those that can be meant. */
-  uid(kind?: 'failing' | 'delayed'): string
+  uid(kind?: Meant): string
   /** A new one. */
   job(more?: JobOptions): JobPlan
+  isOfFlow(job: JobPlan): void
   resource(): string
   producer(): Producer
   worker(): number
 }
+
+/** `alone`: in no flow. */
+type Meant = 'failing' | 'delayed' | 'long' | 'alone'
 
 interface FeatureRules {
   /** What it changes of the options. */
@@ -223,6 +227,7 @@ export const FEATURES = {
       // An id that is used again would make a job its own parent, or that of one that runs.
       const fresh = (job: JobPlan): JobPlan => {
         const { jobId: _, ...opts } = job.opts
+        draw.isOfFlow(job)
         return { ...job, opts }
       }
       return {
@@ -273,7 +278,12 @@ export const FEATURES = {
   'long jobs': {},
   'jobs that move': {},
   'jobs that tell': {},
+  'forgotten steps': {},
   // What people do to jobs.
+  'jobs deleted from outside': {
+    action: (draw) => ({ do: 'deleteHash', uid: draw.uid('alone') }),
+    weight: 4,
+  },
   removeById: { action: (draw) => ({ do: 'removeById', uid: draw.uid() }), weight: 4 },
   retryAll: {
     action: ({ random }) => ({
@@ -307,7 +317,7 @@ export const FEATURES = {
   skip: { action: (draw) => ({ do: 'skip', uid: draw.uid('failing') }) },
   cancel: {
     action: (draw) => ({
-      ...{ do: 'cancel', uid: draw.uid(), timeoutMs: draw.random.pick([0, 50, 2_000]) },
+      ...{ do: 'cancel', uid: draw.uid('long'), timeoutMs: draw.random.pick([0, 50, 2_000]) },
     }),
   },
   'cancel a line': {
@@ -500,6 +510,16 @@ const SETTINGS = [
   'a worker without order reports it',
 ] as const
 
+const PLAIN = [
+  'test/worker/settings-check.test.ts',
+  'a LockedQueue with plain workers reports it',
+] as const
+const SLEEPS = 'refuses to let a resource sleep in a worker without lines'
+const OF_LINES = [
+  ...(['two producers', 'within priority', 'maxLength', 'rate by job', 'costs'] as const),
+  ...(['tenants', 'many tenants', 'weights', 'slots by job'] as const),
+] as const
+
 export type Refusal = readonly [one: Feature, other: Feature, file: string, title: string]
 
 /** Refused, or reported, where they are set, and the test of that. The first one goes. */
@@ -514,17 +534,14 @@ export const REFUSED: readonly Refusal[] = [
   ['dedupe key', 'batches', ...BATCHES],
   ['removeOnFail', 'block', OPTIONS, 'refuses to remove failed jobs that hold their line'],
   ['dedupe fresh', 'relaxed', OPTIONS, 'refuses fresh results without lines'],
-  [
-    ...(['rate limit in a job', 'relaxed', 'test/line/limits.test.ts'] as const),
-    'refuses to let a resource sleep in a worker without lines',
-  ],
+  ['rate limit in a job', 'relaxed', 'test/line/limits.test.ts', SLEEPS],
+  ['batches', 'plain workers', OPTIONS, 'refuses batches in a processor of another worker'],
+  ['rate limit in a job', 'plain workers', 'test/line/limits.test.ts', SLEEPS],
   // What a LockedQueue has needs workers with lines.
-  ...(
-    [
-      ...(['two producers', 'within priority', 'maxLength', 'rate by job', 'costs'] as const),
-      ...(['tenants', 'many tenants', 'weights', 'slots by job'] as const),
-    ] as const
-  ).map((option): Refusal => [option, 'relaxed', ...SETTINGS]),
+  ...OF_LINES.flatMap((option): readonly Refusal[] => [
+    [option, 'relaxed', ...SETTINGS],
+    [option, 'plain workers', ...PLAIN],
+  ]),
 ]
 
 /** They cannot be written together, and why. The first one goes. */
@@ -534,19 +551,61 @@ export const APART: readonly (readonly [Feature, Feature, string])[] = [
   ['wrong clocks', 'plain workers', "BullMQ's worker counts by its own clock, with or without us."],
 ]
 
+/** The first one is nothing without the second. */
+const NEEDS: readonly (readonly [Feature, Feature])[] = [
+  ['plain workers', 'relaxed'],
+  ['flows of a plain queue', 'flows'],
+  ['drain a worker', 'several workers'],
+]
+
 const CHANCE = { first: [2, 15], slow: 0.12 } as const
 /** Beside features that a plan must have. */
 const FEW = 2
 const ADDS = 50
+/** So many times as often. */
+const MEANT = 3
 const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters'])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
+
+/** What seldom meets by chance, and what it takes for a rule to matter. */
+const THEMES: readonly (readonly Feature[])[] = [
+  ['maxLength', 'schedulers', 'long jobs'],
+  ['clean', 'drain the queue', 'pause the queue'],
+  ['tenants', 'leaveLines', 'backoff', 'failures'],
+  ['pause a line', 'several workers', 'long jobs'],
+  ['rate by job', 'several workers'],
+  ['rate by job', 'costs', 'several resources'],
+  ['setRate', 'several resources'],
+  ['cancel', 'failures', 'long jobs'],
+  ['drain a worker', 'long jobs', 'several workers'],
+  ['batches', 'failures', 'backoff'],
+  ['checkpoints', 'failures', 'obliterate'],
+  ['checkpoints', 'slots', 'failures'],
+  ['own ids', 'removeById', 'cancel', 'failures', 'checkpoints'],
+  ['dedupe', 'dedupe key', 'slots', 'long jobs'],
+  ['dedupe', 'dedupe fresh', 'dedupe key', 'slots', 'plain producer'],
+  ['several resources', 'slots', 'long jobs'],
+  ['setSlots', 'several workers', 'long jobs'],
+  ['block', 'failures', 'retryAll', 'removal by job'],
+  ['schedulers', 'long jobs', 'concurrency', 'census'],
+  ['schedulers', 'cancel a line', 'cancel'],
+  ['forgotten steps', 'long jobs', 'steps'],
+  ['wrong clocks', 'delay', 'long jobs', 'several workers'],
+  ['maxWaitMs', 'delay', 'failures', 'backoff'],
+  ['jobs deleted from outside', 'long jobs', 'pause a line'],
+  ['within priority', 'priority', 'long jobs'],
+]
+const THEMED = 0.35
 
 /** @param must features that the plan has, where they may be combined. */
 export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
   const random = new SeededRandom(seed)
-  const features = drawFeatures(random.fork(), must)
+  const theme = random.chance(THEMED) ? random.pick(THEMES) : []
+  const meant = must.length === 0 ? theme : must
+  const features = drawFeatures(random.fork(), meant)
   const settings = drawSettings(features, random.fork())
-  return { seed, features, settings, operations: drawOperations(features, settings, random) }
+  const operations = drawOperations(features, meant, settings, random)
+  return { seed, features, settings, operations }
 }
 
 function drawFeatures(random: SeededRandom, must: readonly Feature[]): readonly Feature[] {
@@ -559,7 +618,7 @@ function drawFeatures(random: SeededRandom, must: readonly Feature[]): readonly 
   if (slow && ![...chosen].some((name) => RULES[name].isSlow)) {
     chosen.add(random.pick(ALL_FEATURES.filter((name) => RULES[name].isSlow)))
   }
-  if (chosen.has('plain workers')) chosen.add('relaxed')
+  for (const [one, other] of NEEDS) if (chosen.has(one)) chosen.add(other)
   const apart = [...REFUSED, ...APART]
   for (const [one, other] of apart) {
     if (must.includes(one) && chosen.has(other)) chosen.delete(other)
@@ -578,17 +637,19 @@ function drawSettings(features: readonly Feature[], random: SeededRandom): Setti
 
 function drawOperations(
   features: readonly Feature[],
+  meant: readonly Feature[],
   settings: Settings,
   random: SeededRandom,
 ): readonly Operation[] {
   const has = (name: Feature): boolean => features.includes(name)
   const resources = Array.from({ length: random.integer(1, 3) }, (_, index) => `r${index}`)
   let jobs = 0
-  const some: Record<'failing' | 'delayed', string[]> = { failing: [], delayed: [] }
+  const some: Record<Meant, string[]> = { failing: [], delayed: [], long: [], alone: [] }
   const draw: Draw = {
     ...{ random, has, settings },
     uid: (kind) =>
       (kind && some[kind].at(-1 - Math.floor(random.next() ** 2 * some[kind].length))) ??
+      (kind === 'alone' ? 'none' : undefined) ??
       `j${Math.max(1, jobs - Math.floor(random.next() ** 2 * Math.min(jobs, 12)))}`,
     resource: () => random.pick(resources),
     worker: () => random.integer(0, settings.workers.length),
@@ -603,14 +664,21 @@ function drawOperations(
       const { work, uid } = job.data
       if (work.fails >= (job.opts.attempts ?? 1) || work.isFinal === true) some.failing.push(uid)
       if ((job.opts.delay ?? 0) > 0) some.delayed.push(uid)
+      if (work.ms >= 20) some.long.push(uid)
+      some.alone.push(uid)
       return job
+    },
+    isOfFlow: ({ data }) => {
+      some.alone = some.alone.filter((uid) => uid !== data.uid)
     },
   }
   const actions = features.filter((name) => RULES[name].action !== undefined)
   const length = random.integer(6, 34)
   const operations: Operation[] = []
   while (operations.length < length) {
-    const weights = actions.map((name) => RULES[name].weight ?? 6)
+    const weights = actions.map(
+      (name) => (RULES[name].weight ?? 6) * (meant.includes(name) ? MEANT : 1),
+    )
     let at = random.next() * (ADDS + weights.reduce((sum, each) => sum + each, 0)) - ADDS
     const chosen = actions.find((_, index) => at >= 0 && (at -= weights[index] ?? 0) < 0)
     const action: Action =
@@ -659,6 +727,7 @@ function drawJob(
           random.chance(0.3) && { moves: random.pick(['delay', 'wait', 'children'] as const) }),
         ...(has('jobs that tell') && random.chance(0.5) && { tells: true }),
         ...(has('deaf jobs') && random.chance(0.3) && { isDeaf: true }),
+        ...(has('forgotten steps') && random.chance(0.3) && { forgets: true }),
       },
     },
     opts: {
@@ -671,7 +740,8 @@ function drawJob(
           { type: 'custom' } as const,
         ]),
       }),
-      ...(has('own timestamps') && random.chance(0.5) && { timestamp: -random.integer(0, 5_000) }),
+      ...(has('own timestamps') &&
+        random.chance(0.5) && { timestamp: -random.integer(0, 20_000) / 4 }),
       ...(has('own limits') && { keepLogs: 1, stackTraceLimit: 1, sizeLimit: 10_000 }),
       ...(has('removal by job') && random.chance(0.3) && { removeOnComplete: keeps(random) }),
       ...(has('removal by job') && random.chance(0.3) && { removeOnFail: keeps(random) }),

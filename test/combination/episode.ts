@@ -146,6 +146,8 @@ class Episode {
       history.final = await this.#census(false)
       history.lines = await this.#linesLeft()
       history.leftAfterObliterate = await this.#obliterate()
+    } catch (error) {
+      history.failure = String(error)
     } finally {
       await this.#close()
     }
@@ -210,6 +212,8 @@ class Episode {
         return this.#with(operation.uid, (job) => job.remove())
       case 'removeById':
         return (await queue.remove(this.#idOf(operation.uid))) === 1 ? 'done' : 'absent'
+      case 'deleteHash':
+        return this.#redis.del(this.#key(this.#idOf(operation.uid)))
       case 'retryAll':
         return queue.retryJobs({ state: operation.state })
       case 'promoteAll':
@@ -419,7 +423,34 @@ class Episode {
       this.#servers.redlocks[0]?.inspect(first).catch(() => undefined),
     ])
     const isHeld = holder !== undefined && 'holder' in holder
+    await this.#read(id)
     return { position, state, counts, limits: [...limits.keys()], ofFirst, isHeld }
+  }
+
+  /** What else can be asked. Each answers, whatever happens meanwhile. */
+  async #read(id: string): Promise<void> {
+    const queue = this.#queue
+    await Promise.all([
+      ...[queue.isMaxed(), queue.count(), queue.getRateLimitTtl(), queue.getVersion()],
+      ...[queue.getGlobalConcurrency(), queue.getGlobalRateLimit(), queue.getMeta()],
+      ...[queue.getDeduplicationJobId('d0'), queue.getCountsPerPriority([0, 1, 2])],
+      ...[queue.getJobCountByTypes('waiting', 'delayed'), queue.getCompletedCount()],
+      ...[queue.getFailedCount(), queue.getDelayedCount(), queue.getPrioritizedCount()],
+      ...[queue.getWaitingCount(), queue.getWaitingChildrenCount(), queue.getWaiting()],
+      ...[queue.getWaitingChildren(), queue.getActive(), queue.getDelayed()],
+      ...[queue.getPrioritized(), queue.getCompleted(), queue.getRanges(['wait', 'delayed'])],
+      ...[queue.getJobLogs(id), queue.getWorkers(), queue.getWorkersCount()],
+      ...[queue.getMetrics('completed'), queue.exportPrometheusMetrics()],
+      ...[queue.getJobScheduler('s0'), queue.getJobSchedulersCount()],
+    ])
+    const job = await queue.getJob(id)
+    if (job === undefined) return
+    await Promise.all([
+      ...[job.getState(), job.isCompleted(), job.isFailed(), job.isDelayed(), job.isActive()],
+      ...[job.isWaiting(), job.isWaitingChildren(), job.getChildrenValues()],
+      ...[job.getDependencies(), job.getIgnoredChildrenFailures()],
+    ])
+    job.toJSON()
   }
 
   #worker(index: number): Hands | undefined {
@@ -476,6 +507,7 @@ class Episode {
       await delay(forMs / 2)
       if (operation.extends === true) await lease.extend().catch(() => undefined)
       await delay(forMs / 2)
+      if (lease.remainingMs() > forMs) lease.assertHeld()
       end()
       return lease
     }
@@ -624,9 +656,11 @@ class Episode {
       .filter((worker) => !this.#left.has(worker))
       .map(async (worker) => {
         this.#left.add(worker)
-        await worker.close(false)
+        const closed = worker.close(false).then(() => true)
+        if ((await within(ANSWER_LIMIT_MS, closed)) !== true)
+          this.#history.unclosed.push(worker.name)
       })
-    await within(ANSWER_LIMIT_MS, Promise.all(closing))
+    await Promise.all(closing)
   }
 
   async #leasesLeft(): Promise<readonly string[]> {

@@ -18,6 +18,8 @@ export interface Run extends Started {
   stopped?: Stopped
   /** When its worker was killed. */
   killedAt?: number
+  /** When a step ended that it did not wait for. */
+  workedUntil?: number
   readonly steps: { readonly step: string; readonly at: number; value?: string }[]
 }
 
@@ -68,8 +70,10 @@ export interface History {
   readonly parents: { readonly uid: string; readonly at: number }[]
   /** Ids of jobs by their names in the plan. */
   readonly ids: Map<string, string>
-  /** Errors that were not caught. */
-  readonly uncaught: string[]
+  /** Why it could not be brought to its end. */
+  failure?: string
+  /** Workers that did not close in time. */
+  readonly unclosed: string[]
   /** When all was put right, and until when jobs had time. */
   settlingAt: number
   settledAt: number
@@ -86,7 +90,7 @@ export interface History {
 export function newHistory(plan: Plan, prefix: string, startedAt: number): History {
   return {
     ...{ plan, prefix, startedAt, done: [], runs: new Map(), seen: [], held: [], censuses: [] },
-    ...{ parents: [], ids: new Map(), uncaught: [], settlingAt: 0, settledAt: 0, unsettled: [] },
+    ...{ parents: [], ids: new Map(), unclosed: [], settlingAt: 0, settledAt: 0, unsettled: [] },
     ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
   }
 }
@@ -104,6 +108,9 @@ export function record(history: History, event: Seen): void {
   } else if (event.kind === 'ended') {
     const run = runs.get(event.run)
     if (run !== undefined) run.ended = event
+  } else if (event.kind === 'forgotten') {
+    const run = runs.get(event.run)
+    if (run !== undefined) run.workedUntil = event.at
   } else if (event.kind === 'stopped') {
     const run = runs.get(event.run)
     if (run !== undefined) run.stopped = event

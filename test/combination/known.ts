@@ -126,7 +126,8 @@ export class Knowledge {
     const trust = ended?.trustedUntil ?? (killedAt === undefined ? trustedUntil : Infinity)
     // A worker that stops leaves behind what does not listen, and says so.
     const left = stopped?.reason.startsWith('ShutdownError') === true ? stopped.at : Infinity
-    return Math.min(ended?.at ?? killedAt ?? Infinity, trust, left)
+    const worked = Math.max(ended?.at ?? killedAt ?? Infinity, run.workedUntil ?? 0)
+    return Math.min(worked, trust, left)
   }
 
   instance(run: Run): string {

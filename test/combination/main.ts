@@ -25,7 +25,8 @@ const USAGE = `Combines everything that is public, at random, on real servers, a
   --no-shrink    do not make a failing episode smaller
   --lanes N      episodes at once (default 6)
   --fail-fast    stop at the first violation
-  --pairs FILE   write which features met on one line, as a page
+  --pairs FILE   write which features met on one line, as a page; and run what has not met
+  --go-on        with --pairs: from what the page says
   --json         print the totals as one JSON object
 
 Exit code: 0 no violation that comes again (serious ones count at once), 1 otherwise, 2 bad arguments, 130 interrupted.`
@@ -57,6 +58,7 @@ async function main(): Promise<number> {
       lanes: { type: 'string', default: '6' },
       'fail-fast': { type: 'boolean', default: false },
       pairs: { type: 'string' },
+      'go-on': { type: 'boolean', default: false },
       json: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
     },
@@ -82,6 +84,7 @@ async function main(): Promise<number> {
     until: minutes === undefined ? Infinity : performance.now() + minutes * 60_000,
     lanes: count('lanes', values.lanes),
     failFast: values['fail-fast'],
+    ...(values.pairs !== undefined && values['go-on'] && { page: values.pairs }),
   })
   const { failures, pairs } = totals
   if (values.pairs !== undefined) {
@@ -115,6 +118,8 @@ interface Campaign {
   readonly until: number
   readonly lanes: number
   readonly failFast: boolean
+  /** Where pairs are that have met already. */
+  readonly page?: string
 }
 
 async function campaign(world: World, options: Campaign): Promise<Totals> {
@@ -122,7 +127,8 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     episodes: 0,
     failures: [],
     times: [],
-    pairs: new Pairs(),
+    pairs:
+      options.page === undefined ? new Pairs() : Pairs.from(await readFile(options.page, 'utf8')),
   }
   let next = options.first
   const isOver = (): boolean =>
@@ -238,4 +244,5 @@ function bad(name: string, expected: string): number {
   return 2
 }
 
-process.exitCode = await main()
+// A worker that did not close is told, and keeps nobody waiting.
+process.exit(await main())

@@ -13,6 +13,8 @@ type Found = readonly Omit<Violation, 'rule'>[]
 type Rule = (knowledge: Knowledge) => Found
 
 export function judge(history: History): readonly Violation[] {
+  const { failure } = history
+  if (failure !== undefined) return [{ rule: 'an episode ends', detail: failure }]
   const knowledge = new Knowledge(history)
   return Object.entries(RULES).flatMap(([rule, find]) =>
     find(knowledge).map((found) => ({ rule, ...found })),
@@ -38,6 +40,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'a full line takes no job': fullLines,
   'a removed job does not run': removed,
   'a cancelled job does not run': cancelled,
+  'a delay is waited out': delays,
   'no job is lost': lost,
   'jobs end as they must': endings,
   'attempts count failures': attempts,
@@ -153,7 +156,7 @@ function plainJoins(knowledge: Knowledge): readonly Known[] {
 function orderOfALine(knowledge: Knowledge): Found {
   const { history } = knowledge
   const { within, batch } = history.plan.settings
-  if (knowledge.all('leaveLines', 'cancelHere', 'cancelAllHere').length > 0) return []
+  if (knowledge.all('leaveLines').length > 0) return []
   const joins = plainJoins(knowledge)
   const found: { at: number; detail: string }[] = []
   for (const first of joins) {
@@ -194,7 +197,7 @@ function isBefore(one: Known, other: Known): boolean {
 function urgency(knowledge: Knowledge): Found {
   const { history, graceMs, isFaulty } = knowledge
   if (history.plan.settings.within !== 'priority' || isFaulty) return []
-  if (knowledge.all('leaveLines', 'cancelHere', 'cancelAllHere').length > 0) return []
+  if (knowledge.all('leaveLines').length > 0) return []
   const joins = plainJoins(knowledge)
   const priorityOf = ({ plan }: Known): number => plan.opts.priority ?? 0
   return joins.flatMap((late) => {
@@ -295,12 +298,10 @@ function busyBetween(runs: readonly Run[], from: number, to: number): number {
 /** Of flows whose parent is in a plain queue. */
 function parents(knowledge: Knowledge): Found {
   const { history, byUid } = knowledge
-  if (knowledge.undone.length > 0) return []
-  // A child that is removed releases its parent.
-  if (knowledge.all('obliterate', 'clean', 'drainQueue').length > 0) return []
   return history.parents.flatMap(({ uid, at }) => {
-    const flow = byUid.get(uid)?.add.operation
-    if (flow?.do !== 'flow') return []
+    const add = byUid.get(uid)?.add
+    const flow = add?.operation
+    if (add === undefined || flow?.do !== 'flow' || knowledge.mayBeUndone(add.at, at)) return []
     if (flow.children.some(({ opts }) => opts.continueParentOnFailure)) return []
     return flow.children.flatMap(({ data }) => {
       const late = byUid.get(data.uid)?.runs.find((run) => run.at > at)
@@ -439,12 +440,13 @@ function heldLines(knowledge: Knowledge): Found {
 }
 
 function answers({ history }: Knowledge): Found {
-  return history.done
+  const found = history.done
     .filter(({ endedAt }) => endedAt === undefined)
     .map(({ operation, index, at }) => ({
       at,
       detail: `${operation.do} (${index}) never answered`,
     }))
+  return [...found, ...history.unclosed.map((name) => ({ detail: `${name} did not close` }))]
 }
 
 /** Errors that a call may have, by a part of their text. */
@@ -465,6 +467,8 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
   obliterate: /./,
   cancel: /scheduler/i,
   cancelLine: /scheduler/i,
+  // Of a worker that closes meanwhile.
+  ask: /^Error: Connection is closed/,
 }
 
 function truth(knowledge: Knowledge): Found {
@@ -574,6 +578,39 @@ function cancelled(knowledge: Knowledge): Found {
   })
 }
 
+/** Clocks of processes on one machine agree to this. */
+const CLOCK_MS = 2
+
+function delays(knowledge: Knowledge): Found {
+  const { jobs, isFaulty } = knowledge
+  return jobs.flatMap(({ plan: { opts }, add, kind, touches, runs, resources }) => {
+    const [first] = runs
+    const { delay = 0, backoff, timestamp, deduplication, jobId } = opts
+    if (first === undefined || touches.some(({ operation }) => HURRIES.test(operation.do)))
+      return []
+    if (resources.length === 0 || deduplication !== undefined || jobId !== undefined) return []
+    const found: { at: number; detail: string }[] = []
+    const isAdded = kind === 'add' || kind === 'addBulk'
+    if (isAdded && delay > 0 && timestamp === undefined && first.at < add.at + delay - CLOCK_MS) {
+      const after = (first.at - add.at).toFixed(1)
+      found.push({ at: first.at, detail: `${nameOf(first)} began after ${after} of ${delay} ms` })
+    }
+    if (isFaulty || typeof backoff !== 'number' || kind === 'scheduler') return found
+    for (const [index, run] of runs.entries()) {
+      const before = runs[index - 1]
+      if (before?.ended?.error !== PLANNED || run.attempt !== before.attempt + 1) continue
+      const after = run.at - before.ended.at
+      if (after >= backoff - CLOCK_MS) continue
+      const detail = `${nameOf(run)} began ${after.toFixed(1)} ms after its failure, of ${backoff}`
+      found.push({ at: run.at, detail })
+    }
+    return found
+  })
+}
+
+const PLANNED = 'Error: planned failure'
+const HURRIES = /^(promote|retry|changeDelay|skip)/
+
 /** A job that is not there any more, and why that may be. */
 function lost(knowledge: Knowledge): Found {
   const { history, jobs } = knowledge
@@ -603,7 +640,7 @@ function lost(knowledge: Knowledge): Found {
     const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
     if (removesFailed !== undefined && mayBeCancelled) return []
     const wasRemoved =
-      touches.some(({ operation }) => /^remove/.test(operation.do)) ||
+      touches.some(({ operation }) => /^(remove|deleteHash)/.test(operation.do)) ||
       removers.some(({ endedAt = Infinity }) => endedAt > add.at)
     return wasRemoved ? [] : [{ at: add.at, detail: `${uid} was added, and is gone` }]
   })
@@ -612,12 +649,15 @@ function lost(knowledge: Knowledge): Found {
 function endings(knowledge: Knowledge): Found {
   const { history, jobs } = knowledge
   const { settings } = history.plan
+  const forgets = jobs.some(({ plan: { data } }) => data.work.forgets === true)
   return jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
     if (stored === undefined || kind === 'scheduler') return []
     const say = (what: string): Found => [{ at: add.at, detail: `${uid} ${what}` }]
     const { work } = plan.data
     const { attempts: most = 1 } = plan.opts
     const isLost = runs.some((run) => knowledge.isLost(run))
+    // Jobs of a batch have one lease.
+    const mayForget = settings.batch === undefined ? work.forgets : forgets
     if (stored.state === 'completed') {
       const ran = runs.some((run) => run.ended?.outcome === 'done')
       if (ran || settings.dedupe !== undefined || knowledge.isFaulty) return []
@@ -630,14 +670,20 @@ function endings(knowledge: Knowledge): Found {
       if (touches.some(({ operation }) => /^retry/.test(operation.do))) return []
       return say(`failed for good with ${work.fails} failures of ${most} attempts`)
     }
+    if (failedReason.includes('shutting down')) return say(`failed, since its worker stopped`)
+    if (mayForget && failedReason.includes('ended before its steps')) return []
     if (failedReason.includes('cancel')) return cancelledFor(knowledge, touches, say)
     if (failedReason.includes('waited')) {
       return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
     }
     if (/child .* failed|pending dependencies/i.test(failedReason)) return []
-    if (isLost || knowledge.isFaulty) return []
+    if (isLost || knowledge.isFaulty || touches.some(isDeletion)) return []
     return say(`failed: ${failedReason}`)
   })
+}
+
+function isDeletion({ operation }: Known['touches'][number]): boolean {
+  return operation.do === 'deleteHash'
 }
 
 function cancelledFor(
@@ -662,6 +708,7 @@ function cancelledFor(
 function attempts(knowledge: Knowledge): Found {
   if (knowledge.isFaulty) return []
   const { settings } = knowledge.history.plan
+  const forgets = knowledge.jobs.some(({ plan: { data } }) => data.work.forgets === true)
   return knowledge.jobs.flatMap(({ uid, plan, stored, runs, touches, add, kind }) => {
     if (stored?.state !== 'completed' || kind === 'scheduler') return []
     // BullMQ starts it when one child fails, and fails its end while other ones run.
@@ -672,6 +719,7 @@ function attempts(knowledge: Knowledge): Found {
     )
       return []
     if (touches.some(({ operation }) => /retry|cancel/.test(operation.do))) return []
+    if (forgets) return []
     if (settings.dedupe !== undefined || runs.some((run) => run.stopped !== undefined)) return []
     if (runs.some((run) => knowledge.isLost(run))) return []
     const expected = plan.data.work.fails + 1
@@ -720,23 +768,31 @@ function computedOnce(knowledge: Knowledge): Found {
   const { history, runs, byUid, graceMs } = knowledge
   const { dedupe } = history.plan.settings
   if (dedupe === undefined || knowledge.all('obliterate').length > 0) return []
-  if (knowledge.undone.length > 0) return []
   // A job without a place does not know which results are fresh.
   if (dedupe.fresh && knowledge.all('leaveLines').length > 0) return []
   const keyOf = (run: Run): string => (dedupe.byKey ? run.key : run.resources.toSorted().join())
-  const done = runs.filter((run) => run.ended?.outcome === 'done' && !knowledge.isLost(run))
+  const done = runs.filter(
+    (run) =>
+      run.ended?.outcome === 'done' &&
+      !knowledge.isLost(run) &&
+      !knowledge.mayBeUndone(run.ended.at),
+  )
+  // A job that may not take a result drops it for all, and may then fail.
+  const isDropped = (kept: Run, asker: Run): boolean =>
+    runs.some(
+      (run) => keyOf(run) === keyOf(asker) && run.at > (kept.ended?.at ?? 0) && run.at < asker.at,
+    )
   return runs.flatMap((run) => {
     // A job that takes its place later may not know that it was added before.
     const job = byUid.get(run.uid)
-    const isRetried = job?.touches.some(({ operation }) => /^retry/.test(operation.do)) === true
-    const joined = job !== undefined && joinsAtOnce(job, knowledge) && !isRetried
-    const addedAt = joined ? (job.add.endedAt ?? Infinity) : Infinity
+    const joined = job !== undefined && joinsAtOnce(job, knowledge)
+    const addedAt = joined ? lastJoined(job, run, knowledge) : Infinity
     const first = done.find(
       (other) =>
         other !== run &&
         keyOf(other) === keyOf(run) &&
         (other.ended?.at ?? Infinity) + graceMs < run.at &&
-        !(dedupe.fresh && addedAt > knowledge.givenAt(other)),
+        !(dedupe.fresh && (addedAt > knowledge.givenAt(other) || isDropped(other, run))),
     )
     if (first === undefined) return []
     const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
@@ -744,22 +800,37 @@ function computedOnce(knowledge: Knowledge): Found {
   })
 }
 
+/** A job that is retried by hand takes a new place, when a worker is given it. */
+function lastJoined({ add, touches }: Known, run: Run, { history, graceMs }: Knowledge): number {
+  const retries = touches.filter(({ operation, at }) => /^retry/.test(operation.do) && at < run.at)
+  if (retries.length === 0) return add.endedAt ?? Infinity
+  const from = Math.max(...retries.map(({ endedAt = Infinity }) => endedAt)) + graceMs
+  const given = history.seen.find(
+    (event) => event.kind === 'active' && event.id === run.id && event.at > from,
+  )
+  return given !== undefined && 'at' in given ? given.at : Infinity
+}
+
 function stepsOnce(knowledge: Knowledge): Found {
   const { history, runs } = knowledge
   if (!history.plan.settings.checkpoints || knowledge.all('obliterate').length > 0) return []
-  if (knowledge.undone.length > 0) return []
   // What a completed job kept goes with its end.
-  if (knowledge.all('retryAll').some(({ operation }) => operation.state === 'completed')) return []
+  const again = knowledge.all('retryAll').filter(({ operation }) => operation.state === 'completed')
+  const isGone = ({ ended }: Run, at: number): boolean =>
+    ended?.outcome === 'done' &&
+    again.some((done) => done.at < at && (done.endedAt ?? at) > ended.at)
   const kept = new Map<string, Run>()
   const found: { at: number; detail: string }[] = []
   for (const run of runs) {
     for (const { step, at, value } of run.steps) {
       const key = `${knowledge.instance(run)} ${step}`
       const before = kept.get(key)
-      if (before !== undefined && !Number.isNaN(at)) {
+      if (before !== undefined && !Number.isNaN(at) && !isGone(before, at)) {
         found.push({ at, detail: `${nameOf(run)} ran ${step}, which ${before.run} had completed` })
       }
-      if (value !== undefined && before === undefined) kept.set(key, run)
+      const mayBeGone = knowledge.mayBeUndone(at, run.ended?.at)
+      if (value !== undefined && !mayBeGone && (before === undefined || isGone(before, run.at)))
+        kept.set(key, run)
     }
   }
   return found
@@ -847,7 +918,8 @@ function schedulers(knowledge: Knowledge): Found {
   )
 }
 
-function counts({ history }: Knowledge): Found {
+function counts(knowledge: Knowledge): Found {
+  const { history } = knowledge
   const all = [...history.censuses, ...(history.final === undefined ? [] : [history.final])]
   return all.flatMap(({ at, isQuiet, counts: told, jobs, listed }) => {
     if (isQuiet && told['active'] !== 0) return []
@@ -856,7 +928,7 @@ function counts({ history }: Knowledge): Found {
       if (times > 1) found.push({ at, detail: `job ${id} is in ${times} lists` })
     }
     // What moves by itself while it is counted: a delay that ends.
-    if (isQuiet) return found
+    if (isQuiet || knowledge.all('deleteHash').length > 0) return found
     for (const [state, count] of Object.entries(told)) {
       const has = jobs.filter((job) => job.state === state).length
       if (has !== count) found.push({ at, detail: `${state}: ${count} counted, ${has} listed` })
@@ -883,8 +955,12 @@ function stuck(knowledge: Knowledge): Found {
   ]
 }
 
-/** BullMQ's `drain` takes jobs of schedulers out of the list that wait, and keeps their hashes. */
+/**
+ * BullMQ's `drain` takes jobs of schedulers out of the list that wait, and keeps their hashes. Of a
+ * hash that another program deleted, it keeps what belongs to the job.
+ */
 function isOfBullmq(key: string, knowledge: Knowledge): boolean {
+  if (knowledge.all('deleteHash').length > 0 && !key.includes(':redlock:::')) return true
   const mayBe = knowledge.all('scheduler').length > 0 && knowledge.all('drainQueue').length > 0
   return mayBe && /:repeat:[^:]+:\d+$/.test(key)
 }
@@ -902,16 +978,16 @@ function left(knowledge: Knowledge): Found {
 }
 
 const LEASE_LAG_MS = 250
+const MOVES = /^(Delayed|Waiting|WaitingChildren)Error/
 
 function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
-  // A job that moves itself gives its lock up, and one that has ended needs none.
+  // A run that moves its job gives the lock up, and one that has ended needs none.
   const needsNone = ({ run, at }: { readonly run: string; readonly at: number }): boolean => {
-    const { uid = '', ended } = history.runs.get(run) ?? {}
-    if (ended !== undefined && ended.at <= at) return true
-    return knowledge.byUid.get(uid)?.plan.data.work.moves !== undefined
+    const { ended } = history.runs.get(run) ?? {}
+    return ended !== undefined && (ended.at <= at || MOVES.test(ended.error ?? ''))
   }
   const lostLocks = history.seen.flatMap((event) =>
     event.kind === 'stopped' && event.reason.startsWith('JobLockLostError') && !needsNone(event)
@@ -927,14 +1003,28 @@ function leases(knowledge: Knowledge): Found {
       ? [{ at: event.at, detail: `that of job ${event.id} on ${event.worker}` }]
       : [],
   )
-  return [...found, ...lostLeases]
+  // Nobody else takes a job from a worker that lives.
+  const hasGone = (id: string): boolean =>
+    knowledge.jobs.some(
+      ({ uid, touches }) => touches.some(isDeletion) && history.ids.get(uid) === id,
+    )
+  const wasLeft = (id: string): boolean =>
+    history.seen.some(
+      (event) => event.kind === 'active' && event.id === id && forced.includes(event.worker),
+    )
+  const stalled = history.seen.flatMap((event) =>
+    event.kind === 'stalled' && !isObliterated && !wasLeft(event.id) && !hasGone(event.id)
+      ? [{ at: event.at, detail: `job ${event.id} had stalled, says ${event.worker}` }]
+      : [],
+  )
+  return [...found, ...lostLeases, ...stalled]
 }
 
 function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
-  const uncaught = history.uncaught.map((detail) => ({ detail: `uncaught: ${detail}` }))
-  if (isFaulty) return uncaught
-  const isObliterated = knowledge.all('obliterate').length > 0 || history.lagMs > LEASE_LAG_MS
+  if (isFaulty) return []
+  const isObliterated =
+    knowledge.all('obliterate', 'deleteHash').length > 0 || history.lagMs > LEASE_LAG_MS
   const isClosed = knowledge.all('closeWorker', 'drainWorker').length > 0
   const isExpected = (message: string): boolean =>
     EXPECTED_ERRORS.test(message) ||
@@ -945,7 +1035,7 @@ function errors(knowledge: Knowledge): Found {
       ? [{ at: event.at, detail: `${event.worker}: ${event.message}` }]
       : [],
   )
-  return [...uncaught, ...seen]
+  return seen
 }
 
 /** Of a lock that could not be renewed, the job's signal tells, where the job runs. */

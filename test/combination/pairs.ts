@@ -23,6 +23,7 @@ const OF_JOBS: Partial<Record<Feature, (job: Known) => boolean>> = {
     plan.opts.removeOnComplete !== undefined || plan.opts.removeOnFail !== undefined,
   'jobs that move': ({ plan, runs }) => plan.data.work.moves !== undefined && runs.length > 0,
   'jobs that tell': ({ plan, runs }) => plan.data.work.tells === true && runs.length > 0,
+  'forgotten steps': ({ plan, runs }) => plan.data.work.forgets === true && runs.length > 0,
   failures: ({ plan, runs }) => plan.data.work.fails > 0 && runs.length > 0,
   backoff: ({ plan, runs }) => plan.opts.backoff !== undefined && runs.length > 0,
   unrecoverable: ({ plan, runs }) => plan.data.work.isFinal === true && runs.length > 0,
@@ -36,6 +37,21 @@ export class Pairs {
   /** Episodes in which two features met on one line. */
   readonly #met = new Map<string, number>()
   #episodes = 0
+
+  /** Goes on from what a page says: a feature that it lacks has met none. */
+  static from(page: string): Pairs {
+    const pairs = new Pairs()
+    pairs.#episodes = Number(/of (\d+) episodes/.exec(page)?.[1] ?? 0)
+    const rows = [...page.matchAll(ROW)]
+    for (const [, , one = '', cells = ''] of rows) {
+      for (const [index, cell] of Array.from(cells).entries()) {
+        const times = cell === '+' ? MANY : Number(cell)
+        const other = rows[index]?.[2]
+        if (times > 0 && other !== undefined) pairs.#met.set([one, other].sort().join(' + '), times)
+      }
+    }
+    return pairs
+  }
 
   add(history: History): void {
     this.#episodes += 1
@@ -103,9 +119,13 @@ export class Pairs {
     if (isListed(REFUSED, one, other)) return 'x'
     if (isListed(APART, one, other)) return '-'
     const times = this.#met.get(keyOf(one, other)) ?? 0
-    return times >= 10 ? '+' : String(times)
+    return times >= MANY ? '+' : String(times)
   }
 }
+
+const MANY = 10
+/** A row of the page: its number, its feature, its cells. */
+export const ROW: RegExp = /^ *(\d+) (.+?)(?: +([-+x\d]+))? *$/gm
 
 function pairs(): readonly (readonly [Feature, Feature])[] {
   return ALL_FEATURES.flatMap((one, index) =>

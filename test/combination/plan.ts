@@ -20,6 +20,8 @@ export interface Work {
   readonly moves?: 'delay' | 'wait' | 'children'
   /** It tells its progress, logs, and extends its lease. */
   readonly tells?: boolean
+  /** It returns while a step of it runs. */
+  readonly forgets?: boolean
 }
 
 /** What a job is added with. */
@@ -97,6 +99,8 @@ export type Action =
   | { readonly do: 'removeScheduler'; readonly id: string }
   | { readonly do: 'remove' | 'retry' | 'promote' | 'skip' | 'look'; readonly uid: string }
   | { readonly do: 'removeById'; readonly uid: string }
+  /** By another program, which knows nothing of queues. */
+  | { readonly do: 'deleteHash'; readonly uid: string }
   | { readonly do: 'retryAll'; readonly state: 'failed' | 'completed' }
   | { readonly do: 'promoteAll' | 'wakeQueue' | 'trimEvents' | 'removeOrphans' }
   | { readonly do: 'restQueue'; readonly ms: number }

@@ -111,6 +111,8 @@ function describeSeen(event: Seen): string | undefined {
       return `${kind} ${event.run} ${event.outcome}${event.error === undefined ? '' : `: ${event.error}`}`
     case 'error':
       return `${kind} ${event.worker}: ${event.message}`
+    case 'forgotten':
+      return `${kind} step of ${event.run} has ended`
     case 'stepValue':
       return undefined
   }

@@ -20,6 +20,8 @@ export type Seen =
       readonly trustedUntil: number
     }
   | { readonly kind: 'step'; readonly run: string; readonly step: string; readonly at: number }
+  /** A step that the processor did not wait for has ended. */
+  | { readonly kind: 'forgotten'; readonly run: string; readonly at: number }
   | {
       /** A step had a value: that of this instance of a job. */
       readonly kind: 'stepValue'

@@ -30,6 +30,7 @@ export interface HostSetup {
 type OneJob = Job<JobData>
 
 const MOVED_MS = 10
+const FORGOTTEN_MS = 25
 const JOIN = '\u0000'
 
 export class WorkerHost {
@@ -177,7 +178,8 @@ export class WorkerHost {
     })
     try {
       await this.#work(job, lease, run, instance)
-      end('done')
+      if (this.#forgotten.has(run)) end('failed', 'StepNotAwaitedError')
+      else end('done')
       return { uid, instance, run, key: [name, ...resources].join(JOIN) }
     } catch (error) {
       end('failed', error instanceof Error ? `${error.name}: ${error.message}` : String(error))
@@ -197,6 +199,17 @@ export class WorkerHost {
       this.#moved.add(instance)
       const hasMoved = work.moves === 'children' && (await hasChildren(job))
       if (!hasMoved) await this.#move(job, lease, work.moves)
+    }
+    if (work.forgets === true) {
+      const late = lease.step(`forgotten${attemptsMade}`, async () => {
+        await pause(FORGOTTEN_MS, signal)
+      })
+      this.#forgotten.add(run)
+      const isOver = (): void => {
+        this.#forgotten.delete(run)
+        this.#seen({ kind: 'forgotten', run, at: machineMs() })
+      }
+      late.then(isOver, isOver)
     }
     if (work.tells === true) {
       await Promise.all([job.updateProgress(50), job.log('half'), lease.extend()])
@@ -245,6 +258,9 @@ export class WorkerHost {
   }
 
   readonly #moved = new Set<string>()
+
+  /** Runs with a step that they do not wait for. */
+  readonly #forgotten = new Set<string>()
 
   /** Jobs that have put their resource to sleep here. */
   readonly #rested = new Set<string>()

@@ -11,6 +11,18 @@ import { MASTERS, Servers } from './servers.ts'
 const LAG_POLL_MS = 5
 const PING_POLL_MS = 50
 
+/** On a busy machine servers may not answer in time. */
+const OPENINGS = 4
+
+async function opened(tries: number): Promise<Frail> {
+  try {
+    return await Frail.open()
+  } catch (error) {
+    if (tries === 1) throw error
+    return opened(tries - 1)
+  }
+}
+
 export class World implements AsyncDisposable {
   readonly #fleet: Fleet
   readonly #shared: Servers
@@ -77,7 +89,7 @@ export class World implements AsyncDisposable {
     })
     await before
     try {
-      this.#frail ??= Frail.open()
+      this.#frail ??= opened(OPENINGS)
       const frail = await this.#frail
       await frail.right()
       return await use(frail.servers, frail)

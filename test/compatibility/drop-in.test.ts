@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { DelayedError, Worker } from 'bullmq'
 import { beforeAll } from 'vitest'
 import { lockedProcessor, LockedWorker } from '../../src/index.ts'
-import { ours, refused, same, useSides, type Scenario } from './differential.ts'
+import { differs, ours, refused, same, useSides, type Scenario } from './differential.ts'
 import { compileAll, type Use } from './drop-in-types.ts'
 import { pause, range, type Process, type Side, type Work, type WorkJob } from './side.ts'
 
@@ -87,6 +87,22 @@ same(
     return { found, token: typeof job?.id }
   },
   { found: [1, 'moved'], token: 'string' },
+)
+
+differs(
+  'typeof of the second parameter of a processor',
+  async (side) => {
+    const queue = side.queue()
+    let found: unknown
+    bareWorker(side, (_, second) => {
+      found = [typeof second, typeof String(second)]
+      return Promise.resolve()
+    })
+    await side.add(queue, 'a', [1])
+    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    return { found }
+  },
+  { bullmq: { found: ['string', 'string'] }, ours: { found: ['object', 'string'] } },
 )
 
 same(

@@ -703,6 +703,11 @@ export const ROWS: readonly Row[] = [
       'In use': ['types: the second parameter as the token'],
     },
   }),
+  differs('It is an object, whose text is the token: `String(lease)`.', {
+    'typeof of the second parameter of a processor': {
+      'In use': ['`typeof` of a processor’s second parameter'],
+    },
+  }),
   same(AS_BULLMQ, {
     'the third parameter of a processor is the signal': {
       'In use': ['a processor’s third parameter'],

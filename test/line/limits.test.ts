@@ -1,10 +1,11 @@
 /** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
-import { Queue, QueueEvents, type Job } from 'bullmq'
+import { Queue, QueueEvents, Worker, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
   LockedQueue,
   LockedWorker,
+  lockedProcessor,
   type JobLease,
   type LockedQueueOptions,
   type LockedWorkerOptions,
@@ -472,17 +473,27 @@ describe('a rate', () => {
     expect(await leftovers()).toEqual([])
   })
 
-  test('refuses to let a resource sleep in a worker without lines', async () => {
-    const queue = makeQueue()
-    queue.on('error', () => undefined) // It is told of the order of the worker.
-    await work({ order: 'relaxed' }, async (_job, lease) => {
-      throw await lease.rateLimit(SLEEP_MS)
-    })
-    await queue.addBulk(jobs('a', 1))
-    await until('it failed', async () => (await queue.getFailedCount()) === 1)
-    const [failed] = await queue.getFailed()
-    expect(failed?.failedReason).toContain("`rateLimit` needs a LockedWorker with order 'strict'")
-  })
+  test.each(['relaxed', 'plain'])(
+    'refuses to let a resource sleep in a worker without lines: %s',
+    async (kind) => {
+      const queue = makeQueue()
+      queue.on('error', () => undefined) // It is told of the order of the worker.
+      const sleep = async (_job: unknown, lease: JobLease): Promise<unknown> => {
+        throw await lease.rateLimit(SLEEP_MS)
+      }
+      if (kind === 'relaxed') await work({ order: 'relaxed' }, sleep)
+      else {
+        const resource = ({ data }: Job<Call>): string => data.customer
+        const processor = lockedProcessor<Call>(await fixture.redlock(), { resource }, sleep)
+        const plain = new Worker<Call>(fixture.namespace, processor, { connection: connection() })
+        fixture.defer(() => plain.close())
+      }
+      await queue.addBulk(jobs('a', 1))
+      await until('it failed', async () => (await queue.getFailedCount()) === 1)
+      const [failed] = await queue.getFailed()
+      expect(failed?.failedReason).toContain("`rateLimit` needs a LockedWorker with order 'strict'")
+    },
+  )
 
   test('lets a resource sleep after a 429, alone; the job comes back without a lost attempt', async () => {
     await turnSweepsOff()

@@ -333,6 +333,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant('open-step-holds-the-lease', 'removed', 'worker/ending: holds the lease'),
   mutant('open-step-fails-the-job', 'never', 'worker/ending: holds the lease'),
+  mutant('forgotten-extension-ends-no-process', 'removed', 'worker/ending: nobody waits for'),
   mutant(
     'lost-job-does-not-stand-in-its-line',
     'never',
@@ -394,6 +395,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant('changed-delay-by-the-clock-of-the-server', 'removed', 'line/clocks: a changed delay'),
+  mutant('scheduler-by-the-clock-of-the-server', 'removed', 'worker/clocks: a scheduler begins'),
   mutant(
     'one-computes-a-result',
     ['this.#turnOn(visit, store)', "this.#turnOn(visit, store + (visit.job.id ?? ''))"],
@@ -402,6 +404,14 @@ const worker: readonly Mutant[] = [
   mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
   mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
   mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
+  mutant(
+    'log-waits-for-no-reader',
+    [
+      'if (',
+      "if ((createRequire(import.meta.url)('node:fs') as typeof import('node:fs')).writeSync(2, line) < 0 || ",
+    ],
+    'tools/cli/readers: stands still',
+  ),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
@@ -544,8 +554,26 @@ const combined: readonly Mutant[] = (
     ['slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS']],
     ['cancelled-job-is-not-retried', 'removed'],
     ['stopped-job-uses-no-attempt', ['isGivenBack(stop.reason)', 'false']],
-    ['error-of-one-job-harms-no-other', ['pcall(run, i)', 'true, run(i)']],
     ['batch-ends-at-a-job-that-may-not-start', [' or not job.asleep or job.held', ' or job.held']],
+    ['as-many-heads-as-slots', ['<', '<=']],
+    ['checkpoints-of-one-instance', 'never'],
+    ['promoted-by-the-clock-of-the-server', 'removed'],
+    [
+      'rate-of-one-resource',
+      [
+        'local rate = set or',
+        'if set then limit, perMs, burst = set.limit, set.perMs, set.burst end local rate =',
+      ],
+    ],
+    [
+      'one-computes-a-result',
+      ['this.#turnOn(visit, store)', "this.#turnOn(visit, store + (visit.job.id ?? ''))"],
+    ],
+    ['fresh-needs-a-place', 'never'],
+    ['started-job-adds-the-next-of-its-scheduler', 'removed'],
+    ['leaving-worker-starts-no-job', ['this.#isLeaving || ', '']],
+    ['open-step-holds-the-lease', 'removed'],
+    ['open-step-fails-the-job', 'never'],
   ] satisfies [string, Change][]
 ).map(([rule, change]) => mutant(rule, change, { episodes: 200 }))
 

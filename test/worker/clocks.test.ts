@@ -93,6 +93,19 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     expect((await scripts()) - before).toBeLessThan(200)
   })
 
+  test('a scheduler begins, and goes on, by the clock of the server', async () => {
+    const queue = makeQueue()
+    const started: number[] = []
+    await work(() => Promise.resolve(started.push(performance.now())))
+    setClock(aheadMs)
+    const template = { name: 'tick', data: { customer: 'a' } }
+    await queue.upsertJobScheduler('often', { every: 500, limit: 4 }, template)
+    vi.restoreAllMocks()
+    await until('four ran', () => started.length === 4, 4_000)
+    const [first = 0, , , last = 0] = started
+    expect(last - first).toBeGreaterThan(900)
+  })
+
   test('a job waits no longer, and no shorter, than its limit', async () => {
     setClock(aheadMs)
     const queue = makeQueue({ maxWaitMs: 1_000 })

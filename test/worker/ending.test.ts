@@ -39,6 +39,24 @@ describe('a step that still runs when its processor ends', () => {
   })
 })
 
+test('an extension that nobody waits for, and that fails, does not end the process', async () => {
+  const queue = makeQueue()
+  const unhandled: unknown[] = []
+  const note = (error: unknown): void => void unhandled.push(error)
+  process.on('unhandledRejection', note)
+  fixture.defer(() => {
+    process.off('unhandledRejection', note)
+  })
+  await work((_job, lease) => {
+    void lease.extend()
+    return Promise.resolve()
+  })
+  for (let nr = 0; nr < 10; nr++) await queue.add('forgets', { customer: 'a' })
+  await until('all are done', async () => (await queue.getCompletedCount()) === 10)
+  await pause(100)
+  expect(unhandled).toEqual([])
+})
+
 describe('a job that goes on after its lease is lost', () => {
   test('does not stand in its line for as long as its process lives', async () => {
     const queue = makeQueue()

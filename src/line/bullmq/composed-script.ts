@@ -21,7 +21,7 @@ export interface ComposedScript {
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
 const REVISION = 11
 
-const COMMENT = /^ *--(?:\[\[[^]*?\]\]|.*) *\n/gm
+const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
 /** Where a file of ours says that BullMQ's text stands. */
 const FUNCTIONS_STAND = '--- @bullmq functions'

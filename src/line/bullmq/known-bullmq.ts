@@ -36,6 +36,8 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
     /rcall\("ZREM", KEYS\[1\], jobId\)/,
     /getDelayedScore\(KEYS\[1\], ARGV\[2\], delay\)/,
   ],
+  addJobScheduler: [/^local now = tonumber\(ARGV\[7\]\)$/m],
+  updateJobScheduler: [/^local timestamp = tonumber\(ARGV\[5\]\)$/m],
   moveJobsToWait: [/rcall\('ZRANGEBYSCORE', KEYS\[3\]/],
 }
 

@@ -176,7 +176,11 @@ export class SteppedLease extends String implements JobLease {
   }
 
   extend(): Promise<ExtendOutcome> {
-    return this.#lease.extend()
+    const extended = this.#lease.extend()
+    // Who forgets to wait for it is told of a loss by `signal`.
+    // rule: forgotten-extension-ends-no-process
+    extended.catch(() => undefined)
+    return extended
   }
 
   async rateLimit(delayMs: number): Promise<RateLimitError> {

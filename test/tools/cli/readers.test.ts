@@ -36,19 +36,40 @@ async function firstLine(stream: Readable): Promise<void> {
   await once(createInterface({ input: stream }), 'line')
 }
 
+interface Data {
+  readonly customerId: number
+  readonly untilStopped?: boolean
+  readonly warns?: number
+}
+
+function openQueue(): LockedQueue<Data> {
+  const queue = new LockedQueue<Data>(fixture.namespace, {
+    connection: { url: fixture.fleet.queue.url },
+    resource: ({ customerId }) => `customer:${customerId}`,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
 describe('work goes on by its own rules', () => {
+  it('with a reader that stands still: jobs run, and a signal drains', async () => {
+    await fixture.redlock()
+    const queue = openQueue()
+    const worker = start('work', WORKER, '--drain-ms', '200')
+    const ended = once(worker, 'exit')
+    // More than any pipe takes.
+    await queue.add('post', { customerId: 1, warns: 3_000 })
+    await queue.add('post', { customerId: 2 })
+    await until('all jobs ran', async () => (await queue.getCompletedCount()) === 2)
+    worker.kill('SIGTERM')
+    expect(await ended).toEqual([0, null])
+  })
+
   it.each([[['stdout']], [['stderr']], [['stdout', 'stderr']]] as const)(
     'without a reader of %j: jobs run, and a signal drains',
     async (gone) => {
       await fixture.redlock()
-      const queue = new LockedQueue<{ customerId: number; untilStopped?: boolean }>(
-        fixture.namespace,
-        {
-          connection: { url: fixture.fleet.queue.url },
-          resource: ({ customerId }) => `customer:${customerId}`,
-        },
-      )
-      fixture.defer(() => queue.close())
+      const queue = openQueue()
       const worker = start('work', WORKER, '--drain-ms', '200')
       const ended = once(worker, 'exit')
       await queue.add('post', { customerId: 1 })
