@@ -6,7 +6,8 @@ std = {
     'redis', 'cjson', 'cmsgpack', 'struct', 'math', 'string', 'table', 'pcall', 'error',
     'ipairs', 'pairs', 'next', 'select', 'setmetatable', 'tonumber', 'tostring', 'type', 'unpack',
     'bullmq', 'bullmqWith', 'bullmqPromote',
-    'namespace', 'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize',
+    'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize', 'leasePrefix', 'fencePrefix',
+    'waitersPrefix', 'nextPrefix', 'tombstonePrefix', 'flagKey', 'masterKey', 'releasesChannel',
   },
 }
 max_line_length = 120

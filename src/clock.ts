@@ -7,6 +7,7 @@
 
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
+import { Bag, type Bagged } from './bag.ts'
 
 /** A started timer. */
 export interface Timer {
@@ -97,7 +98,7 @@ export function withinMs<Value>(
 /** Calls that begin within this time and allow the same time share one timer. */
 const SHARED_MS = 1
 
-export interface Expiring {
+export interface Expiring extends Bagged<'deadlinePlace'> {
   /** Must do nothing for what was settled before. */
   expire(timeoutMs: number): void
 }
@@ -106,7 +107,7 @@ export interface Expiring {
 export class Deadline {
   readonly timeoutMs: number
   readonly admitsUntil: number
-  readonly members: Set<Expiring> = new Set()
+  readonly members: Bag<'deadlinePlace', Expiring> = new Bag('deadlinePlace')
   isOver = false
   readonly #timer: Timer
 
@@ -116,7 +117,7 @@ export class Deadline {
     // The last one to join has its full time.
     this.#timer = clock.after(timeoutMs + SHARED_MS, () => {
       this.isOver = true
-      for (const member of this.members) member.expire(timeoutMs)
+      for (const member of this.members.values()) member.expire(timeoutMs)
     })
   }
 

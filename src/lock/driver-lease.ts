@@ -74,7 +74,7 @@ export class DriverLease<Granted extends Claim> extends HeldLease {
     this.fencingToken = claim.fencingToken
     this.claim = claim
     this.#server = server
-    this.begin(this.remainingMs())
+    this.begin()
   }
 
   protected async renew(startedAt: Instant, leftMs: number): Promise<Renewed> {

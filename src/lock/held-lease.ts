@@ -11,6 +11,7 @@
  * Nothing leads back to held: another client may have held the resource since. The timer looks at
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
+import { Bag, type Bagged } from '../bag.ts'
 import type { Channel, ExtendResult, LeaseEnd, LossReason } from '../channel.ts'
 import {
   Deadlines,
@@ -34,7 +35,7 @@ export class LeaseRegistry {
   readonly channel: Channel
   /** When to check the clocks for a lease. */
   readonly checks: Deadlines
-  readonly held: Set<HeldLease> = new Set()
+  readonly held: Bag<'heldPlace', HeldLease> = new Bag('heldPlace')
 
   constructor(clock: Clock, channel: Channel) {
     this.clock = clock
@@ -44,7 +45,7 @@ export class LeaseRegistry {
 
   /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
   async close(): Promise<void> {
-    await Promise.all([...this.held].map((lease) => lease.close()))
+    await Promise.all(this.held.values().map((lease) => lease.close()))
   }
 }
 
@@ -57,10 +58,12 @@ export type Renewed =
 /** How often a lease's timer checks both clocks, as a fraction of the lease. */
 const CHECKS_PER_LEASE = 3
 
-export abstract class HeldLease implements Lease, Expiring {
+export abstract class HeldLease implements Lease, Expiring, Bagged<'heldPlace'> {
   abstract readonly resources: readonly string[]
   abstract readonly token: string
   abstract readonly fencingToken: number
+  deadlinePlace = -1
+  heldPlace = -1
   readonly #registry: LeaseRegistry
   readonly #terms: LeaseTerms
   /** On the monotonic clock. */
@@ -97,13 +100,13 @@ export abstract class HeldLease implements Lease, Expiring {
   protected abstract lost(): void
 
   /** Begins its life: the last statement of a constructor. */
-  protected begin(leftMs: number): void {
+  protected begin(): void {
     const { held, channel, clock } = this.#registry
     held.add(this)
     if (channel.hears('lease:granted')) {
       channel.tell('lease:granted', { lease: this, slots: this.#terms.slots })
     }
-    this.#watch(leftMs)
+    this.#watch(this.remainingMs())
     if (this.#terms.autoExtend) this.#keeper = keep(this, clock)
   }
 
@@ -226,14 +229,15 @@ export abstract class HeldLease implements Lease, Expiring {
     return this.#extensions >= this.#terms.maxExtensions ? 'maxExtensions' : undefined
   }
 
-  async #release(): Promise<void> {
+  #release(): Promise<void> {
     const { clock, channel } = this.#registry
     const startedAt = clock.now()
     this.#end('released', undefined)
-    await this.free()
-    if (channel.hears('lease:freed')) {
+    const freed = this.free()
+    if (!channel.hears('lease:freed')) return freed
+    return freed.then(() => {
       channel.tell('lease:freed', { lease: this, tookMs: clock.now() - startedAt })
-    }
+    })
   }
 
   /** Checks both clocks until the lease is over; an extension only moves the next check. */

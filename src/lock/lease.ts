@@ -33,7 +33,7 @@ export interface Lease extends AsyncDisposable {
   /** What the lease covers, sorted. */
   readonly resources: readonly string[]
   /**
-   * Secret random value that names this lease on the masters, with the owner's name behind an `@`.
+   * Secret value that names this lease on the masters, with the owner's name behind an `@`.
    */
   readonly token: string
   /**

@@ -13,21 +13,22 @@ const HALF_CHARACTER = /\p{Surrogate}/u
  * Sorted without repetitions, so that contenders for the same resources meet at the same one first.
  */
 export function resourceNames(resource: unknown): readonly string[] {
-  const names: unknown[] = Array.isArray(resource) ? resource : [resource]
+  if (!Array.isArray(resource)) return [resourceName(resource)]
+  const names: unknown[] = resource
   if (names.length === 0 || names.length > MAX_RESOURCES) {
     refuse('resource', `a string or a list of 1 to ${MAX_RESOURCES} strings`, resource)
   }
-  const checked = new Set<string>()
-  for (const name of names) {
-    if (typeof name !== 'string' || name.length === 0 || name.length > MAX_LENGTH) {
-      return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
-    }
-    if (HALF_CHARACTER.test(name)) {
-      refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
-    }
-    checked.add(name)
+  return [...new Set(names.map(resourceName))].sort()
+}
+
+function resourceName(name: unknown): string {
+  if (typeof name !== 'string' || name.length === 0 || name.length > MAX_LENGTH) {
+    return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
   }
-  return [...checked].sort()
+  if (HALF_CHARACTER.test(name)) {
+    return refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
+  }
+  return name
 }
 
 /** Several resources under one lease, in one word for people. */

@@ -4,55 +4,44 @@ import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
 import { trustFrom } from '../lock/trust.ts'
-import { mayStillGrant, type Grant } from './attempt.ts'
+import { ask } from './ask.ts'
+import type { Attempt } from './attempt.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { answersOf } from './quorum/explain.ts'
-import { Poll } from './quorum/poll.ts'
-import { TOKENS_PER_GRANT } from './verbs/acquire.ts'
-import { Extend } from './verbs/extend.ts'
-import { heal } from './verbs/heal.ts'
-import { Release, turnMs } from './verbs/release.ts'
+import { extend, heal, TOKENS_PER_GRANT } from './verbs/verbs.ts'
 import type { ExtendVote } from './verbs/votes.ts'
+import { turnMs } from './waiting/announcements.ts'
+import { callOf } from './wire/batch.ts'
+import { callMaster, type Master } from './wire/master.ts'
 
 export class QuorumLease extends HeldLease {
-  readonly #fleet: LockFleet
-  readonly #grant: Grant
+  readonly #attempt: Attempt
   /** How often it was passed on before. */
   readonly #passes: number
-  /** Masters that were sent the key again and have not said what became of it. */
-  #healing: Set<number> | undefined
 
-  /** @internal `leftMs` is what is left of its trust; `before` is the lease that it continues. */
-  constructor(
-    fleet: LockFleet,
-    grant: Grant,
-    terms: LeaseTerms,
-    leftMs: number,
-    before?: QuorumLease,
-  ) {
+  /** @internal `before` is the lease that it continues. */
+  constructor(attempt: Attempt, terms: LeaseTerms, startedAt: number, before?: QuorumLease) {
     // rule: handed-over-lease-is-no-longer
-    super(fleet.leases, terms, grant.startedAt, before?.trust ?? grant.trust)
-    this.#fleet = fleet
-    this.#grant = grant
+    super(attempt.fleet.leases, terms, startedAt, before?.trust ?? attempt.trust)
+    this.#attempt = attempt
     this.#passes = before === undefined ? 0 : before.#passes + 1
-    this.#healing = before === undefined ? undefined : before.#healing
-    this.begin(leftMs)
+    this.begin()
   }
 
   get resources(): readonly string[] {
-    return this.#grant.attempt.resources
+    return this.#attempt.resources
   }
 
   get token(): string {
-    return this.#grant.attempt.token
+    return this.#attempt.token
   }
 
   get fencingToken(): number {
-    return this.#grant.counter + this.#passes
+    return this.#attempt.fence + this.#passes
   }
 
   belongsTo(fleet: LockFleet): boolean {
-    return this.#fleet === fleet
+    return this.#attempt.fleet === fleet
   }
 
   /**
@@ -64,72 +53,75 @@ export class QuorumLease extends HeldLease {
   handOver(terms: LeaseTerms): QuorumLease | undefined {
     this.assertHeld()
     const { leaseMs } = this
-    const leftMs = this.remainingMs()
-    if (terms.leaseMs !== leaseMs || !canBeRenewed(leaseMs, leftMs)) return undefined
+    if (terms.leaseMs !== leaseMs || !canBeRenewed(leaseMs, this.remainingMs())) return undefined
     // rule: as-many-hand-overs-as-tokens
     if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
     this.endInFavour()
-    const grant = { ...this.#grant, startedAt: this.#fleet.settings.clock.now() }
-    return new QuorumLease(this.#fleet, grant, terms, leftMs, this)
+    const now = this.#attempt.fleet.settings.clock.now()
+    return new QuorumLease(this.#attempt, terms, now, this)
   }
 
   /** Deletes the keys on every master. */
-  protected async free(): Promise<void> {
-    const { attempt, tookMs } = this.#grant
-    const isUnsettled = (index: number): boolean =>
-      mayStillGrant(this.#fleet, this.#grant, index) || this.#healing?.has(index) === true
-    const graceMs = Math.min(this.#fleet.settings.masterTimeoutMs, turnMs(tookMs))
-    const terms = { attempt, isUnsettled, graceMs, waiter: attempt.waiter }
-    await new Poll(this.#fleet, new Release(this.#fleet, terms)).verdict
+  protected free(): Promise<void> {
+    const { fleet, tookMs, waiting } = this.#attempt
+    const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
+    return this.#attempt.release(graceMs, waiting.waiter).decided
   }
 
   /** Its keys expire. */
   protected lost(): void {}
 
   protected async renew(startedAt: Instant, leftMs: number): Promise<Renewed> {
-    const { driftFactor, masterTimeoutMs } = this.#fleet.settings
+    const { fleet, resources, token, leaseMs, fence } = this.#attempt
+    const { driftFactor, masterTimeoutMs } = fleet.settings
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-    const { attempt, counter } = this.#grant
-    const verb = new Extend(this.#fleet, attempt, counter, timeoutMs)
-    const poll = new Poll(this.#fleet, verb)
+    const call = callOf({ verb: 'extend', resources, token, fence, leaseMs })
+    const poll = ask(this.#attempt, extend, call, timeoutMs)
+    await poll.decided
     // rule: heal-only-after-a-quorum
-    if ((await poll.verdict) === 'against') {
+    if (poll.verdict === 'against') {
       await poll.complete
       return this.#notExtended(poll.votes)
     }
     const tried = new Set<number>()
     this.#healMissing(poll.votes, tried)
-    this.#fleet.inBackground(
+    fleet.inBackground(
       poll.complete.then(() => {
         this.#healMissing(poll.votes, tried)
       }),
     )
-    return { status: 'extended', trust: trustFrom(startedAt, this.leaseMs, driftFactor) }
+    return { status: 'extended', trust: trustFrom(startedAt, leaseMs, driftFactor) }
   }
 
   #notExtended(votes: readonly (ExtendVote | undefined)[]): Renewed {
-    const answers = answersOf(this.#fleet.names, votes)
+    const { names, quorum } = this.#attempt.fleet
+    const answers = answersOf(names, votes)
     const gone = votes.filter((vote) => vote?.kind === 'missing' || vote?.kind === 'lost').length
-    return gone > votes.length - this.#fleet.quorum
+    return gone > votes.length - quorum
       ? { status: 'gone', reason: 'a majority of the masters no longer has it', answers }
       : { status: 'unreachable', answers }
   }
 
   /** Gives the key back to masters that lost it, once a quorum has confirmed this extension. */
   #healMissing(votes: readonly (ExtendVote | undefined)[], tried: Set<number>): void {
+    const { fleet } = this.#attempt
     for (const [index, vote] of votes.entries()) {
-      const master = this.#fleet.masters[index]
+      const master = fleet.masters[index]
       if (vote?.kind !== 'missing' || master === undefined || tried.has(index)) continue
       if (this.remainingMs() <= 0) return
       tried.add(index)
-      const healing = (this.#healing ??= new Set())
-      healing.add(index)
-      const healed = heal(this.#fleet, master, this.#grant.attempt, this.#grant.counter)
-      this.#fleet.inBackground(
-        healed.then((answer) => {
-          if (answer.kind !== 'failed' || !answer.mayHaveRun) healing.delete(index)
-        }),
-      )
+      fleet.inBackground(this.#heal(master, index))
     }
+  }
+
+  async #heal(master: Master, index: number): Promise<void> {
+    const { fleet, resources, token, leaseMs, fence } = this.#attempt
+    const { clock, masterTimeoutMs } = fleet.settings
+    const healing = (this.#attempt.healing ??= new Set())
+    healing.add(index)
+    const call = callOf({ verb: 'heal', resources, token, fence, leaseMs })
+    const vote = heal.read(await callMaster(master, clock, call, masterTimeoutMs), this.#attempt)
+    fleet.voted(master, 'heal', vote)
+    if (vote.kind !== 'failed' || !vote.mayHaveRun) healing.delete(index)
   }
 }

@@ -15,10 +15,7 @@ import {
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
-import { take } from './attempt.ts'
-import { ProposalClock } from './verbs/acquire.ts'
-import type { Attempt } from './verbs/attempt.ts'
-import { withdraw } from './verbs/withdraw.ts'
+import { Attempt, type Waiting } from './attempt.ts'
 import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './verbs/inspect.ts'
@@ -78,7 +75,6 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #channel: Channel
   readonly #told: ToldLock
   readonly #fleet: LockFleet
-  readonly #proposals: ProposalClock
   readonly #announcements: Announcements
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
@@ -95,7 +91,6 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   constructor(options: RedlockOptions) {
     this.#settings = resolveSettings(options)
-    this.#proposals = new ProposalClock(this.#settings.clock, this.#settings.maxClockSkewMs)
     const { log, namespace } = this.#settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
     this.#fleet = new LockFleet(this.#settings, this.#channel)
@@ -235,7 +230,7 @@ export class Redlock implements LockService, AsyncDisposable {
       stopped: (granted) => {
         // A place among the waiters for what was granted ends with the lease.
         if (granted && all.length === names.length) return
-        this.#fleet.inBackground(withdraw(this.#fleet, all, waiter))
+        this.#fleet.withdraw(all, waiter)
       },
     })
     const waited = (granted: boolean) => (): void => {
@@ -340,28 +335,27 @@ export class Redlock implements LockService, AsyncDisposable {
   async #attempt(
     resources: readonly string[],
     terms: LeaseTerms,
-    { waitMs, waiter }: Waiting,
+    waiting: Waiting,
   ): Promise<AcquireOutcome> {
-    const { clock } = this.#settings
-    const startedAt = clock.now()
-    const asked = { resources, leaseMs: terms.leaseMs, waitMs, waiter }
-    const result = await take(this.#fleet, this.#proposals, asked)
-    const { status } = result
-    const durationMs = clock.now() - startedAt
+    const attempt = new Attempt(this.#fleet, resources, terms.leaseMs, waiting)
+    const startedAt = attempt.start.now
+    const refusal = await attempt.take()
+    const durationMs = this.#settings.clock.now() - startedAt
+    const { status }: Pick<AcquireOutcome, 'status'> = refusal ?? GRANTED
     if (status !== 'unreachable') this.#roundTripMs = durationMs
     if (this.#channel.hears('lease:attempted')) {
-      const fencingToken = status === 'granted' ? result.grant.counter : undefined
-      const attempt = { resources, status, durationMs, handOver: false, fencingToken }
-      this.#channel.tell('lease:attempted', attempt)
+      const fencingToken = refusal === undefined ? attempt.fence : undefined
+      const told = { resources, status, durationMs, handOver: false, fencingToken }
+      this.#channel.tell('lease:attempted', told)
     }
-    if (status !== 'granted') {
+    if (refusal !== undefined) {
       this.#assertOpen()
-      return result
+      return refusal
     }
-    const lease = new QuorumLease(this.#fleet, result.grant, terms, result.leftMs)
+    const lease = new QuorumLease(attempt, terms, startedAt)
     if (this.#closed !== undefined) await lease.release()
     this.#assertOpen()
-    return { status, lease }
+    return { status: 'granted', lease }
   }
 
   /** Frozen options are checked once: a worker gives the same ones for each of its jobs. */
@@ -386,6 +380,5 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 }
 
-type Waiting = Pick<Attempt, 'waitMs' | 'waiter'>
-
+const GRANTED = { status: 'granted' } as const
 const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }

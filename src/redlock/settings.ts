@@ -196,7 +196,11 @@ type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClo
 /** What all calls of one client have in common. */
 export function constantsFor(settings: Shared, fleetSize: number): Constants {
   const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
-  const numbers = { maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize }
-  const texts = Object.entries(numbers).map(([name, number]) => [name, String(number)])
-  return { namespace, ...(Object.fromEntries(texts) as Constants) }
+  return {
+    namespace,
+    maxLeaseMs: String(maxLeaseMs),
+    fenceTtlMs: String(fenceTtlMs),
+    maxClockSkewMs: String(maxClockSkewMs),
+    fleetSize: String(fleetSize),
+  }
 }

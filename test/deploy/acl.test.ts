@@ -104,7 +104,9 @@ describe('the files as they are', () => {
   it("the worker's commands are those of the scripts and of the connection, and no others", () => {
     const [, rules = ''] = /^user worker (.*)$/m.exec(textOf(MASTER_ACL)) ?? []
     const allowed = rules.split(' ').flatMap((rule) => (rule.startsWith('+') ? rule.slice(1) : []))
-    const scripts = [batchScript({}), enrolScript, bootstrapScript].map(({ lua }) => lua).join('\n')
+    const scripts = [batchScript({ namespace: '' }), enrolScript, bootstrapScript]
+      .map(({ lua }) => lua)
+      .join('\n')
     const called = [...scripts.matchAll(/call(?:\(|, )'(\w+)'/g)].map(([, name = '']) =>
       name.toLowerCase(),
     )

@@ -12,7 +12,8 @@ import { keyspace } from '../../src/redlock/keyspace.ts'
 import { QuorumLease } from '../../src/redlock/quorum-lease.ts'
 import { Redlock } from '../../src/redlock/redlock.ts'
 import { quorumOf } from '../../src/redlock/quorum/quorum.ts'
-import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/verbs.ts'
+import type { Asked } from '../../src/redlock/wire/batch.ts'
 import { FaultCounts } from '../sim/fault-counts.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import { SimulatedConnection } from '../sim/simulated-connection.ts'
@@ -270,10 +271,10 @@ class RealWorld {
       connect: (options) => {
         const [master, link] = [this.#masters[connected], links[connected++]]
         if (master === undefined || link === undefined) throw new Error('More masters than servers')
-        const observe = (event: string, procedure: string, args: readonly unknown[]): void => {
+        const observe = (event: string, { verb, token = '' }: Asked): void => {
           if (event !== 'call') return
-          this.#tokens.set(String(args[1]), attempt)
-          link.next = procedure
+          this.#tokens.set(token, attempt)
+          link.next = verb
         }
         return new SimulatedConnection(options, { master, link, clock, observe })
       },

@@ -15,7 +15,9 @@ test('a failed attempt leaves no key where it was granted but the reply was lost
   for (const link of links.slice(0, 3)) link.cut('reply', 0)
   const outcome = await world.settle(redlock.tryAcquire('r', { leaseMs: LEASE_MS }))
   expect(outcome.status).toBe('unreachable')
-  expect(world.masters.map(({ replies }) => replies.get('acquire:done'))).toEqual([1, 1, 1, 1, 1])
+  expect(world.masters.map(({ replies }) => replies.get('acquire:granted'))).toEqual([
+    1, 1, 1, 1, 1,
+  ])
   await world.pass(LEASE_MS / 10)
   expect(world.leaseKeys()).toEqual([])
   await world.settle(redlock.close())
@@ -39,7 +41,9 @@ test('a lease that is released before every master has answered leaves nothing b
   }
   await released()
   expect([...world.leaseKeys(), ...tombstones(world)]).toEqual([])
-  expect(world.masters.map(({ replies }) => replies.get('acquire:done'))).toEqual([1, 1, 1, 1, 1])
+  expect(world.masters.map(({ replies }) => replies.get('acquire:granted'))).toEqual([
+    1, 1, 1, 1, 1,
+  ])
   // The same on connections that were made anew.
   for (const link of links) link.cut('reply', 0)
   await world.settle(redlock.tryAcquire('lost', { leaseMs: LEASE_MS }))
@@ -63,7 +67,7 @@ test('a release on another connection than its acquire refuses the late acquire'
   links[0]?.mend()
   await world.pass(500)
   expect(redlock.status().masters[0]?.state).toBe('voting')
-  expect(world.masters[0]?.replies.get('acquire:done')).toBeUndefined() // It still travels.
+  expect(world.masters[0]?.replies.get('acquire:granted')).toBeUndefined() // It still travels.
   await world.settle(outcome.lease.release())
   await world.pass(6_000)
   expect(world.masters[0]?.replies.get('acquire:abandoned')).toBe(1)
@@ -92,7 +96,7 @@ describe('an attempt that the masters hear of only when it is over', () => {
     const world = await attempted()
     await world.pass(SOCKET_TIMEOUT_MS / 2)
     expect(await mended(world)).toEqual([0, 0])
-    expect(world.masters.map(({ replies }) => replies.get('acquire:done'))).toEqual([20, 20, 20])
+    expect(world.masters.map(({ replies }) => replies.get('acquire:granted'))).toEqual([20, 20, 20])
   })
 
   test('is refused where it arrives on an abandoned connection after its release', async () => {

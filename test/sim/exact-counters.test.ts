@@ -38,7 +38,7 @@ test('a counter that has gone on meanwhile does not confirm the token', async ()
   const { world, acquiring } = await uneven()
   const [first, second] = world.masters
   const granted = (): boolean =>
-    [first, second].every((master) => master?.replies.get('acquire:done') === 1)
+    [first, second].every((master) => master?.replies.get('acquire:granted') === 1)
   await world.time.runUntil(world.time.now + 1_000, granted)
   // Somebody else was granted on it, and gave it up, before the second round.
   first?.memory.set(FENCE, String(Number(first.memory.get(FENCE)) + AHEAD_US), 60_000)

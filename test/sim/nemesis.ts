@@ -106,7 +106,7 @@ export class Nemesis {
   ): void {
     const { masters, random, scenario, time } = this.#options
     const { momentChance } = scenario.faults
-    const isGrant = script === 'acquire' && typeof reply === 'number'
+    const isGrant = script === 'acquire' && Array.isArray(reply) && reply[0] === 'granted'
     const isMeeting = isGrant && client === this.#first && resources === this.#meeting
     if (isMeeting) this.#first = undefined
     const grantChance = isMeeting ? 0.8 : momentChance

@@ -11,7 +11,7 @@ import {
   batchScript,
   callOf,
   readBatch,
-  type Argument,
+  type Asked,
 } from '../../src/redlock/wire/batch.ts'
 import {
   bootstrapScript,
@@ -21,25 +21,11 @@ import {
 import { constantsFor } from '../../src/redlock/settings.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { acquireProcedure } from '../../src/redlock/verbs/acquire.ts'
-import { confirmProcedure } from '../../src/redlock/verbs/confirm.ts'
-import { extendProcedure } from '../../src/redlock/verbs/extend.ts'
-import { healProcedure } from '../../src/redlock/verbs/heal.ts'
-import { inspectProcedure } from '../../src/redlock/verbs/inspect.ts'
-import { releaseProcedure } from '../../src/redlock/verbs/release.ts'
-import { trialProcedure } from '../../src/redlock/wire/trial.ts'
-import { withdrawProcedure } from '../../src/redlock/verbs/withdraw.ts'
-import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
+import { inFull, simulateProcedure, simulateScript } from './simulated-scripts.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
 
 const SCRIPTS = new Map(
   [enrolScript, waitedScript, bootstrapScript].map((script) => [script.name, script]),
-)
-const PROCEDURES = new Map(
-  [
-    ...[acquireProcedure, confirmProcedure, extendProcedure, healProcedure],
-    ...[releaseProcedure, withdrawProcedure, inspectProcedure, trialProcedure],
-  ].map((procedure) => [procedure.name, procedure]),
 )
 const RUN_IDS = ['run-1', 'run-2']
 const MAX_LEASE_MS = 600_000
@@ -56,12 +42,11 @@ type Terms = readonly [maxLeaseMs: number, fleetSize: number]
 const TERMS: Terms = [MAX_LEASE_MS, 5]
 
 /** An entry of a batch, by a client with this run id and these terms. */
-interface Asked {
-  readonly kind: 'procedure'
-  readonly name: string
+interface Sending {
+  readonly kind: 'entry'
   readonly runId: string
   readonly terms: Terms
-  readonly args: readonly Argument[]
+  readonly asked: Asked
 }
 
 interface Sent {
@@ -70,7 +55,7 @@ interface Sent {
   readonly args: readonly (string | number)[]
 }
 
-type Step = Asked | Sent | { readonly kind: 'flush' } | { readonly kind: 'wait' }
+type Step = Sending | Sent | { readonly kind: 'flush' } | { readonly kind: 'wait' }
 
 const token = fc.constantFrom(...TOKENS)
 /**
@@ -88,18 +73,20 @@ const proposal = fc.oneof(counter, fc.constant('near' as const), fc.constant('fa
 function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Step> {
   const acquire = fc
     .tuple(runId, terms, token, lease, proposal, resources, fc.constantFrom('', 'w1', 'w2', 'w3'))
-    .map(([run, max, name, ms, proposed, named, waiter]): Asked => {
+    .map(([run, max, name, ms, proposed, named, waiter]) => {
       const waitMs = waiter === '' ? 0 : ms % 400_000
-      const args = [named, name, ms, String(proposalUs(proposed)), waitMs, waiter]
-      return asked('acquire', run, max, args)
+      const terms = { leaseMs: ms, fence: proposalUs(proposed), waitMs, waiter }
+      return sending(run, max, { verb: 'acquire', resources: named, token: name, ...terms })
     })
   const confirm = fc
     .tuple(runId, terms, token, counter, resources)
-    .map(([run, max, name, t, named]) => asked('confirm', run, max, [named, name, String(t)]))
+    .map(([run, max, name, t, named]) =>
+      sending(run, max, { verb: 'confirm', resources: named, token: name, fence: t }),
+    )
   const renew = fc
     .tuple(fc.constantFrom('extend', 'heal'), runId, terms, token, lease, counter, resources)
-    .map(([procedure, run, max, name, ms, t, named]) =>
-      asked(procedure, run, max, [named, name, ms, String(t)]),
+    .map(([verb, run, max, name, ms, t, named]) =>
+      sending(run, max, { verb, resources: named, token: name, leaseMs: ms, fence: t }),
     )
   const release = fc
     .tuple(
@@ -110,14 +97,14 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
       fc.constantFrom('', 'w1', 'w2'),
     )
     .map(([name, tombstoneMs, named, graceMs, waiter]) => {
-      const args = [named, name, tombstoneMs, graceMs, ...(waiter === '' ? [] : [waiter])]
-      return asked('release', 'run-1', TERMS, args)
+      const lives = { leaseMs: tombstoneMs, waitMs: graceMs }
+      return plain({ verb: 'release', resources: named, token: name, waiter, ...lives })
     })
   const withdraw = fc
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
-    .map(([waiter, named]) => asked('withdraw', 'run-1', TERMS, [named, waiter]))
-  const inspect = resources.map(([name = '']) => asked('inspect', 'run-1', TERMS, [name]))
-  const trial = fc.constant(asked('trial', 'run-1', TERMS, []))
+    .map(([waiter, named]) => plain({ verb: 'withdraw', resources: named, waiter }))
+  const inspect = resources.map((named) => plain({ verb: 'inspect', resources: named }))
+  const trial = fc.constant(plain({ verb: 'trial' }))
   const enrol = fc
     .tuple(
       ...([runId, terms, fc.constantFrom(0, 300_000)] as const),
@@ -150,8 +137,13 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
   )
 }
 
-function asked(name: string, run: string, own: Terms, args: readonly Argument[]): Asked {
-  return { kind: 'procedure', name, runId: run, terms: own, args }
+function sending(run: string, own: Terms, asked: Asked): Sending {
+  return { kind: 'entry', runId: run, terms: own, asked }
+}
+
+/** What asks for no enrolment. */
+function plain(asked: Asked): Sending {
+  return sending('run-1', TERMS, asked)
 }
 
 function proposalUs(proposed: number | 'near' | 'far'): number {
@@ -175,41 +167,36 @@ afterAll(async () => {
 })
 
 /** @returns the first word of the reply. */
-async function onBoth(memory: SimulatedMemory, step: Asked | Sent): Promise<unknown> {
+async function onBoth(memory: SimulatedMemory, step: Sending | Sent): Promise<unknown> {
   const nowUs = Date.now() * 1000
-  const { name } = step
   if (step.kind === 'script') {
+    const { name } = step
     const { lua = '' } = SCRIPTS.get(name) ?? {}
     const real = await redis.eval(lua, 1, KEYS.master, ...step.args)
     const args = step.args.map(String)
     const simulated = simulateScript(name, { memory, keys: [KEYS.master], args, nowUs })
     expect(comparable(real), `${name} ${args.join(' ')}`).toEqual(comparable(simulated))
-    return wordOf(simulated)
+    return Array.isArray(simulated) ? simulated[0] : 'done'
   }
-  const { runId: run, args } = step
+  const { runId: run, asked } = step
   const [longestMs, fleetSize] = step.terms
-  const procedure = PROCEDURES.get(name)
-  if (procedure === undefined) throw new Error(`There is no procedure ${name}`)
   const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
   const constants = constantsFor({ namespace: 'twin', ...limits }, fleetSize)
-  const call = callOf(procedure, args)
-  const answer = await redis.eval(batchScript(constants).lua, 0, ...batchArgs([call], run))
+  const args = batchArgs([callOf(asked)], run)
+  const answer = await redis.eval(batchScript(constants).lua, 0, ...args)
   const publish = (): void => undefined
-  const simulated = simulateProcedure(name, { memory, args, runId: run, constants, nowUs, publish })
-  const [real] = readBatch(answer, [call])
-  expect(comparable(real?.reply), `${name} ${args.join(' ')}`).toEqual(comparable(simulated))
-  return wordOf(simulated)
-}
-
-function wordOf(reply: Reply): unknown {
-  return typeof reply === 'number' ? 'done' : reply[0]
+  const simulated = simulateProcedure({ memory, asked, runId: run, constants, nowUs, publish })
+  const [real] = readBatch(answer, 1)
+  expect(comparable(real?.reply), JSON.stringify(asked)).toEqual(comparable(simulated))
+  const full = inFull(asked, simulated)
+  return Array.isArray(full) ? (full[0] as unknown) : full
 }
 
 /** Times and lifetimes are near each other; everything else is the same. */
 function comparable(reply: unknown): readonly unknown[] {
   if (!Array.isArray(reply)) return [reply]
   const [word, ...fields] = reply as readonly unknown[]
-  const exact = word === 'counter'
+  const exact = word === 'counter' || word === 'granted'
   return [
     word,
     ...fields.map((field) =>
@@ -295,9 +282,7 @@ test('replies, keys, values and lifetimes are the same after any sequence', asyn
         const memory = new SimulatedMemory(Date.now)
         for (const step of [FIRST, ...sequence]) {
           const word =
-            step.kind === 'procedure' || step.kind === 'script'
-              ? await onBoth(memory, step)
-              : undefined
+            step.kind === 'entry' || step.kind === 'script' ? await onBoth(memory, step) : undefined
           // The next one may change the lifetime again.
           if (word === 'extended') await compareKeys(memory)
           if (step.kind !== 'flush') continue
@@ -323,7 +308,7 @@ test('keys expire alike', async () => {
         const memory = new SimulatedMemory(Date.now)
         const waits = sequence.findIndex(({ kind }) => kind === 'wait')
         for (const [index, step] of [FIRST, ...sequence].entries()) {
-          if (step.kind === 'procedure' || step.kind === 'script') await onBoth(memory, step)
+          if (step.kind === 'entry' || step.kind === 'script') await onBoth(memory, step)
           if (step.kind === 'wait' && index === waits + 1) {
             await new Promise((resolve) => setTimeout(resolve, SHORT_MS + 50))
           }

@@ -3,6 +3,7 @@
  * under them, some carefully, some not. It can be killed and started again; what it was doing then
  * never ends.
  */
+import type { Asked } from '../../src/redlock/wire/batch.ts'
 import { sleep } from '../../src/clock.ts'
 import type { Lease } from '../../src/lock/lease.ts'
 import type { AcquireOptions } from '../../src/lock/acquire-options.ts'
@@ -444,19 +445,19 @@ export class SimulatedClient {
     clock: VirtualClock,
     index: number,
     event: 'call' | 'reply',
-    script: string,
-    args: readonly unknown[],
+    asked: Asked,
     reply?: unknown,
   ): void {
     const { referee, trace, masters, answered } = this.#options
-    const token = String(args[1])
+    const { verb: script, token = '', resources = [] } = asked
     const master = masters[index]?.name
     if (event === 'call' && script === 'acquire') referee.attempted(token, clock)
     if (event === 'call' && script === 'extend') referee.extendRoundBegins(token, clock)
-    if (event === 'reply') answered(this, index, script, reply, String(args[0]))
+    if (event === 'reply') answered(this, index, script, reply, String(resources))
     trace(() => {
       const said = event === 'call' ? '' : ` = ${JSON.stringify(reply)}`
-      const rest = [args[0], ...args.slice(2)].join(' ')
+      const { fence = '', leaseMs = '', waitMs = '', waiter = '' } = asked
+      const rest = [resources, fence, leaseMs, waitMs, waiter].join(' ')
       return `${this.name} ${event === 'call' ? 'asks' : 'ran on'} ${master}: ${script} ${token.slice(0, 8)} ${rest}${said}`
     })
   }

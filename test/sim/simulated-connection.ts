@@ -17,7 +17,8 @@ import {
   type Request,
   type Subscription,
 } from '../../src/redlock/wire/master.ts'
-import type { Entry } from '../../src/redlock/wire/batch.ts'
+import type { Asked, Entry } from '../../src/redlock/wire/batch.ts'
+import { inFull } from './simulated-scripts.ts'
 import { Enrolment } from '../../src/redlock/wire/enrolment.ts'
 import type { Script } from '../../src/redlock/wire/script.ts'
 import { readServerFacts, type ServerFacts } from '../../src/redlock/wire/server-facts.ts'
@@ -30,12 +31,7 @@ export interface Wiring {
   readonly link: Link
   readonly clock: VirtualClock
   /** Sees every call as it leaves, and every reply as it is made. */
-  readonly observe: (
-    event: 'call' | 'reply',
-    script: string,
-    args: readonly unknown[],
-    reply?: unknown,
-  ) => void
+  readonly observe: (event: 'call' | 'reply', asked: Asked, reply?: unknown) => void
 }
 
 type Answer =
@@ -102,23 +98,19 @@ export class SimulatedConnection implements Master {
     }
     const { call } = request
     const { master, clock, observe } = this.#wiring
-    const {
-      procedure: { name },
-      args,
-    } = call
+    const { asked } = call
     const { runId } = this
     request.isSent = true
-    observe('call', name, args)
+    observe('call', asked)
     const sentAt = instant(clock)
     const run = (): unknown => {
       const entry = master.call(call, runId, this.#options.constants)
-      observe('reply', name, args, entry.reply)
+      observe('reply', asked, inFull(asked, entry.reply))
       return entry
     }
     void this.#ask(run).then((answer) => {
       const result = this.#resultOf(answer)
-      // A usual release reads no clock.
-      if (result.ok && name !== 'release') this.#options.onTime(this, result.serverMs, sentAt)
+      if (result.ok) this.#options.onTime(this, result.serverMs, sentAt)
       request.asker.hear(request, result)
     })
   }

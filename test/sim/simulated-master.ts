@@ -7,7 +7,7 @@
  */
 import type { SeededRandom } from './seeded-random.ts'
 import type { Call, Constants, Entry } from '../../src/redlock/wire/batch.ts'
-import { simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
+import { inFull, simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
 import { JournaledMemory } from './journaled-memory.ts'
 import type { WallClock } from './wall-clock.ts'
 
@@ -97,12 +97,12 @@ export class SimulatedMaster {
   }
 
   /** @throws SimulatedReplyError when the library was not loaded since the process started. */
-  call({ procedure: { name }, args }: Call, runId: string, constants: Constants): Entry {
+  call({ asked }: Call, runId: string, constants: Constants): Entry {
     if (!this.#loaded) throw new SimulatedReplyError('NOSCRIPT No matching script.')
     const { memory, nowUs } = this
     const publish = this.#publish
-    const reply = simulateProcedure(name, { memory, args, runId, constants, nowUs, publish })
-    this.#count(name, reply)
+    const reply = simulateProcedure({ memory, asked, runId, constants, nowUs, publish })
+    this.#count(asked.verb, inFull(asked, reply))
     return { ok: true, reply, serverMs: Math.floor(nowUs / 1000) }
   }
 
@@ -166,10 +166,8 @@ export class SimulatedMaster {
     for (const each of this.#subscribers) if (each.channel === channel) each.heard(message)
   }
 
-  #count(name: string, reply: Reply): void {
-    // An inspection has no word.
-    const isDone = typeof reply === 'number' || name === 'inspect'
-    const word = `${name}:${isDone ? 'done' : (reply[0] ?? '')}`
+  #count(name: string, reply: unknown): void {
+    const word = `${name}:${Array.isArray(reply) ? String(reply[0]) : 'done'}`
     this.replies.set(word, (this.replies.get(word) ?? 0) + 1)
   }
 

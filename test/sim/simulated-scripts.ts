@@ -4,11 +4,11 @@
  */
 import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
 import { RESERVED } from '../../src/redlock/quorum/quorum.ts'
-import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/acquire.ts'
-import type { Argument, Constants } from '../../src/redlock/wire/batch.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/verbs.ts'
+import { USUAL, type Asked, type Constants } from '../../src/redlock/wire/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
-export type Reply = number | readonly (string | number | null)[]
+export type Reply = true | number | readonly (string | number | null)[]
 
 interface Server {
   readonly memory: SimulatedMemory
@@ -18,7 +18,7 @@ interface Server {
 
 /** One entry of a batch. */
 export interface ProcedureCall extends Server {
-  readonly args: readonly Argument[]
+  readonly asked: Asked
   readonly runId: string
   readonly constants: Constants
   readonly publish: (channel: string, message: string) => void
@@ -29,8 +29,8 @@ export interface ScriptCall extends Server {
   readonly args: readonly string[]
 }
 
-/** What every procedure sees: the prelude. */
-interface Scene extends ProcedureCall {
+/** What every procedure sees: the fields of its entry, and the record. */
+interface Scene extends Omit<ProcedureCall, 'asked'>, Required<Omit<Asked, 'verb'>> {
   readonly keys: Keyspace
   readonly fenceTtlMs: number
   readonly maxClockSkewMs: number
@@ -48,22 +48,27 @@ const procedures: Readonly<Record<string, Procedure>> = {
   release,
   withdraw,
   inspect,
-  trial: () => ['able'],
+  trial: () => USUAL,
 }
 
 const scripts: Readonly<Record<string, (call: ScriptCall) => Reply>> = { enrol, waited, bootstrap }
 
-export function simulateProcedure(name: string, call: ProcedureCall): Reply {
-  const { memory, args, runId, constants, nowUs, publish } = call
-  const { namespace = '', fenceTtlMs, maxClockSkewMs } = constants
+export function simulateProcedure(call: ProcedureCall): Reply {
+  const { memory, asked, runId, constants, nowUs, publish } = call
+  const { namespace, fenceTtlMs, maxClockSkewMs } = constants
   const keys = keysOf(namespace)
   // Field by field, because a simulation does this a million times a minute.
   return named(
     procedures,
-    name,
+    asked.verb,
   )({
     memory,
-    args,
+    resources: asked.resources ?? [''],
+    token: asked.token ?? '',
+    fence: asked.fence ?? 0,
+    leaseMs: asked.leaseMs ?? 0,
+    waitMs: asked.waitMs ?? 0,
+    waiter: asked.waiter ?? '',
     runId,
     constants,
     nowUs,
@@ -109,16 +114,15 @@ function enrolled(procedure: Procedure): Procedure {
     const record = memory.hash(keys.master)
     const known =
       record.get('runId') === runId &&
-      record.get('maxLeaseMs') === constants['maxLeaseMs'] &&
-      record.get('fleetSize') === constants['fleetSize']
+      record.get('maxLeaseMs') === constants.maxLeaseMs &&
+      record.get('fleetSize') === constants.fleetSize
     return known ? procedure(scene) : ['unenrolled']
   }
 }
 
 function acquire(scene: Scene): Reply {
-  const { memory, keys, args, nowMs, quarantineMs, maxClockSkewMs, fenceTtlMs } = scene
-  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
-  const [proposal, waiter] = [Number(at(args, 4)), textOf(args, 6)]
+  const { memory, keys, nowMs, quarantineMs, maxClockSkewMs, fenceTtlMs } = scene
+  const { resources, token, leaseMs, fence: proposal, waiter } = scene
   if (quarantineMs > 0) return ['quarantined', quarantineMs]
   const aheadMs = proposal / 1000 - nowMs
   if (aheadMs > maxClockSkewMs) return ['skewed', Math.ceil(aheadMs)]
@@ -139,37 +143,36 @@ function acquire(scene: Scene): Reply {
     if (holder !== token) mine = false
     counter = Math.max(counter, counterOf(scene, resource))
   }
-  if (mine) return counter
+  if (mine) return ['granted', counter]
   const earliestUs = (nowMs + maxClockSkewMs - fenceTtlMs) * 1000
   const next = Math.max(Math.max(counter, earliestUs) + TOKENS_PER_GRANT, proposal)
   for (const resource of resources) {
-    memory.set(keys.lease(resource), token, leaseMs)
+    const lease = keys.lease(resource)
+    if (!memory.exists(lease)) memory.set(lease, token, leaseMs)
     memory.set(keys.fence(resource), next.toFixed(0), fenceTtlMs)
     if (memory.exists(keys.flag)) memory.delete(keys.next(resource))
   }
-  return next
+  return next === proposal ? USUAL : ['granted', next]
 }
 
 /** A client that goes on waiting gets a place, or keeps the one it has. */
 function refused(scene: Scene, resource: string, holder: string, holderKey: string): Reply {
-  const { memory, keys, args, nowMs, constants } = scene
-  const [waitMs, maxLeaseMs] = [Number(at(args, 5)), Number(constants['maxLeaseMs'])]
+  const { memory, keys, nowMs, constants, waitMs, waiter, resources: all } = scene
+  const maxLeaseMs = Number(constants.maxLeaseMs)
   if (waitMs > 0) {
     const waiters = keys.waiters(resource)
     const ttlMs = Math.min(waitMs, maxLeaseMs)
     memory.rankedTrim(waiters, nowMs)
-    memory.rankedAdd(waiters, textOf(args, 6), nowMs + ttlMs, ttlMs)
+    memory.rankedAdd(waiters, waiter, nowMs + ttlMs, ttlMs)
     flag(scene, ttlMs)
   }
   if (memory.pttl(holderKey) > maxLeaseMs) memory.shorten(holderKey, maxLeaseMs)
-  const all = listOf(args, 1)
   const position = all.length > 1 ? [all.indexOf(resource) + 1] : []
   return ['taken', holder, memory.pttl(holderKey), ...position]
 }
 
 function confirm(scene: Scene): Reply {
-  const { memory, keys, args, fenceTtlMs } = scene
-  const [resources, token, fence] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
+  const { memory, keys, resources, token, fence, fenceTtlMs } = scene
   for (const resource of resources) {
     if (memory.get(keys.lease(resource)) !== token) return ['lost']
   }
@@ -179,54 +182,49 @@ function confirm(scene: Scene): Reply {
     memory.set(keys.fence(resource), counter.toFixed(0), fenceTtlMs)
     highest = Math.max(highest, counter)
   }
-  return ['counter', highest]
+  return highest === fence ? USUAL : ['counter', highest]
 }
 
 function extend(scene: Scene): Reply {
-  const { memory, keys, args, fenceTtlMs } = scene
-  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
-  const fence = textOf(args, 4)
+  const { memory, keys, resources, token, leaseMs, fence, fenceTtlMs } = scene
   let missing = false
   for (const resource of resources) {
     const holder = memory.get(keys.lease(resource))
-    if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']
+    if (counterOf(scene, resource) > fence) return ['lost', holder ?? '']
     if (holder !== undefined && holder !== token) return ['lost', holder]
     if (holder === undefined) missing = true
   }
   if (missing) return ['missing']
   for (const resource of resources) {
     memory.lengthen(keys.lease(resource), leaseMs)
-    memory.set(keys.fence(resource), fence, fenceTtlMs)
+    memory.set(keys.fence(resource), fence.toFixed(0), fenceTtlMs)
   }
-  if (scene.quarantineMs === 0 || !isAbandoned(scene, token)) return ['extended']
+  if (scene.quarantineMs === 0 || !isAbandoned(scene, token)) return USUAL
   abandon(scene, token, tombstoneMs(scene))
   return ['healed']
 }
 
 function heal(scene: Scene): Reply {
-  const { memory, keys, args, fenceTtlMs, quarantineMs } = scene
-  const [resources, token, leaseMs] = [listOf(args, 1), textOf(args, 2), Number(at(args, 3))]
-  const fence = textOf(args, 4)
+  const { memory, keys, resources, token, leaseMs, fence, fenceTtlMs, quarantineMs } = scene
   if (isAbandoned(scene, token)) return ['abandoned']
   for (const resource of resources) {
     const holder = memory.get(keys.lease(resource))
-    if (counterOf(scene, resource) > Number(fence)) return ['lost', holder ?? '']
+    if (counterOf(scene, resource) > fence) return ['lost', holder ?? '']
     if (holder !== undefined && holder !== token) return ['lost', holder]
   }
   for (const resource of resources) {
     const lease = keys.lease(resource)
     if (memory.exists(lease)) memory.lengthen(lease, leaseMs)
     else memory.set(lease, token, leaseMs)
-    memory.set(keys.fence(resource), fence, fenceTtlMs)
+    memory.set(keys.fence(resource), fence.toFixed(0), fenceTtlMs)
   }
   if (quarantineMs > 0) abandon(scene, token, tombstoneMs(scene))
-  return ['healed']
+  return USUAL
 }
 
 function release(scene: Scene): Reply {
-  const { memory, keys, args, nowMs, publish } = scene
-  const [resources, token] = [listOf(args, 1), textOf(args, 2)]
-  const [tombstoneMs, graceMs, waiter] = [Number(at(args, 3)), Number(at(args, 4)), args[4]]
+  const { memory, keys, resources, token, nowMs, publish, waiter } = scene
+  const { leaseMs: tombstoneMs, waitMs: graceMs } = scene
   if (tombstoneMs > 0) abandon(scene, token, tombstoneMs)
   let deleted = 0
   for (const resource of resources) {
@@ -234,7 +232,7 @@ function release(scene: Scene): Reply {
     const mine = memory.get(lease) === token
     const flagged = memory.exists(keys.flag)
     const leaves = flagged && (!mine || memory.rankedFrom(line, nowMs).length > 0)
-    if (waiter !== undefined && waiter !== '' && leaves) memory.rankedRemove(line, String(waiter))
+    if (waiter !== '' && leaves) memory.rankedRemove(line, waiter)
     if (!mine) continue
     memory.delete(lease)
     deleted++
@@ -247,21 +245,20 @@ function release(scene: Scene): Reply {
     }
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
-  return deleted
+  return deleted === resources.length ? USUAL : ['released', deleted]
 }
 
-function withdraw({ memory, keys, args }: Scene): Reply {
-  for (const resource of listOf(args, 1)) {
-    memory.rankedRemove(keys.waiters(resource), textOf(args, 2))
-  }
-  return ['withdrawn']
+function withdraw({ memory, keys, resources, waiter }: Scene): Reply {
+  for (const resource of resources) memory.rankedRemove(keys.waiters(resource), waiter)
+  return USUAL
 }
 
 function inspect(scene: Scene): Reply {
-  const { memory, keys, args } = scene
-  const resource = textOf(args, 1)
+  const { memory, keys, resources } = scene
+  const [resource = ''] = resources
   const lease = keys.lease(resource)
-  return [memory.get(lease) ?? null, memory.pttl(lease), memory.get(keys.fence(resource)) ?? null]
+  const counter = memory.get(keys.fence(resource)) ?? null
+  return ['seen', memory.get(lease) ?? null, memory.pttl(lease), counter]
 }
 
 function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
@@ -301,7 +298,7 @@ function bootstrap({ memory, keys, args }: ScriptCall): Reply {
 
 /** A key never outlives the tombstone that every extension within a quarantine keeps. */
 function tombstoneMs({ constants }: Scene): number {
-  return 2 * Number(constants['maxLeaseMs'])
+  return 2 * Number(constants.maxLeaseMs)
 }
 
 function isAbandoned({ memory, keys }: Scene, token: string): boolean {
@@ -318,19 +315,23 @@ function flag({ memory, keys }: Scene, forMs: number): void {
   if (forMs > memory.pttl(keys.flag)) memory.set(keys.flag, '1', forMs)
 }
 
-function listOf(args: readonly Argument[], index: number): readonly string[] {
-  const list = at(args, index)
-  return typeof list === 'object' ? list : [String(list)]
-}
-
-function textOf(args: readonly Argument[], index: number): string {
-  return String(at(args, index))
-}
-
 function nowMsOf({ nowUs }: Server): number {
   return Math.floor(nowUs / 1000)
 }
 
 function counterOf({ memory, keys }: Scene, resource: string): number {
   return Number(memory.get(keys.fence(resource)) ?? '0')
+}
+
+/** A reply as it would be if there were no short one for the usual outcome. */
+export function inFull({ verb, fence, resources }: Asked, reply: unknown): unknown {
+  if (reply !== USUAL) return reply
+  const usual: Readonly<Record<string, readonly unknown[]>> = {
+    acquire: ['granted', fence],
+    confirm: ['counter', fence],
+    extend: ['extended'],
+    heal: ['healed'],
+    release: ['released', resources?.length],
+  }
+  return usual[verb] ?? [verb]
 }

@@ -7,7 +7,7 @@ import type { SimulationResult } from './simulation.ts'
 
 /** Replies without which a rule of the protocol was never put to use. */
 const REPLIES = [
-  'acquire:done',
+  'acquire:granted',
   'acquire:taken',
   'acquire:quarantined',
   'acquire:skewed',

@@ -5,6 +5,7 @@
   Returns  as BullMQ's
 ]]
 --- @include "keys"
+--- @include "removing"
 -- rule: scheduler-by-the-clock-of-the-server
 theirs[ARGV.time] = math.floor(nowMs())
-return bullmq(redis, KEYS, theirs)
+return bullmq(removing(redis), KEYS, theirs)

@@ -6,10 +6,11 @@
  * long as the longest lease could last; extending, healing and releasing go on. The record is kept
  * on the master itself, so that all clients agree on whether it may vote again.
  */
-import { randomUUID } from 'node:crypto'
-import { batchScript } from '../wire/batch.ts'
+import { randomInt, randomUUID } from 'node:crypto'
+import { batchScript, callOf } from '../wire/batch.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import {
+  callMaster,
   describeState,
   type Admission,
   type Master,
@@ -21,8 +22,11 @@ import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Channel, MasterStatus, Question } from '../../channel.ts'
 import { noQuorum, quorumOf } from '../quorum/quorum.ts'
 import { Deadlines, instant } from '../../clock.ts'
+import { ProposalClock } from '../proposal-clock.ts'
 import { constantsFor, type Settings } from '../settings.ts'
 import { outcomeOf, type Vote } from '../verbs/votes.ts'
+import { Bag } from '../../bag.ts'
+import type { Poll } from '../ask.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
@@ -30,6 +34,9 @@ import { Quarantines } from './quarantines.ts'
 import { Refusals } from './refusals.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { driftMs, quarantineMs } from '../../lock/trust.ts'
+
+/** Random ones, hexadecimal. */
+const TOKEN_DIGITS = 20
 
 export class LockFleet {
   readonly settings: Settings
@@ -43,8 +50,9 @@ export class LockFleet {
   readonly deadlines: Deadlines
   readonly clocks: ClockWatch
   /** Open until every master has answered or run into its deadline. */
-  readonly polls: Set<{ readonly complete: Promise<void> }> = new Set()
+  readonly polls: Bag<'pollPlace', Poll> = new Bag('pollPlace')
   readonly leases: LeaseRegistry
+  readonly proposals: ProposalClock
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
   readonly #quarantines: Quarantines
@@ -54,9 +62,12 @@ export class LockFleet {
    */
   readonly #voters = new Map<string, Master>()
   readonly #clientId = randomUUID()
+  /** Short enough for the beginning of a token to tell two of one client apart. */
+  #serial = randomInt(36 ** 5, 36 ** 6 / 2)
   /** Masters that no client had enrolled before this one. */
   readonly #foundedHere = new Set<Master>()
   readonly #masterLog: MasterLog
+  readonly #tokenEnd: string
   readonly #background = new Set<Promise<void>>()
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
@@ -65,7 +76,9 @@ export class LockFleet {
     this.settings = settings
     this.channel = channel
     this.leases = new LeaseRegistry(settings.clock, channel)
+    this.proposals = new ProposalClock(settings.clock, settings.maxClockSkewMs)
     this.keys = keyspace(settings.namespace)
+    this.#tokenEnd = `${randomUUID().replaceAll('-', '').slice(0, TOKEN_DIGITS)}@${settings.owner}`
     const limits = {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
@@ -129,6 +142,21 @@ export class LockFleet {
     }
   }
 
+  /** Names an attempt: no other one has it, of this client or of another. */
+  freshToken(): string {
+    // rule: fresh-token-per-attempt
+    return `${(this.#serial++).toString(36)}${this.#tokenEnd}`
+  }
+
+  /** A waiter that stops leaves its places; where a master does not hear it, its place expires. */
+  withdraw(resources: readonly string[], waiter: string): void {
+    const call = callOf({ verb: 'withdraw', resources, waiter })
+    const { clock, masterTimeoutMs } = this.settings
+    for (const master of this.masters) {
+      this.inBackground(callMaster(master, clock, call, masterTimeoutMs).then(() => undefined))
+    }
+  }
+
   /** What `quiet` waits for. */
   readonly inBackground = (work: Promise<void>): void => {
     this.#background.add(work)
@@ -137,7 +165,8 @@ export class LockFleet {
 
   /** When no poll is open and the background work of this moment is done. */
   async quiet(): Promise<void> {
-    while (this.polls.size > 0) await Promise.all([...this.polls].map(({ complete }) => complete))
+    while (this.polls.size > 0)
+      await Promise.all(this.polls.values().map(({ complete }) => complete))
     await Promise.all(this.#background)
   }
 
@@ -316,35 +345,8 @@ export class LockFleet {
         fault: 'client',
       }
     }
-    if (facts.runId === '') {
-      return {
-        problem: 'does not report its run_id',
-        fix: 'give this user the right to INFO',
-        fault: 'server',
-      }
-    }
-    if (Number.parseInt(facts.version, 10) < 7) {
-      return {
-        problem: `runs version ${facts.version}`,
-        fix: 'use Redis >= 7.0 or Valkey',
-        fault: 'server',
-      }
-    }
-    if (facts.role !== 'master') {
-      return {
-        problem: `is a ${facts.role === 'slave' ? 'replica' : facts.role}`,
-        fix: 'list only independent masters in `masters`',
-        fault: 'server',
-      }
-    }
-    if (facts.maxmemoryPolicy !== 'noeviction') {
-      return {
-        problem: `may evict leases (maxmemory-policy is ${facts.maxmemoryPolicy})`,
-        fix: 'set `maxmemory-policy noeviction`',
-        fault: 'server',
-      }
-    }
-    return undefined
+    const unfit = unfitFor(facts)
+    return unfit && { ...unfit, fault: 'server' }
   }
 
   #onState(master: Master, state: MasterState): void {
@@ -393,4 +395,24 @@ export class LockFleet {
     const reason = `new or restarted: grants nothing for another ${votesInMs} ms`
     return { name, state: 'quarantined', reason, votesInMs, clockOffsetMs }
   }
+}
+
+/** Why such a server must not vote, and what to do. Pure. */
+function unfitFor(facts: ServerFacts): Omit<Refusal, 'fault'> | undefined {
+  const { runId, version, role, maxmemoryPolicy } = facts
+  if (runId === '') {
+    return { problem: 'does not report its run_id', fix: 'give this user the right to INFO' }
+  }
+  if (Number.parseInt(version, 10) < 7) {
+    return { problem: `runs version ${version}`, fix: 'use Redis >= 7.0 or Valkey' }
+  }
+  if (role !== 'master') {
+    const problem = `is a ${role === 'slave' ? 'replica' : role}`
+    return { problem, fix: 'list only independent masters in `masters`' }
+  }
+  if (maxmemoryPolicy !== 'noeviction') {
+    const problem = `may evict leases (maxmemory-policy is ${maxmemoryPolicy})`
+    return { problem, fix: 'set `maxmemory-policy noeviction`' }
+  }
+  return undefined
 }

@@ -1,45 +1,44 @@
 --[[
-  `tombstoneMs` is 0 for none. `graceMs` is how long the resource is reserved for the next waiters,
-  0 for not at all. `waiter` is the name under which the holder may have waited; '' or left out
-  where it cannot have. Its place ends with its lease.
-  Returns  number of leases deleted
+  `leaseMs` is how long the token has a tombstone, 0 for none. `waitMs` is how long the resource is
+  reserved for the next waiters, 0 for not at all. `waiter` is the name under which the holder may
+  have waited; '' where it cannot have. Its place ends with its lease.
+  Returns  true, when every lease was deleted | released, number of leases deleted
   Keeps: only the holder's own keys are deleted, and before anything else: waiting is advice, and
   what is wrong with it keeps no lease. With a tombstone, a grant or a heal for this token that
   still travels is refused when it arrives. A release is announced only where a client waits: with
   the beginning of the token, which tells one release from another, and the next waiters.
 ]]
--- This many waiters are named when a resource is released, and may have it for a moment.
-local NAMED = 4
-
-local function release(resources, token, tombstoneMs, graceMs, waiter)
-  if tombstoneMs > 0 then
-    redis.call('SET', tombstoneKey(token), '1', 'PX', tombstoneMs)
-    -- rule: tombstone-is-announced
-    flag(tombstoneMs)
-  end
-  local mine, deleted = {}, 0
-  for _, resource in ipairs(resources) do
-    mine[resource] = redis.call('GET', leaseKey(resource)) == token
-    -- rule: release-only-my-key
-    if mine[resource] then deleted = deleted + redis.call('DEL', leaseKey(resource)) end
-  end
-  if not flagged then return deleted end
-  local function first(waiters) return redis.call('ZRANGEBYSCORE', waiters, nowMs, '+inf', 'LIMIT', 0, NAMED) end
-  for _, resource in ipairs(resources) do
-    local key = waitersKey(resource)
-    local waiters = mine[resource] and first(key)
-    if waiter and waiter ~= '' and (not waiters or #waiters > 0) then
-      redis.call('ZREM', key, waiter)
+if leaseMs ~= '0' then
+  call('SET', tombstonePrefix .. token, '1', 'PX', leaseMs)
+  -- rule: tombstone-is-announced
+  flag(tonumber(leaseMs))
+end
+local deleted = 0
+for i = 1, count do
+  local leaseKey = leasePrefix .. resources[i]
+  holders[i] = call('GET', leaseKey) == token
+  -- rule: release-only-my-key
+  if holders[i] then deleted = deleted + call('DEL', leaseKey) end
+end
+if flagged then
+  -- This many waiters are named when a resource is released, and may have it for a moment.
+  local NAMED = '4'
+  local function first(waiters) return call('ZRANGEBYSCORE', waiters, nowMs, '+inf', 'LIMIT', '0', NAMED) end
+  for i = 1, count do
+    local key = waitersPrefix .. resources[i]
+    local waiters = holders[i] and first(key)
+    if waiter ~= '' and (not waiters or #waiters > 0) then
+      call('ZREM', key, waiter)
       waiters = waiters and first(key)
     end
     if waiters and #waiters > 0 then
       local named = table.concat(waiters, ',')
-      if graceMs > 0 then
-        redis.call('SET', nextKey(resource), named, 'PX', graceMs)
-        flag(graceMs)
+      if waitMs ~= '0' then
+        call('SET', nextPrefix .. resources[i], named, 'PX', waitMs)
+        flag(tonumber(waitMs))
       end
-      redis.call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resource)
+      call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resources[i])
     end
   end
-  return deleted
 end
+return deleted == count or {'released', deleted}

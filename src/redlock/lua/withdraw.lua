@@ -1,7 +1,5 @@
 --[[
-  Returns  withdrawn
+  Returns  true
 ]]
-local function withdraw(resources, waiter)
-  for _, resource in ipairs(resources) do redis.call('ZREM', waitersKey(resource), waiter) end
-  return {'withdrawn'}
-end
+for i = 1, count do call('ZREM', waitersPrefix .. resources[i], waiter) end
+return true

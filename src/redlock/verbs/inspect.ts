@@ -1,14 +1,11 @@
 /** Asks every master about one resource, and says who holds it. */
 import { QuorumUnreachableError } from '../../errors.ts'
 import type { Inspection, MasterView } from '../../lock/inspection.ts'
-import { callOf, type Procedure } from '../wire/batch.ts'
+import { callOf, type Call } from '../wire/batch.ts'
 import { callMaster, type Master } from '../wire/master.ts'
 import type { LockFleet } from '../fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
 import { describeToken } from '../../lock/describe-token.ts'
-
-/** `lua/inspect.lua` */
-export const inspectProcedure: Procedure = { name: 'inspect' }
 
 /** A view with the whole token, which is not shown to people. */
 export interface Seen extends MasterView {
@@ -29,13 +26,22 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
 }
 
 async function inspectMaster(fleet: LockFleet, master: Master, resource: string): Promise<Seen> {
-  const call = callOf(inspectProcedure, [resource])
   const { clock, masterTimeoutMs } = fleet.settings
-  const result = await callMaster(master, clock, call, masterTimeoutMs)
-  if (!result.ok) return { master: master.name, problem: result.detail }
-  const [token, ttlMs, counter] = result.reply as [string | null, number, string | null]
+  const result = await callMaster(master, clock, inspectCall(resource), masterTimeoutMs)
+  return result.ok
+    ? seenBy(master.name, result.reply)
+    : { master: master.name, problem: result.detail }
+}
+
+export function inspectCall(resource: string): Call {
+  return callOf({ verb: 'inspect', resources: [resource] })
+}
+
+/** @param reply of `lua/inspect.lua`. */
+export function seenBy(master: string, reply: unknown): Seen {
+  const [, token, ttlMs, counter] = reply as [string, string | null, number, string | null]
   return {
-    master: master.name,
+    master,
     ...(token !== null && { token, holder: describeToken(token), ttlMs }),
     ...(counter !== null && { counter: Number(counter) }),
   }

@@ -1,5 +1,6 @@
 /** One master's answer to one question. A reply that no verb knows is no vote. */
 import { describeToken } from '../../lock/describe-token.ts'
+import { USUAL } from '../wire/batch.ts'
 import type { CallResult } from '../wire/master.ts'
 import type { VoteOutcome } from '../../channel.ts'
 
@@ -10,6 +11,12 @@ export interface FailedVote {
   readonly detail: string
   /** The script may have run, or may still run, on the master. */
   readonly mayHaveRun: boolean
+}
+
+/** Its clock jumped a while ago, so that it may have dropped leases early, or is out of line. */
+export interface Suspended {
+  readonly kind: 'suspended'
+  readonly waitMs: number
 }
 
 export type AcquireVote =
@@ -25,8 +32,7 @@ export type AcquireVote =
   | { readonly kind: 'quarantined'; readonly waitMs: number }
   | { readonly kind: 'skewed'; readonly aheadMs: number }
   | { readonly kind: 'abandoned' }
-  /** Its clock jumped a while ago, so that it may have dropped leases before their time. */
-  | { readonly kind: 'suspended'; readonly waitMs: number }
+  | Suspended
 
 export type ConfirmVote =
   FailedVote | { readonly kind: 'counter'; readonly counter: number } | { readonly kind: 'lost' }
@@ -41,8 +47,7 @@ export type ExtendVote =
   | { readonly kind: 'healed' }
   | { readonly kind: 'missing' }
   | { readonly kind: 'lost'; readonly holder: string }
-  /** It has the key, and its clock is far from those of the other masters. */
-  | { readonly kind: 'suspended' }
+  | Suspended
 
 export type HealVote =
   | FailedVote
@@ -62,24 +67,27 @@ export function outcomeOf(vote: Vote): VoteOutcome {
 type Fields = readonly unknown[]
 
 /**
- * Turns a reply that is a word and its fields into a vote. A verb reads its usual reply itself;
- * `parse` returns undefined for a reply that it does not know.
+ * Turns a reply into a vote: the usual one, or a word and its fields. `parse` returns undefined for
+ * a reply that it does not know.
  */
 export function readVote<V extends Vote>(
   result: CallResult,
+  usual: V,
   parse: (word: unknown, fields: Fields) => V | undefined,
 ): V | FailedVote {
   if (!result.ok) {
     const { reason, detail, mayHaveRun } = result
     return { kind: 'failed', reason, detail, mayHaveRun }
   }
-  if (!Array.isArray(result.reply)) return malformed(result.reply)
-  const [word, ...fields] = result.reply as unknown[]
+  const { reply } = result
+  if (reply === USUAL) return usual
+  if (!Array.isArray(reply)) return malformed(reply)
+  const [word, ...fields] = reply as unknown[]
   if (word === 'unenrolled') {
     const detail = 'the server restarted or lost its data since this connection enrolled it'
     return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
   }
-  return parse(word, fields) ?? malformed(result.reply)
+  return parse(word, fields) ?? malformed(reply)
 }
 
 function malformed(reply: unknown): FailedVote {
@@ -100,9 +108,7 @@ export function describeVote(vote: Vote | undefined): string {
     case 'quarantined':
       return `new or restarted: grants nothing for another ${vote.waitMs} ms`
     case 'suspended':
-      return 'waitMs' in vote
-        ? `its clock jumped or differs from the others; not counted for another ${vote.waitMs} ms`
-        : 'its clock differs from the others'
+      return `its clock jumped or differs from the others; not counted for another ${vote.waitMs} ms`
     case 'skewed':
       return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
     case 'lost':

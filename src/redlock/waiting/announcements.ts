@@ -18,6 +18,17 @@ export type OnTurn = (place: number) => void
 /** This many announcements are kept for those that begin to listen a moment later. */
 const RECENT = 64
 
+const TRIPS_PER_TURN = 4
+/** Processes are held up now and then for longer than their trips take. */
+const MIN_TURN_MS = 50
+
+/**
+ * How long a named waiter has to acquire, before the next one tries too, and any other client may.
+ */
+export function turnMs(roundTripMs: number): number {
+  return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))
+}
+
 interface Announcement {
   readonly at: number
   readonly master: Master

@@ -1,81 +1,69 @@
 /**
  * Many calls in one trip: one script that knows every verb and runs those that its entries name.
- * Each entry has its own arguments and reply, and fails alone.
- *
- * A usual call has a short form: its arguments end with NUL and are decoded by one
- * `struct.unpack`, and its usual reply is one character. Other calls travel as JSON and are
- * answered in full. The functions of the long form are made only when an entry needs one, because
- * making them costs more than running a short form. What all calls of one client have in common is
- * part of the script's text, not of every batch.
+ * Each entry has its own arguments and reply, and fails alone. What all calls of one client have in
+ * common is part of the script's text, not of every batch.
  */
 import { luaConstant, luaText } from '../../lua.ts'
+import { keyspace } from '../keyspace.ts'
 import { defineScript, type Script } from './script.ts'
 
-/** A verb of `lua/batch.lua`. */
-export interface Procedure {
-  readonly name: string
-  readonly short?: ShortForm
+/** What a verb of `lua/batch.lua` is asked; its file says what each field means there. */
+export interface Asked {
+  readonly verb: string
+  readonly resources?: readonly string[]
+  readonly token?: string
+  readonly fence?: number
+  readonly leaseMs?: number
+  readonly waitMs?: number
+  readonly waiter?: string
 }
-
-/** How a call for one resource travels when nothing about it is unusual. */
-export interface ShortForm {
-  /** Its own, and not `J`. */
-  readonly letter: string
-  /** How many arguments it has, all text; the first is the resource. */
-  readonly parameters: number
-  /** What the long form replies in the usual outcome. */
-  readonly usualReply: (args: readonly Argument[]) => unknown
-}
-
-export type Constants = Readonly<Record<string, string>>
-export type Argument = string | number | readonly string[]
-
-/** The reply to a short form whose outcome is the usual one. */
-export const USUAL = true
 
 /** What one master is asked, or all of them: made once, and encoded once. */
 export interface Call {
-  readonly procedure: Procedure
-  readonly args: readonly Argument[]
+  readonly asked: Asked
   /** An entry of a batch. */
   readonly entry: string
   /** The length of `entry` as UTF-8. */
   readonly bytes: number
 }
 
-export function callOf(procedure: Procedure, args: readonly Argument[]): Call {
-  const { name, short } = procedure
-  const entry =
-    (short === undefined ? undefined : shortEntry(short, args)) ??
-    `J${JSON.stringify([name, ...args])}\0`
-  return { procedure, args, entry, bytes: Buffer.byteLength(entry) }
+export function callOf(asked: Asked): Call {
+  const { verb, resources = [''], token = '', fence = '', leaseMs = 0, waitMs = 0 } = asked
+  let entry = `${verb}\0${plain(token)}\0${fence}\0${leaseMs}\0${waitMs}\0${asked.waiter ?? ''}\0${resources.length}\0`
+  for (const resource of resources) entry += `${plain(resource)}\0`
+  return { asked, entry, bytes: Buffer.byteLength(entry) }
 }
 
-/** Undefined for a call that only the long form can carry. */
-function shortEntry(
-  { letter, parameters }: ShortForm,
-  args: readonly Argument[],
-): string | undefined {
-  const [resources] = args
-  if (args.length !== parameters) return undefined
-  if (typeof resources !== 'object' || resources.length !== 1) return undefined
-  let entry = letter
-  for (const arg of args) {
-    const text = typeof arg === 'object' ? (arg[0] ?? '') : String(arg)
-    if (text.includes('\0')) return undefined // The server would read it as the end.
-    entry += `${text}\0`
-  }
-  return entry
+/** A text without NUL, which ends a text in an entry. */
+function plain(text: string): string {
+  if (!text.includes('\0') && !text.includes('\u0001')) return text
+  return text.replaceAll('\u0001', '\u0001\u0001').replaceAll('\0', '\u0001\u0002')
 }
 
-/** The word that begins the reply of an entry that failed; the server's message follows. */
-const FAILED = luaConstant('redlock/lua/batch', 'FAILED')
-/** What all calls of one client have in common, each as text or nil. */
-const CONSTANTS = ['namespace', 'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize'] as const
+/** What all calls of one client have in common, each as text; a script that lacks one has nil. */
+export interface Constants {
+  readonly namespace: string
+  readonly maxLeaseMs?: string
+  readonly fenceTtlMs?: string
+  readonly maxClockSkewMs?: string
+  readonly fleetSize?: string
+}
 
 /** `lua/batch.lua`, for one client. A lock master is never a cluster, so no keys are named. */
 export function batchScript(constants: Constants): Script {
-  const own = CONSTANTS.map((name) => `local ${name} = ${quoted(constants[name])}`)
+  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize } = constants
+  const keys = keyspace(namespace)
+  const own = Object.entries({
+    ...{ maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize },
+    leasePrefix: keys.lease(''),
+    fencePrefix: keys.fence(''),
+    waitersPrefix: keys.waiters(''),
+    nextPrefix: keys.next(''),
+    tombstonePrefix: keys.tombstone(''),
+    flagKey: keys.flag,
+    masterKey: keys.master,
+    releasesChannel: keys.releases,
+  }).map(([name, text]) => `local ${name} = ${quoted(text)}`)
   return defineScript('batch', [...own, luaText('redlock/lua/batch')].join('\n'))
 }
 
@@ -100,52 +88,42 @@ export class EntryError extends Error {
   override readonly name = 'ReplyError'
 }
 
+/** The reply of a verb whose outcome is the usual one. */
+export const USUAL = true
+
 /** What a call came to. */
 export interface Entry {
   readonly ok: true
-  /** What the procedure returned, `USUAL`, or an `EntryError`. */
+  /** `USUAL`, what the verb returned instead, or an `EntryError`. */
   readonly reply: unknown
-  /** The server's clock at the beginning of the batch; NaN where no entry read it. */
+  /** The server's clock at the beginning of the batch; NaN where it did not say. */
   readonly serverMs: number
 }
 
+/** The word that begins the reply of an entry that failed; the server's message follows. */
+const FAILED = luaConstant('redlock/lua/batch', 'FAILED')
 const USUAL_MARK = '+'.charCodeAt(0)
 /** The server's time, and a mark for each call. */
-const HEAD = /^\d* [+*]*$/
+const HEAD = /^\d+ [+*]*$/
 
-export interface BatchAnswer {
-  /** NaN where no entry read the clock. */
-  readonly serverMs: number
-  /** Of every call, in their order. */
-  readonly results: readonly Entry[]
-}
-
-/** A server's answer to a batch of `count` calls. */
-export function readAnswer(answer: unknown, count: number): BatchAnswer {
+/** A server's answer to a batch of `count` calls, in their order. */
+export function readBatch(answer: unknown, count: number): readonly Entry[] {
   const replies: readonly unknown[] = Array.isArray(answer) ? answer : [answer]
   const text = typeof replies[0] === 'string' ? replies[0] : ''
-  const head = HEAD.test(text) ? text : ' ' // Anything else answers none of the calls.
+  const head = HEAD.test(text) ? text : 'NaN ' // Anything else answers none of the calls.
   let at = head.indexOf(' ')
-  const serverMs = at > 0 ? Number(head.slice(0, at)) : Number.NaN
+  const serverMs = Number(head.slice(0, at))
   const usual: Entry = { ok: true, reply: USUAL, serverMs }
-  const results: Entry[] = []
+  const entries: Entry[] = []
   let replied = 1
-  while (results.length < count) {
-    if (head.charCodeAt(++at) === USUAL_MARK) results.push(usual)
+  while (entries.length < count) {
+    if (head.charCodeAt(++at) === USUAL_MARK) entries.push(usual)
     else {
       const reply = at < head.length ? replies[replied++] : undefined
-      results.push({ ok: true, reply: entryReply(reply), serverMs })
+      entries.push({ ok: true, reply: entryReply(reply), serverMs })
     }
   }
-  return { serverMs, results }
-}
-
-/** As the long forms reply. */
-export function readBatch(answer: unknown, calls: readonly Call[]): readonly Entry[] {
-  return readAnswer(answer, calls.length).results.map((entry, index) => {
-    const { procedure, args = [] } = calls[index] ?? {}
-    return entry.reply === USUAL ? { ...entry, reply: procedure?.short?.usualReply(args) } : entry
-  })
+  return entries
 }
 
 function entryReply(reply: unknown): unknown {

@@ -5,7 +5,7 @@
  * has left takes the call back.
  */
 import { atEndOfTurn, instant, type Clock, type Instant, type Timer } from '../../clock.ts'
-import { EntryError, readAnswer } from './batch.ts'
+import { EntryError, readBatch } from './batch.ts'
 import type { BatchSender } from './batch-sender.ts'
 import {
   unanswered,
@@ -33,7 +33,7 @@ export class CallQueue {
   readonly #options: CallQueueOptions
   /** The answer to every call while the master may not vote. */
   #closed: CallResult | undefined
-  readonly #waiting: Request[] = []
+  #waiting: Request[] = []
   #inFlight = 0
   #timer: Timer | undefined
   #isScheduled = false
@@ -82,15 +82,18 @@ export class CallQueue {
     this.#timer = undefined
     let entries = ''
     let bytes = 0
-    const requests: Request[] = []
-    for (const request of this.#waiting.splice(0)) {
+    const requests = this.#waiting
+    let count = 0
+    for (const request of requests) {
       if (request.isSettled) continue
       request.isSent = true
       entries += request.call.entry
       bytes += request.call.bytes
-      requests.push(request)
+      requests[count++] = request
     }
-    if (requests.length === 0) return
+    requests.length = count
+    if (count === 0) return
+    this.#waiting = []
     const sentAt = instant(clock)
     this.#inFlight++
     sender.send(entries, bytes, (answer, error) => {
@@ -105,12 +108,14 @@ export class CallQueue {
 
   #answer(requests: readonly Request[], answer: unknown, sentAt: Instant): void {
     const { master, onTime } = this.#options
-    const { serverMs, results } = readAnswer(answer, requests.length)
+    const entries = readBatch(answer, requests.length)
+    const { serverMs = Number.NaN } = entries[0] ?? {}
     if (Number.isFinite(serverMs)) onTime(master, serverMs, sentAt)
-    for (const [index, request] of requests.entries()) {
-      const result = results[index]
-      if (result?.reply instanceof EntryError) this.#fail([request], result.reply)
-      else if (result !== undefined) request.asker.hear(request, result)
+    for (let index = 0; index < requests.length; index++) {
+      const [request, entry] = [requests[index], entries[index]]
+      if (request === undefined || entry === undefined) continue
+      if (entry.reply instanceof EntryError) this.#fail([request], entry.reply)
+      else request.asker.hear(request, entry)
     }
   }
 

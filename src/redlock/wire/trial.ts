@@ -2,17 +2,15 @@
  * Whether a server does what a lease needs. A user without a right, a full memory, a missing
  * replica or a failing disk lets a server answer, and grant nothing. Only a write shows it.
  */
-import { callOf, EntryError, readBatch, type Call, type Procedure } from './batch.ts'
+import { callOf, EntryError, readBatch, type Call } from './batch.ts'
 import type { Refusal } from './master.ts'
 
 /** `lua/trial.lua` */
-export const trialProcedure: Procedure = { name: 'trial' }
-
-export const trialCall: Call = callOf(trialProcedure, [])
+export const trialCall: Call = callOf({ verb: 'trial' })
 
 /** @throws what the server said instead of its answer. */
 export function passTrial(answer: unknown): void {
-  const [entry] = readBatch(answer, [trialCall])
+  const [entry] = readBatch(answer, 1)
   if (entry?.reply instanceof EntryError) throw entry.reply
 }
 

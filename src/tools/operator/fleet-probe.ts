@@ -54,7 +54,7 @@ export class FleetProbe {
   /** Runs one procedure of the lock that asks for no enrolment. */
   async call(probe: Probe, call: Call): Promise<unknown> {
     const answer = await probe.run(this.#batch, [], batchArgs([call], ''))
-    const [entry] = readBatch(answer, [call])
+    const [entry] = readBatch(answer, 1)
     if (entry?.reply instanceof EntryError) throw entry.reply
     return entry?.reply
   }

@@ -6,9 +6,8 @@
  * touched; its tombstone refuses what the old holder still sends to get its keys back. Then every
  * master is asked again: the answer says what holds now, and not what should.
  */
-import { releaseProcedure } from '../../redlock/verbs/release.ts'
 import { describeToken } from '../../lock/describe-token.ts'
-import { callOf } from '../../redlock/wire/batch.ts'
+import { callOf, USUAL } from '../../redlock/wire/batch.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { seeResource, viewResource, type ResourceView } from './resource-view.ts'
 
@@ -43,8 +42,8 @@ export async function forceRelease(
     const deleted: string[] = []
     for (const token of tokens) {
       const tombstoneMs = TOMBSTONE_LEASES * maxLeaseMs
-      const release = callOf(releaseProcedure, [[resource], token, tombstoneMs, 0])
-      if (Number(await fleet.call(probe, release)) > 0) deleted.push(token)
+      const asked = { verb: 'release', resources: [resource], token, leaseMs: tombstoneMs }
+      if ((await fleet.call(probe, callOf(asked))) === USUAL) deleted.push(token)
     }
     return deleted
   })

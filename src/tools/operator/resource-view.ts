@@ -1,8 +1,6 @@
 /** What every master says about one resource, also where a Redlock would refuse the fleet. */
 import type { Inspection } from '../../lock/inspection.ts'
-import { holderAmong, inspectProcedure, type Seen } from '../../redlock/verbs/inspect.ts'
-import { describeToken } from '../../lock/describe-token.ts'
-import { callOf } from '../../redlock/wire/batch.ts'
+import { holderAmong, inspectCall, seenBy, type Seen } from '../../redlock/verbs/inspect.ts'
 import { fewAnswer, type FleetProbe, type UnreachableMaster } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
@@ -43,16 +41,11 @@ function mostVotes(seen: readonly Seen[]): number {
 
 /** One view of every master, with the holder's whole token. */
 export async function seeResource(fleet: FleetProbe, resource: string): Promise<readonly Seen[]> {
-  const inspect = callOf(inspectProcedure, [resource])
+  const inspect = inspectCall(resource)
   const answers = await fleet.each((probe) => fleet.call(probe, inspect))
-  return answers.map((answer): Seen => {
-    const { master } = answer
-    if (!answer.ok) return { master, problem: answer.problem }
-    const [token, ttlMs, counter] = answer.value as [string | null, number, string | null]
-    return {
-      master,
-      ...(token !== null && { token, holder: describeToken(token), ttlMs }),
-      ...(counter !== null && { counter: Number(counter) }),
-    }
-  })
+  return answers.map((answer) =>
+    answer.ok
+      ? seenBy(answer.master, answer.value)
+      : { master: answer.master, problem: answer.problem },
+  )
 }

@@ -53,6 +53,7 @@ export class Visit implements LineVisit, Expiring {
   endedAt = 0
   /** BullMQ ends it, or starts it, before then: else its lease is released. */
   deadline: Deadline | undefined
+  deadlinePlace = -1
   /** The trace that what is done after its end belongs to, where a listener asks. */
   trace: AsyncResource | undefined
 

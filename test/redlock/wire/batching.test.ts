@@ -3,13 +3,12 @@ import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock } from '../../../src/clock.ts'
 import { Redlock, type AcquireOutcome, silentLogger } from '../../../src/index.ts'
-import { callOf, type Procedure } from '../../../src/redlock/wire/batch.ts'
+import { callOf } from '../../../src/redlock/wire/batch.ts'
 import { CallQueue } from '../../../src/redlock/wire/call-queue.ts'
 import type { Master, Request } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 
 const TIME = '1763838000123'
-const echo: Procedure = { name: 'echo' }
 
 interface Sent {
   readonly names: readonly string[]
@@ -41,7 +40,7 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
 
 function call(name: string, heard: unknown[] = []): Request {
   return {
-    call: callOf(echo, [name]),
+    call: callOf({ verb: 'echo', token: name }),
     asker: { hear: (_, result) => heard.push(result.ok ? result.reply : result.detail) },
     index: 0,
     isSettled: false,
@@ -59,9 +58,7 @@ async function turn(): Promise<void> {
 
 /** The words of a batch's entries. */
 function namesIn(entries: string): readonly string[] {
-  return [...entries.matchAll(/J(\[.*?\])\0/g)].map(
-    ([, json = '[]']) => (JSON.parse(json) as string[])[1] ?? '',
-  )
+  return [...entries.matchAll(/echo\0(.*?)\0/g)].map(([, name = '']) => name)
 }
 
 const names = ({ names: sent }: Sent): readonly string[] => sent

@@ -5,7 +5,7 @@
 import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { systemClock } from '../../../src/clock.ts'
-import { callOf, type Procedure } from '../../../src/redlock/wire/batch.ts'
+import { callOf } from '../../../src/redlock/wire/batch.ts'
 import type { MasterAddress } from '../../../src/redlock/wire/connection-settings.ts'
 import { defineScript } from '../../../src/redlock/wire/script.ts'
 import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts'
@@ -17,16 +17,14 @@ import { startProxy } from '../../support/proxy.ts'
 import { LIMITS } from './connection.ts'
 
 const leaks = watchLeaks()
-const countProcedure: Procedure = { name: 'count' }
-const count = callOf(countProcedure, ['runs'])
+const count = callOf({ verb: 'count', token: 'runs' })
 /** Answers as the lock's script does; each call counts up the key that it names. */
 const script = defineScript(
   'batch',
   `
 local replies, marks = {''}, '0 '
-for entry in string.gmatch(ARGV[1], 'J(%Z+)%z') do
-  local key = cjson.decode(entry)[2]
-  replies[#replies + 1] = key and redis.call('INCR', key) or {'able'}
+for verb, key in string.gmatch(ARGV[1], '(%l+)%z(%Z*)%z') do
+  replies[#replies + 1] = verb == 'count' and redis.call('INCR', key) or {'able'}
   marks = marks .. '*'
 end
 replies[1] = marks
@@ -69,7 +67,7 @@ function connect(address: MasterAddress): Connected {
     limits: LIMITS,
     clock: systemClock,
     script,
-    constants: {},
+    constants: { namespace: '' },
     admit: (_master, { runId }): Promise<Admission> => {
       admitted.push(runId)
       return Promise.resolve({ admitted: true })

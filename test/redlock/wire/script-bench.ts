@@ -6,27 +6,19 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { keyspace, type Keyspace } from '../../../src/redlock/keyspace.ts'
 import { bootstrapScript, enrolScript } from '../../../src/redlock/fleet/enrol-scripts.ts'
-import { acquireProcedure } from '../../../src/redlock/verbs/acquire.ts'
-import { confirmProcedure } from '../../../src/redlock/verbs/confirm.ts'
-import { extendProcedure } from '../../../src/redlock/verbs/extend.ts'
-import { healProcedure } from '../../../src/redlock/verbs/heal.ts'
 import { constantsFor } from '../../../src/redlock/settings.ts'
-import { releaseProcedure } from '../../../src/redlock/verbs/release.ts'
-import { withdrawProcedure } from '../../../src/redlock/verbs/withdraw.ts'
 import {
   batchArgs,
   batchScript,
   callOf,
-  type Call,
   readBatch,
-  type Argument,
+  type Asked,
   type Entry,
-  type Procedure,
 } from '../../../src/redlock/wire/batch.ts'
 import type { Script } from '../../../src/redlock/wire/script.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
+import { inFull } from '../../sim/simulated-scripts.ts'
 
-/** A bare number is shown as `done` and the number. */
 type Reply = readonly [word: string, ...fields: unknown[]]
 
 export const RUN_ID = 'run-1'
@@ -53,8 +45,6 @@ export class ScriptBench {
   readonly keys: Keyspace = keyspace(this.#namespace)
   /** What the server's clock was at the last call. */
   serverMs: number | undefined
-  /** In which form a verb is called that has both. */
-  form: 'short' | 'long' = 'short'
   readonly #server: TestServer
 
   static async start(): Promise<ScriptBench> {
@@ -113,13 +103,13 @@ export class ScriptBench {
       readonly fenceTtlMs?: number
     } = {},
   ): Promise<Reply> {
-    const args = [resources, token, leaseMs, String(proposal), waitMs, waiter]
-    return this.#call(acquireProcedure, args, { skewMs, enrolment, fenceTtlMs })
+    const asked = { verb: 'acquire', resources, token, leaseMs, fence: proposal, waitMs, waiter }
+    return this.#call(asked, { skewMs, enrolment, fenceTtlMs })
   }
 
   confirm(token: string, counter: number, resources = ['r'], runId = RUN_ID): Promise<Reply> {
-    const args = [resources, token, String(counter)]
-    return this.#call(confirmProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
+    const asked = { verb: 'confirm', resources, token, fence: counter }
+    return this.#call(asked, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   extend(
@@ -127,8 +117,8 @@ export class ScriptBench {
     counter: number,
     { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
   ): Promise<Reply> {
-    const args = [resources, token, leaseMs, String(counter)]
-    return this.#call(extendProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
+    const asked = { verb: 'extend', resources, token, leaseMs, fence: counter }
+    return this.#call(asked, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   heal(
@@ -136,19 +126,20 @@ export class ScriptBench {
     counter: number,
     { leaseMs = 10_000, resources = ['r'], runId = RUN_ID } = {},
   ): Promise<Reply> {
-    const args = [resources, token, leaseMs, String(counter)]
-    return this.#call(healProcedure, args, { enrolment: [runId, MAX_LEASE_MS] })
+    const asked = { verb: 'heal', resources, token, leaseMs, fence: counter }
+    return this.#call(asked, { enrolment: [runId, MAX_LEASE_MS] })
   }
 
   release(
     token: string,
     { tombstoneMs = 0, graceMs = 0, resources = ['r'], waiter = '' } = {},
   ): Promise<Reply> {
-    return this.#call(releaseProcedure, [resources, token, tombstoneMs, graceMs, waiter])
+    const lives = { leaseMs: tombstoneMs, waitMs: graceMs }
+    return this.#call({ verb: 'release', resources, token, waiter, ...lives })
   }
 
   withdraw(waiter: string, resources = ['r']): Promise<Reply> {
-    return this.#call(withdrawProcedure, [resources, waiter])
+    return this.#call({ verb: 'withdraw', resources, waiter })
   }
 
   enrol(
@@ -171,7 +162,7 @@ export class ScriptBench {
 
   async granted(token: string, terms: Parameters<ScriptBench['acquire']>[1] = {}): Promise<number> {
     const [word, counter] = await this.acquire(token, terms)
-    if (word !== 'done' || typeof counter !== 'number') throw new Error(`not granted: ${word}`)
+    if (word !== 'granted' || typeof counter !== 'number') throw new Error(`not granted: ${word}`)
     return counter
   }
 
@@ -198,21 +189,19 @@ export class ScriptBench {
   }
 
   /** In one batch, one after the other. */
-  async together(calls: readonly Call[]): Promise<readonly unknown[]> {
-    return (await this.#send(calls)).map(({ reply }) => reply)
+  async together(asked: readonly Asked[]): Promise<readonly unknown[]> {
+    return (await this.#send(asked)).map(({ reply }) => reply)
   }
 
-  async #call(procedure: Procedure, args: readonly Argument[], caller?: Caller): Promise<Reply> {
-    // No short form has an argument more.
-    const given = this.form === 'short' ? args : [...args, '']
-    const [entry] = await this.#send([callOf(procedure, given)], caller)
+  async #call(asked: Asked, caller?: Caller): Promise<Reply> {
+    const [entry] = await this.#send([asked], caller)
     this.serverMs = entry?.serverMs
     if (entry?.reply instanceof Error) throw entry.reply
-    return typeof entry?.reply === 'number' ? ['done', entry.reply] : (entry?.reply as Reply)
+    return inFull(asked, entry?.reply) as Reply
   }
 
   async #send(
-    calls: readonly Call[],
+    asked: readonly Asked[],
     {
       skewMs = SKEW_MS,
       enrolment: [runId, maxLeaseMs, fleetSize = FLEET_SIZE] = ENROLMENT,
@@ -222,6 +211,7 @@ export class ScriptBench {
     const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
     const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
     const { lua } = batchScript(constants)
-    return readBatch(await this.redis.eval(lua, 0, ...batchArgs(calls, runId)), calls)
+    const args = batchArgs(asked.map(callOf), runId)
+    return readBatch(await this.redis.eval(lua, 0, ...args), asked.length)
   }
 }
