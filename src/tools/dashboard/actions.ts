@@ -45,8 +45,8 @@ export interface Hands {
 /** An action that cannot be done, in words for the operator. */
 class Refused extends Error {}
 
-type Outcome = readonly [ok: boolean, sentence: string]
-type Act = (wanted: Wanted, hands: Hands & { readonly who: string }) => Promise<Outcome>
+type ActOutcome = readonly [ok: boolean, sentence: string]
+type Act = (wanted: Wanted, hands: Hands & { readonly who: string }) => Promise<ActOutcome>
 
 interface Action {
   /** What it needs. */
@@ -186,7 +186,7 @@ export class Actions {
 async function outcomeOf(
   wanted: Wanted,
   hands: Hands & { readonly who: string },
-): Promise<Outcome> {
+): Promise<ActOutcome> {
   try {
     return (await ACTIONS[wanted.action]?.act(wanted, hands)) ?? [false, 'There is no such action.']
   } catch (error) {

@@ -27,7 +27,7 @@ const PAGE = 250
 /** Of one look: more than BullMQ keeps, which is about 10,000 events. */
 const MAX_PAGES = 60
 
-type Reply = readonly [
+type FinishedReply = readonly [
   added: number | '',
   lastId: string,
   seen: number,
@@ -125,7 +125,7 @@ export class FinishedCounter {
   async #page(queue: string, after: string): Promise<Events> {
     const { server, prefix } = this.#queue
     const reply = await server.run(finishedScript, [`${prefix}:${queue}:events`], [after, PAGE])
-    const [added, lastId, seen, completed, failed] = reply as Reply
+    const [added, lastId, seen, completed, failed] = reply as FinishedReply
     return { added, lastId, seen, completed, failed }
   }
 }
