@@ -56,7 +56,7 @@ test('a row lock: the job is done once, or put back while another has the row', 
   const run = charge({ connect: () => Promise.resolve(client) })
   await run(job, 'token')
   isTaken = true
-  await expect(run(job, 'token')).rejects.toThrow('DelayedError')
+  await expect(run(job, 'token')).rejects.toThrow('bullmq:movedToDelayed')
   expect(delays).toHaveLength(1)
   const { rows } = await database.query<{ balance: number }>('SELECT balance FROM accounts')
   expect(rows).toEqual([{ balance: 9 }])
