@@ -150,7 +150,14 @@ export default tseslint.config(
     languageOptions: {
       globals: Object.fromEntries(
         ['document', 'location', 'history', 'performance', 'EventSource', 'URLSearchParams']
-          .concat(['fetch', 'setTimeout', 'clearTimeout', 'setInterval', 'addEventListener'])
+          .concat([
+            'fetch',
+            'setTimeout',
+            'clearTimeout',
+            'setInterval',
+            'addEventListener',
+            'confirm',
+          ])
           .map((name) => [name, 'readonly']),
       ),
     },

@@ -72,6 +72,8 @@ export interface LineCensus {
   readonly refused: number
   /** Jobs that full lines have dropped for new ones. */
   readonly dropped: number
+  /** Jobs that run, or that a free worker could start at once. */
+  readonly runnable: number
 }
 
 /** A worker from its construction to its close. */

@@ -4,12 +4,15 @@
  *
  *   npx tsx workers/add-strikes.ts customer-ledger customer:
  *   npx tsx workers/add-strikes.ts reports report:
+ *   npx tsx workers/add-strikes.ts customer-ledger customer: 100    # one every 100 ms
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { LockedQueue } from '../src/index.ts'
 import type { Strike } from './strike.ts'
 import { readStrikes, REAL_STRIKES } from './strikes-file.ts'
 
-const [queueName = 'customer-ledger', resourcePrefix = 'customer:'] = process.argv.slice(2)
+const [queueName = 'customer-ledger', resourcePrefix = 'customer:', everyMs = '0'] =
+  process.argv.slice(2)
 const url = process.env['BULLMQ_REDLOCK_QUEUE']
 if (url === undefined) throw new Error("Set BULLMQ_REDLOCK_QUEUE to the queue's Redis")
 const queue = new LockedQueue<Strike>(queueName, {
@@ -17,8 +20,13 @@ const queue = new LockedQueue<Strike>(queueName, {
   resource: ({ customer }) => resourcePrefix + customer,
 })
 const strikes = await readStrikes(REAL_STRIKES)
-await queue.addBulk(
-  strikes.map((data) => ({ name: 'post', data, opts: { jobId: data.id, attempts: 5 } })),
-)
+const jobs = strikes.map((data) => ({
+  ...{ name: 'post', data, opts: { jobId: data.id, attempts: 5 } },
+}))
+const atOnce = everyMs === '0' ? jobs.length : 1
+for (let nr = 0; nr < jobs.length; nr += atOnce) {
+  await queue.addBulk(jobs.slice(nr, nr + atOnce))
+  await delay(Number(everyMs))
+}
 await queue.close()
 console.log(`${strikes.length} strikes are in the queue ${queueName}`)

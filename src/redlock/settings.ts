@@ -13,8 +13,8 @@ export interface RedlockOptions {
   /**
    * The lock servers: `redis://` or `rediss://` URLs, or ioredis options (user, password, TLS).
    * Independent Redis >= 7.0 or Valkey masters, not replicas of each other, `noeviction`, and not
-   * the queue's Redis. The same in every client: another number of them is refused. Five by default
-   * of the Redlock text; three survive one failure, one survives none.
+   * the queue's Redis. The same in every client: another number of them is refused. Use
+   * five, as the Redlock text does: two may fail. Of three, one may fail; of one, none.
    */
   readonly masters: readonly MasterAddress[]
   /**

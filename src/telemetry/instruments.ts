@@ -51,6 +51,10 @@ const KINDS = {
       '{master}',
       'How many more masters than a quorum vote; below 0 no lease is granted',
     ],
+    'redlock.job.runnable': [
+      '{job}',
+      'Jobs that run, or that a free worker could start at once: scale on this',
+    ],
     'redlock.job.parked': ['{job}', 'Jobs that sleep until it is their turn, in up to 1,000 lines'],
     'redlock.line.active': ['{line}', 'Resources with a line of jobs'],
     'redlock.line.longest': ['{job}', 'Jobs that sleep in the longest line'],
@@ -226,6 +230,7 @@ async function observeLines({ queue, census }: ToldWorker, observe: Observe): Pr
   if (found === undefined) return
   const by = { 'messaging.destination.name': queue }
   observe('redlock.job.parked', found.parked, by)
+  observe('redlock.job.runnable', found.runnable, by)
   observe('redlock.line.active', found.lines, by)
   observe('redlock.line.longest', found.longest, by)
   observe('redlock.line.limited', found.limited, by)

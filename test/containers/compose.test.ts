@@ -22,6 +22,11 @@ const START_LIMIT_MS = 180_000
 const { services } = yamlOf('docker-compose.yml') as {
   readonly services: Readonly<Record<string, { readonly image: string }>>
 }
+/** As much of the page's data as is looked at. */
+interface State {
+  readonly queues: readonly { readonly done: number }[] | null
+}
+
 const OWN_IMAGE = 'bullmq-redlock'
 const MONITORING = ['prometheus', 'grafana']
 const imagesOf = (names: readonly string[]): readonly string[] => [
@@ -48,9 +53,10 @@ if (obstacle !== undefined) console.log(`skipped: docker-compose.yml for real, b
 
 describe.skipIf(obstacle !== undefined)('docker-compose.yml', () => {
   const project = `bullmq-redlock-test-${process.pid}`
-  const ports = { PROMETHEUS_PORT: '0', GRAFANA_PORT: '0' }
+  const ports = { PROMETHEUS_PORT: '0', GRAFANA_PORT: '0', DASHBOARD_PORT: '0' }
   let program: readonly [string, ...string[]]
   let monitoring: readonly string[] = []
+  let startedAt = 0
 
   const compose = (...args: readonly string[]): Promise<Said> => {
     const [name, ...first] = program
@@ -78,13 +84,28 @@ describe.skipIf(obstacle !== undefined)('docker-compose.yml', () => {
     const network = process.env['BUILD_NETWORK']
     const through = network === undefined ? [] : ['--network', network]
     await output(docker('build', ...through, '--tag', OWN_IMAGE, '.'))
-    const wanted = ['worker', 'strikes', ...monitoring]
+    const wanted = ['worker', 'strikes', 'new-fleet', 'dashboard', ...monitoring]
+    startedAt = performance.now()
     await output(compose('up', '--detach', '--no-build', '--scale', 'worker=2', ...wanted))
   })
   afterAll(async () => {
     await output(compose('down', '--volumes', '--remove-orphans', '--timeout', '5'))
     const label = `label=com.docker.compose.project=${project}`
     expect(await output(docker('ps', '--all', '--quiet', '--filter', label))).toBe('')
+  })
+
+  it('a page shows jobs that move soon after `up`', async () => {
+    const address = (await output(compose('port', 'dashboard', '4280'))).trim()
+    const login = { authorization: 'Bearer only-for-trying-it' }
+    const done = async (): Promise<number> => {
+      const answer = await fetch(`http://${address}/state`, { headers: login }).catch(
+        () => undefined,
+      )
+      const state = answer?.ok === true ? ((await answer.json()) as State) : undefined
+      return state?.queues?.reduce((sum, queue) => sum + queue.done, 0) ?? 0
+    }
+    await until('jobs are done', async () => (await done()) > 0, START_LIMIT_MS)
+    console.log(`jobs move ${Math.round(performance.now() - startedAt)} ms after compose up`)
   })
 
   it('two workers become healthy, as a user without rights', async () => {

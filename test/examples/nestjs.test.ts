@@ -3,13 +3,14 @@
  * servers.
  */
 import { execFile } from 'node:child_process'
-import { cp, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { Queue, QueueEvents } from 'bullmq'
+import { QueueEvents } from 'bullmq'
 import { afterAll, beforeAll, expect, it, vi } from 'vitest'
-import { Redlock, silentLogger } from '../../src/index.ts'
-import { useFleet } from '../fixtures.ts'
+import { LockedQueue, Redlock, silentLogger } from '../../src/index.ts'
+import { until, useFleet } from '../fixtures.ts'
 import { compileInto } from '../support/compiled.ts'
 import { installIn } from '../support/npm-ci.ts'
 import { Program } from '../workers/program.ts'
@@ -19,6 +20,8 @@ vi.setConfig({ hookTimeout: 2 * INSTALL_LIMIT_MS })
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const EXAMPLE = join(ROOT, 'examples', 'nestjs')
+/** Where it is installed: outside of the repository, and there for the next run. */
+const INSTALLED = join(tmpdir(), 'bullmq-redlock-nestjs')
 const run = promisify(execFile)
 const fixture = useFleet({ masters: 3 })
 
@@ -33,23 +36,18 @@ async function build(): Promise<string> {
   const cache = join(ROOT, 'node_modules', '.cache')
   await mkdir(cache, { recursive: true })
   const directory = await mkdtemp(join(cache, 'nestjs-'))
-  for (const file of ['package.json', 'tsconfig.json', 'src', 'node_modules']) {
-    // The symbolic links in it are npm's own and lead nowhere else.
-    await cp(join(EXAMPLE, file), join(directory, file), {
-      recursive: true,
-      verbatimSymlinks: true,
-    })
+  for (const file of ['package.json', 'tsconfig.json', 'src']) {
+    await cp(join(EXAMPLE, file), join(directory, file), { recursive: true })
   }
+  // The symbolic links in it are npm's own and lead nowhere else.
+  await cp(join(INSTALLED, 'node_modules'), join(directory, 'node_modules'), {
+    recursive: true,
+    verbatimSymlinks: true,
+  })
   const installed = join(directory, 'node_modules', 'bullmq-redlock')
   await mkdir(installed)
   await cp(join(ROOT, 'package.json'), join(installed, 'package.json'))
   await compileInto(installed)
-  // Types of Node, which the example has from nobody.
-  await mkdir(join(directory, 'node_modules', '@types'), { recursive: true })
-  await symlink(
-    join(ROOT, 'node_modules', '@types', 'node'),
-    join(directory, 'node_modules', '@types', 'node'),
-  )
   const tsc = join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc')
   await run(process.execPath, [tsc, '-p', directory]).catch((error: unknown) => {
     throw new Error(String((error as { stdout?: unknown }).stdout))
@@ -58,7 +56,11 @@ async function build(): Promise<string> {
 }
 
 beforeAll(async () => {
-  obstacle = await installIn(EXAMPLE, INSTALL_LIMIT_MS)
+  await mkdir(INSTALLED, { recursive: true })
+  for (const file of ['package.json', 'package-lock.json']) {
+    await cp(join(EXAMPLE, file), join(INSTALLED, file))
+  }
+  obstacle = await installIn(INSTALLED, INSTALL_LIMIT_MS)
   if (obstacle === undefined) app = await build()
   else console.log(`skipped: the NestJS example, because ${obstacle}`)
 })
@@ -66,7 +68,7 @@ afterAll(async () => {
   if (app !== '') await rm(app, { recursive: true, force: true })
 })
 
-it('jobs of one customer run one at a time, others beside them, and it closes cleanly', async ({
+it('each customer in order, also when one fails; steps and reports once; it closes cleanly', async ({
   skip,
 }) => {
   if (obstacle !== undefined) skip(obstacle)
@@ -75,7 +77,15 @@ it('jobs of one customer run one at a time, others beside them, and it closes cl
   await using redlock = new Redlock({ masters: urls, logger: silentLogger })
   await redlock.bootstrap({ newFleet: true })
   const connection = { host: server.host, port: server.port }
-  const queue = new Queue<{ customerId: number }, number>('charges', { connection })
+  const queue = new LockedQueue<{ customerId: number }, number>('charges', {
+    connection,
+    resource: ({ customerId }) => `customer:${customerId}`,
+  })
+  const reports = new LockedQueue<{ month: string }, string>('reports', {
+    connection,
+    resource: ({ month }) => `report:${month}`,
+  })
+  fixture.defer(() => reports.close())
   const events = new QueueEvents('charges', { connection })
   fixture.defer(() => queue.close())
   fixture.defer(() => events.close())
@@ -109,11 +119,25 @@ it('jobs of one customer run one at a time, others beside them, and it closes cl
     }
   }
   expect(together).toBeGreaterThan(1)
+  const ends = (customer: number): readonly string[] =>
+    program.out.flatMap((line) => line.match(`^ends (\\S+) customer:${customer} `)?.[1] ?? [])
+  for (const customer of [0, 1, 2]) {
+    const added = jobs.filter(({ data }) => data.customerId === customer).map(({ id }) => id)
+    expect(ends(customer)).toEqual(added)
+  }
   const ofFirst = program.out.filter((line) => /^ends \S+ customer:0 /.test(line))
   const fencing = ofFirst.map((line) => Number(line.split(' ')[3]))
   expect(fencing).toEqual([...fencing].sort((a, b) => a - b))
   expect(new Set(tokens).size).toBe(9)
-  for (const { id = '' } of jobs) expect((await queue.getJob(id))?.attemptsMade).toBe(1)
+  for (const { id = '', data } of jobs) {
+    expect((await queue.getJob(id))?.attemptsMade).toBe(data.customerId === 2 ? 2 : 1)
+  }
+
+  const made = await reports.addBulk([1, 2, 3].map(() => ({ name: 'r', data: { month: '11' } })))
+  await until('all have the report', async () => (await reports.getCompletedCount()) === 3)
+  const results = await Promise.all(made.map(({ id = '' }) => reports.getJob(id)))
+  expect(results.map((job) => job?.returnvalue)).toEqual(Array(3).fill('report of 11'))
+  expect(program.out.filter((line) => line === 'makes report 11')).toHaveLength(1)
 
   program.kill('SIGTERM')
   const ended = await program.end()

@@ -123,6 +123,10 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   const messaging_destination_name = fixture.namespace
   expect(await value('redlock_job_parked', { messaging_destination_name })).toBe(4)
   expect(await value('redlock_line_longest', { messaging_destination_name })).toBe(4)
+  // However many jobs wait in a line, one of it runs.
+  const runnable = (): Promise<number | undefined> =>
+    value('redlock_job_runnable', { messaging_destination_name })
+  await until('the first is tried again', async () => (await runnable()) === 1)
   expect(await value('redlock_line_active', { messaging_destination_name })).toBe(1)
   const requeues = { messaging_destination_name, redlock_reason: 'taken' }
   expect(await value('redlock_job_requeues_total', requeues)).toBeGreaterThanOrEqual(1)

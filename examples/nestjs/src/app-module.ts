@@ -1,21 +1,22 @@
 import { BullModule } from '@nestjs/bullmq'
 import { Module } from '@nestjs/common'
-import { Redlock } from 'bullmq-redlock'
-import { ChargeProcessor } from './charge-processor.js'
+import { ChargeProcessor, type Charge } from './charge-processor.js'
+import { lockedQueue } from './locked-bull.js'
+import { ReportProcessor, type Report } from './report-processor.js'
 
-const { BULLMQ_REDLOCK_MASTERS = '', BULLMQ_REDLOCK_QUEUE = '' } = process.env
+const { BULLMQ_REDLOCK_QUEUE = '' } = process.env
 
 @Module({
   imports: [
     BullModule.forRoot({ connection: { url: BULLMQ_REDLOCK_QUEUE } }),
-    BullModule.registerQueue({ name: 'charges' }),
+    BullModule.registerQueue(
+      lockedQueue({
+        name: 'charges',
+        resource: ({ customerId }: Charge) => `customer:${customerId}`,
+      }),
+      lockedQueue({ name: 'reports', resource: ({ month }: Report) => `report:${month}` }),
+    ),
   ],
-  providers: [
-    {
-      provide: Redlock,
-      useFactory: () => new Redlock({ masters: BULLMQ_REDLOCK_MASTERS.split(',') }),
-    },
-    ChargeProcessor,
-  ],
+  providers: [ChargeProcessor, ReportProcessor],
 })
 export class AppModule {}

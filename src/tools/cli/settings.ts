@@ -108,10 +108,14 @@ export type Environment = Readonly<Record<string, string | undefined>>
 export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
 /** Gives access to the dashboard. */
 export const TOKEN_VARIABLE = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
+export const OPERATOR_TOKEN_VARIABLE = 'BULLMQ_REDLOCK_OPERATOR_TOKEN'
 
-const VARIABLES = [...Object.values(SETTINGS), CONFIG, { variable: TOKEN_VARIABLE }].map(
-  ({ variable }) => variable,
-)
+const VARIABLES = [
+  ...Object.values(SETTINGS),
+  CONFIG,
+  { variable: TOKEN_VARIABLE },
+  { variable: OPERATOR_TOKEN_VARIABLE },
+].map(({ variable }) => variable)
 /** As Kubernetes sets them in every pod for a service that is named like this package. */
 const OF_KUBERNETES = /_SERVICE_(HOST|PORT\w*)$|_PORT(_\d+_\w+)?$/
 

@@ -6,6 +6,9 @@
  *   2. pages of other origins get no data: they could not read it, but could hold all streams open
  *   3. with a token, or with the application's own `authorize`, a request must pass it
  *   4. without either, only requests from this machine are answered, and none through a proxy
+ *
+ * To act needs more: the operator's token, or a name from the application's own `operator`; and a
+ * request that no page of another origin can send.
  */
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
@@ -19,8 +22,19 @@ export interface AccessOptions {
    * answered.
    */
   readonly token?: string
+  /**
+   * Whoever has it may look and act: retry, skip and cancel jobs, pause and limit resources,
+   * release leases. At least 16 characters, and not `token`. Without it, and without `operator`,
+   * the page only reads.
+   */
+  readonly operatorToken?: string
   /** For an application that has its own login: whether this request is answered. */
   readonly authorize?: (request: IncomingMessage) => boolean | Promise<boolean>
+  /**
+   * For an application that has its own login: the name of whoever may act, which is logged with
+   * each action; undefined for one who may only look.
+   */
+  readonly operator?: (request: IncomingMessage) => string | undefined | Promise<string | undefined>
   /**
    * Names, without port, under which a proxy on this machine reaches the page:
    * `['ops.example.com']`.
@@ -32,20 +46,29 @@ export type AccessVerdict = 'allowed' | 'wrong host' | 'foreign page' | 'login' 
 
 export const MIN_TOKEN_LENGTH = 16
 const COOKIE = 'bullmq-redlock-dashboard'
+const MAX_WHO = 64
+/** Who acts with a token and says no name. */
+const UNNAMED = 'operator'
 const COOKIE_SECONDS = 12 * 3_600
 const THIS_MACHINE = ['localhost', '127.0.0.1', '[::1]']
 
 export class Access {
   readonly #token: string | undefined
+  readonly #operatorToken: string | undefined
   readonly #authorize: AccessOptions['authorize']
+  readonly #operator: AccessOptions['operator']
   readonly #allowedHosts: readonly string[]
 
   /** @throws TypeError for a bad option. */
-  constructor({ token, authorize, allowedHosts = [] }: AccessOptions) {
-    if (token !== undefined && (typeof token !== 'string' || token.length < MIN_TOKEN_LENGTH)) {
-      const got = typeof token === 'string' ? `one of ${token.length} characters` : typeof token
-      const expected = `a string of at least ${MIN_TOKEN_LENGTH} characters`
-      throw new TypeError(`Expected \`token\` to be ${expected}, got ${got}`)
+  constructor(options: AccessOptions) {
+    const { token, operatorToken, authorize, operator, allowedHosts = [] } = options
+    checkToken('token', token)
+    checkToken('operatorToken', operatorToken)
+    if (token !== undefined && token === operatorToken) {
+      throw new TypeError('Expected `operatorToken` to be another text than `token`')
+    }
+    if (operator !== undefined && typeof operator !== 'function') {
+      refuse('operator', 'a function of the request', operator)
     }
     if (authorize !== undefined && typeof authorize !== 'function') {
       refuse('authorize', 'a function of the request', authorize)
@@ -54,7 +77,9 @@ export class Access {
       refuse('allowedHosts', 'a list of host names', allowedHosts)
     }
     this.#token = token
+    this.#operatorToken = operatorToken
     this.#authorize = authorize
+    this.#operator = operator
     this.#allowedHosts = allowedHosts.map((host) => host.toLowerCase())
   }
 
@@ -63,38 +88,78 @@ export class Access {
     if (isFromForeignPage(request)) return 'foreign page'
     if (this.#authorize !== undefined)
       return (await this.#authorize(request)) ? 'allowed' : 'denied'
-    if (this.#token !== undefined) return this.#hasToken(request) ? 'allowed' : 'login'
-    return isFromThisMachine(request) ? 'allowed' : 'denied'
+    if (this.#sessionIn(request) !== undefined) return 'allowed'
+    if (this.#token === undefined && isFromThisMachine(request)) return 'allowed'
+    return this.hasLogin ? 'login' : 'denied'
   }
 
-  /** Whether this is the token. Takes as long for a wrong one as for the right one. */
+  /** There is a token to log in with. */
+  get hasLogin(): boolean {
+    return this.#token !== undefined || this.#operatorToken !== undefined
+  }
+
+  /** There is a token with which one may act. */
+  get hasOperatorLogin(): boolean {
+    return this.#operatorToken !== undefined
+  }
+
+  /** The name of whoever may act; undefined for one who may only look. */
+  async operatorOf(request: IncomingMessage): Promise<string | undefined> {
+    const named = await this.#operator?.(request)
+    return named ?? this.#sessionIn(request)?.operator
+  }
+
+  /** Whether this is a token. Takes as long for a wrong one as for the right one. */
   accepts(token: string): boolean {
-    return this.#token !== undefined && isSame(token, this.#token)
+    return this.#roleOf(token) !== undefined
   }
 
   /** Whether the request tries a token in its header, and it is the wrong one. */
   triesWrongToken({ headers }: IncomingMessage): boolean {
     const bearer = bearerOf(headers)
-    return this.#token !== undefined && bearer !== undefined && !this.accepts(bearer)
+    return this.hasLogin && bearer !== undefined && !this.accepts(bearer)
   }
 
-  /** A `Set-Cookie` for a browser that has logged in. The token cannot be read from it. */
-  cookie(path: string, secure: boolean): string {
+  /**
+   * A `Set-Cookie` for a browser that has logged in. The token cannot be read from it.
+   * @param who the name that the operator gave.
+   */
+  cookie(token: string, who: string, path: string, secure: boolean): string {
+    const name = who.trim().slice(0, MAX_WHO) || UNNAMED
+    const session =
+      this.#roleOf(token) === 'operator' ? this.#operatorSession(name) : this.#session()
     const attributes = `Path=${path}; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`
-    return `${COOKIE}=${this.#session()}; ${attributes}${secure ? '; Secure' : ''}`
+    return `${COOKIE}=${session}; ${attributes}${secure ? '; Secure' : ''}`
   }
 
-  #hasToken({ headers }: IncomingMessage): boolean {
+  #roleOf(token: string): 'viewer' | 'operator' | undefined {
+    const isOperator = this.#operatorToken !== undefined && isSame(token, this.#operatorToken)
+    const isViewer = this.#token !== undefined && isSame(token, this.#token)
+    return isOperator ? 'operator' : isViewer ? 'viewer' : undefined
+  }
+
+  /** Undefined without a session. `operator` is the name of one who may act. */
+  #sessionIn({ headers }: IncomingMessage): { readonly operator?: string } | undefined {
     const bearer = bearerOf(headers)
-    if (bearer !== undefined) return this.accepts(bearer)
+    if (bearer !== undefined) {
+      const role = this.#roleOf(bearer)
+      return role && (role === 'operator' ? { operator: UNNAMED } : {})
+    }
     const session = cookieIn(headers.cookie)
-    return session !== undefined && isSame(session, this.#session())
+    if (session === undefined) return undefined
+    if (this.#token !== undefined && isSame(session, this.#session())) return {}
+    const who = Buffer.from(session.split('.')[0] ?? '', 'base64url').toString()
+    const isOperator = this.#operatorToken !== undefined
+    return isOperator && isSame(session, this.#operatorSession(who)) ? { operator: who } : undefined
   }
 
   #session(): string {
-    return createHmac('sha256', this.#token ?? '')
-      .update(COOKIE)
-      .digest('base64url')
+    return signed(this.#token ?? '', COOKIE)
+  }
+
+  #operatorSession(who: string): string {
+    const name = Buffer.from(who).toString('base64url')
+    return `${name}.${signed(this.#operatorToken ?? '', `${COOKIE} ${who}`)}`
   }
 
   #isHostAllowed({ headers, socket }: IncomingMessage): boolean {
@@ -103,6 +168,31 @@ export class Access {
     const host = (headers.host ?? '').toLowerCase().replace(/:\d+$/, '')
     return names.includes(host) || (isLoopback(socket.localAddress) && THIS_MACHINE.includes(host))
   }
+}
+
+function checkToken(name: string, token: unknown): void {
+  if (token === undefined || (typeof token === 'string' && token.length >= MIN_TOKEN_LENGTH)) return
+  const got = typeof token === 'string' ? `one of ${token.length} characters` : typeof token
+  const expected = `a string of at least ${MIN_TOKEN_LENGTH} characters`
+  throw new TypeError(`Expected \`${name}\` to be ${expected}, got ${got}`)
+}
+
+function signed(token: string, text: string): string {
+  return createHmac('sha256', token).update(text).digest('base64url')
+}
+
+/**
+ * Whether no page of another origin can have sent this. A form cannot send JSON; a script of
+ * another origin may send it only after a question that nobody here answers. A browser also says
+ * where a request comes from, and what is no browser has to send the token itself.
+ */
+export function isOwnRequest({ headers }: IncomingMessage): boolean {
+  if (!/^application\/json\b/.test(headers['content-type'] ?? '')) return false
+  if (bearerOf(headers) !== undefined) return true
+  const { origin, host } = headers
+  const site = headers['sec-fetch-site']
+  if (site !== undefined) return site === 'same-origin'
+  return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host
 }
 
 /** Whether an address, or a name to listen at, belongs to this machine alone. */

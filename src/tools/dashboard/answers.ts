@@ -84,19 +84,35 @@ export function redirect(status: 302 | 303, location: string, headers = {}): Htt
   return { status, headers: { location, ...headers }, body: '' }
 }
 
+type Posted = IncomingMessage & { readonly body?: unknown }
+
 /** What a form has posted, unless it is too long. An application may have parsed it already. */
-export async function formOf(
-  request: IncomingMessage & { readonly body?: unknown },
-): Promise<URLSearchParams> {
+export async function formOf(request: Posted): Promise<URLSearchParams> {
   const { body } = request
   if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) {
     const texts = Object.entries(body).filter(([, value]) => typeof value === 'string')
     return new URLSearchParams(texts as [string, string][])
   }
+  return new URLSearchParams(await bodyOf(request))
+}
+
+/** What a script has posted; undefined for what is no JSON, or too long. */
+export async function jsonOf(request: Posted): Promise<unknown> {
+  const { body } = request
+  if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) return body
+  try {
+    return JSON.parse(await bodyOf(request))
+  } catch {
+    return undefined // No JSON.
+  }
+}
+
+/** Empty for one that is too long. */
+async function bodyOf(request: Posted): Promise<string> {
   let text = ''
   for await (const chunk of request) {
     text += String(chunk)
-    if (text.length > MAX_FORM_BYTES) return new URLSearchParams()
+    if (text.length > MAX_FORM_BYTES) return ''
   }
-  return new URLSearchParams(text)
+  return text
 }

@@ -5,7 +5,7 @@ import { pageFile } from './page-files.ts'
 /** What the page loads beside itself. It is the same for every viewer. */
 const PUBLIC: ReadonlyMap<string, string> = new Map([
   ['page.css', 'text/css; charset=utf-8'],
-  ...['charts', 'page', 'resource', 'rows', 'sections', 'words'].map(
+  ...['act', 'charts', 'job', 'page', 'resource', 'rows', 'sections', 'words'].map(
     (name) => [`${name}.js`, 'text/javascript; charset=utf-8'] as const,
   ),
 ])

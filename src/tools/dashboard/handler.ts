@@ -1,28 +1,32 @@
 /**
  * The dashboard as a request handler: for its own server (`bullmq-redlock dashboard`) or inside an
- * application, beside Bull Board. It only reads: the one route that takes a POST checks a token and
- * sets a cookie.
+ * application, beside Bull Board. One route acts, and only for an operator.
  *
  *   GET  /                             the page
  *   GET  /page.css, …                  its files
  *   GET  /state?search=&sort=&page=    what it shows, as JSON
  *   GET  /events?search=&sort=&page=   the same, after every snapshot
  *   GET  /resource?name=               one resource
+ *   GET  /job?queue=&id=               one job
+ *   GET  /login                        where an operator types the token
  *   POST /login                        token in, cookie out
+ *   POST /act                          what an operator does, as JSON
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Inspection } from '../../lock/inspection.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
-import { detailOf } from '../operator/resource-detail.ts'
+import { jobDetail } from '../operator/jobs.ts'
 import { JobsUnderLeases } from '../operator/running-jobs.ts'
-import { Access } from './access.ts'
+import { Access, isOwnRequest } from './access.ts'
+import { Actions, wantedIn } from './actions.ts'
 import {
   routedRequest,
   formOf,
   give,
   json,
+  jsonOf,
   makeSafe,
   redirect,
   text,
@@ -32,6 +36,7 @@ import {
 import { file, isPublic } from './assets.ts'
 import { EventStream } from './event-stream.ts'
 import { Snapshots, type Snapshot } from './snapshots.ts'
+import { resourcePage } from './resource-page.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
 import { WrongTokens } from './wrong-tokens.ts'
@@ -99,19 +104,22 @@ class Dashboard {
   readonly #queue: QueueView | undefined
   readonly #snapshots: Snapshots
   readonly #jobs: JobsUnderLeases | undefined
+  readonly #actions: Actions
   readonly #wrongTokens = new WrongTokens()
   readonly #streams = new Set<EventStream>()
   readonly #pages: Readonly<Record<string, Page>> = {
-    '/': () => file('index.html'),
-    '/state': async (to) => json(await this.#state(await this.#snapshots.latest(), viewIn(to))),
-    '/events': (to) => Promise.resolve(this.#stream(to)),
+    '/': () => this.#page(),
+    '/state': async (to) => this.#stateNow(to),
+    '/events': (to) => this.#stream(to),
     '/resource': (to) => this.#resource(to),
+    '/job': (to) => this.#job(to),
   }
 
   constructor(options: ResolvedOptions) {
     this.#options = options
     const { prefix, timeoutMs, queueRedis } = options
     this.#access = new Access(options)
+    this.#actions = new Actions(options.logger)
     if (options.locks === undefined) {
       this.#fleet = new FleetProbe(options)
       this.#locks = fleetView(this.#fleet)
@@ -152,7 +160,7 @@ class Dashboard {
   }
 
   #isOurs({ path }: RoutedRequest): boolean {
-    return path === LOGIN || path in this.#pages || isPublic(path.slice(1))
+    return path === LOGIN || path === ACT || path in this.#pages || isPublic(path.slice(1))
   }
 
   /** Undefined when the answer has been begun. */
@@ -168,10 +176,15 @@ class Dashboard {
     }
     if (path === LOGIN && request.method === 'POST') return this.#login(to)
     if (this.#access.triesWrongToken(request)) await this.#wrongTokens.delay(remoteAddress)
-    if (request.method !== 'GET' && request.method !== 'HEAD') {
-      return text(405, 'The dashboard only reads: GET and HEAD.', { allow: 'GET, HEAD' })
+    if (path === ACT && request.method === 'POST') {
+      return verdict === 'allowed' ? this.#act(to) : this.#refusal(path, verdict)
     }
-    if (path === LOGIN) return redirect(302, './')
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return text(405, 'Only GET and HEAD are answered here.', { allow: 'GET, HEAD' })
+    }
+    if (path === ACT) return text(405, 'An action is a POST.', { allow: 'POST' })
+    if (path === LOGIN)
+      return this.#access.hasLogin ? this.#loginPage('', 200) : redirect(302, './')
     if (to.lacksSlash) return redirect(302, `${mount.split('/').at(-1) ?? ''}/`)
     // The files are the same for every viewer, and the login needs them.
     if (isPublic(path.slice(1))) return file(path.slice(1))
@@ -184,34 +197,66 @@ class Dashboard {
     return text(401, 'A token is needed: `Authorization: Bearer …`.', BEARER)
   }
 
-  async #loginPage(problem: string): Promise<HttpAnswer> {
+  async #loginPage(problem: string, status: 200 | 401 = 401): Promise<HttpAnswer> {
     const page = await file('login.html')
-    const body = page.body.replace('<!-- problem -->', problem)
-    return { status: 401, headers: { ...page.headers, ...BEARER }, body }
+    const body = page.body
+      .replace('<!-- problem -->', problem)
+      .replace(
+        '<p id="who-may" hidden>',
+        `<p id="who-may"${this.#access.hasOperatorLogin ? '' : ' hidden'}>`,
+      )
+    return { status, headers: { ...page.headers, ...(status === 401 && BEARER) }, body }
   }
 
   async #login({ request, mount }: RoutedRequest): Promise<HttpAnswer> {
     // A form that is too long ends the request, and with it its socket.
     const { remoteAddress } = request.socket
-    if (!this.#access.accepts((await formOf(request)).get('token') ?? '')) {
+    const form = await formOf(request)
+    const token = form.get('token') ?? ''
+    if (!this.#access.accepts(token)) {
       await this.#wrongTokens.delay(remoteAddress)
       return this.#loginPage(WRONG_TOKEN)
     }
     const secure = (request.socket as { readonly encrypted?: boolean }).encrypted === true
-    return redirect(303, './', { 'set-cookie': this.#access.cookie(`${mount}/`, secure) })
+    const cookie = this.#access.cookie(token, form.get('who') ?? '', `${mount}/`, secure)
+    return redirect(303, './', { 'set-cookie': cookie })
   }
 
-  #stream(to: RoutedRequest): HttpAnswer | undefined {
+  async #act({ request }: RoutedRequest): Promise<HttpAnswer> {
+    const who = await this.#access.operatorOf(request)
+    if (who === undefined) return text(403, 'Log in with the operator’s token to act.')
+    if (!isOwnRequest(request)) return text(403, REFUSALS['foreign page'])
+    const wanted = wantedIn(await jsonOf(request))
+    if (wanted === undefined) return text(400, 'There is no such action, or it lacks something.')
+    const { maxLeaseMs } = this.#options
+    const hands = { queue: this.#queue, fleet: this.#fleet, maxLeaseMs }
+    const from = request.socket.remoteAddress ?? ''
+    return json(await this.#actions.do(wanted, who, from, hands))
+  }
+
+  /** The page asks for the state as soon as it is loaded: the look begins at once. */
+  #page(): Promise<HttpAnswer> {
+    this.#snapshots.latest().catch(() => undefined) // Whoever asks for the state is told.
+    return file('index.html')
+  }
+
+  async #stateNow(to: RoutedRequest): Promise<HttpAnswer> {
+    const operator = await this.#access.operatorOf(to.request)
+    return json(await this.#state(await this.#snapshots.latest(), viewIn(to), operator))
+  }
+
+  async #stream(to: RoutedRequest): Promise<HttpAnswer | undefined> {
     const { request, response } = to
     if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
     if (this.#snapshots.viewers >= MAX_VIEWERS) {
       return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
     }
     const view = viewIn(to)
+    const operator = await this.#access.operatorOf(request)
     const stream = new EventStream(request, response)
     this.#streams.add(stream)
     const stop = this.#snapshots.watch((snapshot) => {
-      this.#state(snapshot, view).then(
+      this.#state(snapshot, view, operator).then(
         (state) => {
           stream.send('state', state)
         },
@@ -230,20 +275,35 @@ class Dashboard {
     if (name === '' || name.length > MAX_NAME) {
       return text(400, `Expected \`name\` to have 1 to ${MAX_NAME} characters.`)
     }
-    return json(await detailOf(this.#locks, this.#queue, name))
+    return json(await resourcePage(this.#locks, this.#queue, name))
   }
 
-  async #state(snapshot: Snapshot, view: View): Promise<DashboardState> {
+  async #job(to: RoutedRequest): Promise<HttpAnswer> {
+    const [queue, jobId] = [to.query.get('queue') ?? '', to.query.get('id') ?? '']
+    const inspect = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
+    const known = queue.length <= MAX_NAME && jobId.length <= MAX_NAME && this.#queue !== undefined
+    const job = known ? await jobDetail(this.#queue, { queue, jobId }, inspect) : undefined
+    return job === undefined ? text(404, 'There is no such job.') : json(job)
+  }
+
+  async #state(
+    snapshot: Snapshot,
+    view: View,
+    operator: string | undefined,
+  ): Promise<DashboardState> {
     const found = await this.#snapshots.search(snapshot, view.search)
     const shown = leasePage(found.leases, view)
     // The page shows why the queue's Redis does not answer, where it shows the lines.
     const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
-    const options = { ...this.#options, ...view }
+    const { hasOperatorLogin } = this.#access
+    const acting = { operator: operator ?? null, hasOperatorLogin, done: this.#actions.done }
+    const options = { ...this.#options, ...view, ...acting }
     return stateOf(snapshot, found, shown, jobs ?? new Map(), options)
   }
 }
 
 const LOGIN = '/login'
+const ACT = '/act'
 const BEARER = { 'www-authenticate': 'Bearer' }
 const WRONG_TOKEN = '<p class="problem" role="alert">Wrong token.</p>'
 

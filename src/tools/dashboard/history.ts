@@ -1,4 +1,5 @@
 /** The last minutes in a few numbers, for charts. Pure. */
+import type { FinishedRates } from '../operator/finished-rates.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import type { QueueCounts } from '../operator/queue-counts.ts'
@@ -10,8 +11,10 @@ export interface Sample {
   readonly held: number | undefined
   readonly waiting: number | undefined
   readonly active: number | undefined
-  /** Leases that were seen to begin, a second. */
-  readonly began: number | undefined
+  /** Jobs that completed, a second. */
+  readonly completed: number | undefined
+  /** Jobs that failed, a second. */
+  readonly failed: number | undefined
 }
 
 /** One sample in so much time. */
@@ -25,18 +28,24 @@ export class History {
   add(
     at: number,
     { leases, truncated }: LiveLeases,
-    { began, overMs, unknown }: LeaseChanges,
+    { unknown }: LeaseChanges,
     queues: readonly QueueCounts[] | undefined,
+    rates: readonly FinishedRates[] | undefined,
   ): readonly Sample[] {
     const sum = (count: (queue: QueueCounts) => number): number | undefined =>
       queues?.reduce((total, queue) => total + count(queue), 0)
+    const rate = (of: (rates: FinishedRates) => number): number | undefined =>
+      rates === undefined || rates.length === 0
+        ? undefined
+        : rates.reduce((total, one) => total + of(one), 0)
     const known = unknown === undefined && !truncated
     const sample: Sample = {
       at,
       held: known ? leases.filter(({ state }) => state === 'held').length : undefined,
       waiting: sum(({ waiting }) => waiting),
       active: sum(({ active }) => active),
-      began: known && overMs > 0 ? began / (overMs / 1_000) : undefined,
+      completed: rate(({ completed }) => completed),
+      failed: rate(({ failed }) => failed),
     }
     const before = this.#samples.at(-1)
     const isNew = before === undefined || slot(at) !== slot(before.at)

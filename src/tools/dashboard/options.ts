@@ -1,5 +1,6 @@
 /** The dashboard's options, checked, with every default in place. */
 import { integerOption, knownOptions, nameOption, refuse } from '../../options.ts'
+import { defaultLogger, type Logger } from '../../logger.ts'
 import type { InspectedLocks } from '../operator/lock-view.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import type { AccessOptions } from './access.ts'
@@ -33,15 +34,22 @@ export interface DashboardOptions extends AccessOptions {
    * Where it is mounted, for frameworks that leave the path as it is: `/redlock`. @defaultValue ''
    */
   readonly basePath?: string
+  /**
+   * Told of every action of an operator, at `warn`: `operator:acted`, with who, from which address,
+   * what, and what came of it. @defaultValue standard error, as JSON
+   */
+  readonly logger?: Logger
 }
 
 const KNOWN = {
   ...{ masters: true, locks: true, queueRedis: true, namespace: true, prefix: true },
   ...{ maxLeaseMs: true, timeoutMs: true, everyMs: true, limit: true, bullBoard: true },
   ...{ basePath: true, token: true, authorize: true, allowedHosts: true },
+  ...{ operatorToken: true, operator: true, logger: true },
 } satisfies Record<keyof DashboardOptions, true>
 
-type Defaulted = 'masters' | 'namespace' | 'prefix' | 'timeoutMs' | 'everyMs' | 'limit' | 'basePath'
+type Defaulted =
+  'masters' | 'namespace' | 'prefix' | 'timeoutMs' | 'everyMs' | 'limit' | 'basePath' | 'logger'
 export type ResolvedOptions = DashboardOptions & Required<Pick<DashboardOptions, Defaulted>>
 
 /** @throws TypeError for a bad option. */
@@ -70,7 +78,7 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
   return {
     ...options,
-    ...{ masters, basePath },
+    ...{ masters, basePath, logger: options.logger ?? defaultLogger() },
     namespace: nameOption('namespace', options.namespace ?? locks?.namespace ?? 'redlock'),
     prefix: nameOption('prefix', options.prefix ?? 'bull'),
     timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),

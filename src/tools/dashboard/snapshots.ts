@@ -1,14 +1,17 @@
 /** Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. */
 import { instant, sleep, systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
-import type { Diagnosis } from '../operator/diagnosis.ts'
+import { withFindings, type Diagnosis } from '../operator/diagnosis.ts'
+import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
+import { failedJobs, jobsWithId, type FailedJob, type FoundJob } from '../operator/jobs.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import { withUngranted, type LockView } from '../operator/lock-view.ts'
 import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
 import type { Inspect, QueueView, WaitingLines } from '../operator/queue-view.ts'
+import type { OldestJob } from '../operator/standing-jobs.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../../message-of.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -32,6 +35,11 @@ export interface Snapshot {
   readonly lines: WaitingLines | Problem | undefined
   /** Undefined where no queue is named. */
   readonly queues: readonly QueueCounts[] | Problem | undefined
+  /** Jobs that ended, a second. Empty at the first look, and where they are not known. */
+  readonly rates: readonly FinishedRates[]
+  /** The job that has waited longest. */
+  readonly oldest: OldestJob | undefined
+  readonly failed: readonly FailedJob[]
   readonly history: readonly Sample[]
 }
 
@@ -44,6 +52,8 @@ interface Problem {
 export interface SearchResult {
   readonly leases: LiveLeases
   readonly lines: Snapshot['lines']
+  /** The jobs whose id is the text. */
+  readonly jobs: readonly FoundJob[]
 }
 
 export type OnSnapshot = (snapshot: Snapshot) => void
@@ -58,6 +68,7 @@ export class Snapshots {
   readonly #watch = new LeaseWatch()
   readonly #history = new History()
   readonly #counter: QueueCounter | undefined
+  readonly #finished: FinishedCounter | undefined
   readonly #viewers = new Set<OnSnapshot>()
   #loop: AbortController | undefined
   #last: { readonly snapshot: Snapshot; readonly takenAt: number } | undefined
@@ -66,7 +77,9 @@ export class Snapshots {
 
   constructor(options: SnapshotsOptions) {
     this.#options = options
-    if (options.queue !== undefined) this.#counter = new QueueCounter(options.queue)
+    if (options.queue === undefined) return
+    this.#counter = new QueueCounter(options.queue)
+    this.#finished = new FinishedCounter(options.queue)
   }
 
   get viewers(): number {
@@ -98,7 +111,7 @@ export class Snapshots {
   /** Whose resource contains the text. Asks the servers only where the snapshot was cut off. */
   async search(snapshot: Snapshot, text: string): Promise<SearchResult> {
     const { leases, lines } = snapshot
-    if (text === '') return { leases, lines }
+    if (text === '') return { leases, lines, jobs: [] }
     return getOrInsert(this.#searches, text, () => this.#search(snapshot, text))
   }
 
@@ -136,17 +149,24 @@ export class Snapshots {
 
   async #read(): Promise<Snapshot> {
     const { locks, limit, maxLeaseMs, queue } = this.#options
-    const [diagnosis, leases, queues] = await Promise.all([
+    const [fleet, leases, queues, rates, findings, oldest, failed] = await Promise.all([
       locks.diagnose(queue?.server, maxLeaseMs),
       locks.leases({ limit }),
       this.#counter?.count().catch(problemOf),
+      // Where the queue's Redis does not answer, its findings and its counts say so.
+      this.#finished?.look().catch(nothing),
+      queue?.findings().catch(nothing),
+      queue?.oldest().catch(() => undefined),
+      queue && failedJobs(queue).catch(nothing),
     ])
+    const diagnosis = withFindings(fleet, findings ?? [])
     const { now, wallNow: at } = instant(systemClock)
     const changes = this.#watch.seen(leases, now, at)
     const counts = queues !== undefined && 'problem' in queues ? undefined : queues
-    const history = this.#history.add(at, leases, changes, counts)
+    const history = this.#history.add(at, leases, changes, counts, rates)
     const lines = await this.#lines(leases, diagnosis, '')
-    const snapshot = { at, diagnosis, leases, changes, lines, queues, history }
+    const ofJobs = { rates: rates ?? [], oldest, failed: failed ?? [] }
+    const snapshot = { at, diagnosis, leases, changes, lines, queues, history, ...ofJobs }
     this.#last = { snapshot, takenAt: systemClock.now() }
     this.#searches = new Map()
     return snapshot
@@ -158,7 +178,12 @@ export class Snapshots {
     const found = leases.truncated
       ? await locks.leases({ match, limit: MAX_FOUND })
       : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
-    return { leases: found, lines: await this.#lines(leases, diagnosis, text) }
+    const { queue } = this.#options
+    const [lines, jobs] = await Promise.all([
+      this.#lines(leases, diagnosis, text),
+      queue && jobsWithId(queue, text, (resource) => locks.resource(resource)).catch(nothing),
+    ])
+    return { leases: found, lines, jobs: jobs ?? [] }
   }
 
   async #lines(leases: LiveLeases, diagnosis: Diagnosis, text: string): Promise<Snapshot['lines']> {
@@ -174,6 +199,8 @@ export class Snapshots {
     }
   }
 }
+
+const nothing = (): readonly never[] => []
 
 function problemOf(error: unknown): Problem {
   return { problem: messageOf(error) }

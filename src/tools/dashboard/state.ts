@@ -9,6 +9,7 @@ import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
 import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../../redact.ts'
+import type { Done } from './actions.ts'
 import type { ResolvedOptions } from './options.ts'
 import type { SearchResult, Snapshot } from './snapshots.ts'
 
@@ -40,8 +41,20 @@ export interface DashboardState {
   }
   readonly lines: Snapshot['lines'] | null
   readonly queues: Snapshot['queues'] | null
+  readonly rates: Snapshot['rates']
+  /** Null where no job waits. */
+  readonly oldest: Snapshot['oldest'] | null
+  readonly failed: Snapshot['failed']
+  /** The jobs that were searched for. */
+  readonly jobs: SearchResult['jobs']
   readonly history: Snapshot['history']
   readonly changes: LeaseChanges
+  /** What operators did last, the latest first. */
+  readonly done: readonly Done[]
+  /** The name of the viewer who may act; null for one who may only look. */
+  readonly operator: string | null
+  /** A token may be typed in to act. */
+  readonly hasOperatorLogin: boolean
 }
 
 type MasterRow = Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> &
@@ -62,7 +75,9 @@ export interface View {
   readonly page: number
 }
 
-type StateOptions = View & Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'>
+type StateOptions = View &
+  Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'> &
+  Pick<DashboardState, 'done' | 'operator' | 'hasOperatorLogin'>
 
 /** How many leases are shown at once. */
 const ROWS = 25
@@ -91,13 +106,14 @@ const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, LeaseOrder>> = {
 }
 
 export function stateOf(
-  { at, diagnosis, changes, queues, history }: Snapshot,
-  { leases: found, lines }: SearchResult,
+  { at, diagnosis, changes, queues, history, rates, oldest, failed }: Snapshot,
+  { leases: found, lines, jobs }: SearchResult,
   { leases, page, pages }: LeasePage,
-  jobs: ReadonlyMap<string, RunningJob>,
-  { namespace, everyMs, search, sort, bullBoard }: StateOptions,
+  running: ReadonlyMap<string, RunningJob>,
+  options: StateOptions,
 ): DashboardState {
   const { quorum, voting, margin, healthy, masters, findings } = diagnosis
+  const { namespace, everyMs, search, sort, bullBoard, done, operator, hasOperatorLogin } = options
   return {
     ...{ at, everyMs, namespace, search, bullBoard: bullBoard ?? null },
     fleet: {
@@ -106,11 +122,12 @@ export function stateOf(
       findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {
-      rows: leases.map((lease) => ({ ...lease, job: jobs.get(lease.resource) })),
+      rows: leases.map((lease) => ({ ...lease, job: running.get(lease.resource) })),
       ...{ sort, page, pages, matching: found.leases.length },
       ...{ known: hasQuorum(found), truncated: found.truncated, masters: found.masters },
     },
     ...{ lines: lines ?? null, queues: queues ?? null, history, changes },
+    ...{ rates, oldest: oldest ?? null, failed, jobs, done, operator, hasOperatorLogin },
   }
 }
 

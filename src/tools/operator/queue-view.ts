@@ -17,7 +17,7 @@ import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
-import { checkJobs, type Standstill } from './standing-jobs.ts'
+import { checkJobs, oldestJob, type OldestJob, type Standstill } from './standing-jobs.ts'
 import { argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
@@ -52,8 +52,15 @@ export interface WaitingLine {
   readonly limits: ResourceLimits
 }
 
+/** The line of a resource in one queue. */
+export interface ResourceInQueue {
+  readonly queue: string
+  readonly jobs: number
+  readonly limits: ResourceLimits
+}
+
 export interface LineSearch {
-  /** Part of a resource's name. */
+  /** Part of the name of a resource, or of the tenant of its first job. */
   readonly text: string
   /** The most lines to return. */
   readonly limit: number
@@ -78,6 +85,9 @@ const MAX_HEADS = 100
 const STEP_FIELD = 'value:'
 /** The most lines of a queue that are looked at to find the longest. */
 const MAX_LINES = 500
+/** The most lines of a queue among whose names a search looks. */
+const MAX_NAMES = 100_000
+const NAMES_AT_ONCE = 1_000
 /** How often new queues are looked for. */
 const FIND_EVERY_MS = 60_000
 /** The most keys that are looked at to find them. */
@@ -164,23 +174,19 @@ export class QueueView {
   async waiting(search: LineSearch, inspect: Inspect): Promise<WaitingLines> {
     const { text, limit, heads } = search
     const ofQueues = await Promise.all(
-      (await this.names()).slice(0, MAX_QUEUES).map(async (queue) => {
-        const index = this.#runner(queue).keyOf('sleeping-lines')
-        const [total, resources] = (await Promise.all([
-          this.server.command('ZCARD', index),
-          this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
-        ])) as [number, string[]]
-        return { queue, total, resources }
-      }),
+      (await this.names()).slice(0, MAX_QUEUES).map((queue) => this.#sleepingLines(queue, text)),
     )
+    // Only a search needs the tenant.
+    const first = text === '' ? 0 : 1
+    const isMeant = (resource: string, tenant = ''): boolean =>
+      resource.includes(text) || tenant.includes(text)
     const lengths = await Promise.all(
       ofQueues.flatMap(({ queue, resources }) =>
-        resources
-          .filter((resource) => resource.includes(text))
-          .map(async (resource) => {
-            const { length } = await membersOf(resource, this.#runner(queue), 0)
-            return { queue, resource, jobs: length }
-          }),
+        resources.map(async (resource) => {
+          const { length, members } = await membersOf(resource, this.#runner(queue), first)
+          const matches = isMeant(resource, members[0]?.share?.tenant)
+          return { queue, resource, jobs: matches ? length : 0 }
+        }),
       ),
     )
     const longest = lengths
@@ -198,11 +204,55 @@ export class QueueView {
     }
   }
 
+  /** Lines that are looked at: those whose last look is oldest, and those that the text names. */
+  async #sleepingLines(
+    queue: string,
+    text: string,
+  ): Promise<{ readonly queue: string; readonly total: number; readonly resources: string[] }> {
+    const index = this.#runner(queue).keyOf('sleeping-lines')
+    const [total, oldest] = (await Promise.all([
+      this.server.command('ZCARD', index),
+      this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
+    ])) as [number, string[]]
+    if (text === '') return { queue, total, resources: oldest }
+    const named = new Set([text])
+    for (let cursor = '0', looked = 0; looked < MAX_NAMES && named.size < MAX_LINES;) {
+      const match = ['MATCH', `*${globEscape(text)}*`, 'COUNT', NAMES_AT_ONCE] as const
+      const page = await this.server.command('ZSCAN', index, cursor, ...match)
+      const [next, found] = page as [string, string[]]
+      for (let nr = 0; nr < found.length; nr += 2) named.add(found[nr] ?? '')
+      looked += NAMES_AT_ONCE
+      cursor = next
+      if (next === '0') break
+    }
+    return { queue, total, resources: [...new Set([...named, ...oldest])] }
+  }
+
   /** What keeps jobs waiting, queue by queue. */
   async findings(): Promise<readonly Finding[]> {
     const names = (await this.names()).slice(0, MAX_QUEUES)
     const found = names.map((name) => checkJobs(this.#runner(name), () => this.standstill(name)))
     return (await Promise.all(found)).flat()
+  }
+
+  /** The job that has waited longest, of all queues; undefined where none waits. */
+  async oldest(): Promise<OldestJob | undefined> {
+    const names = (await this.names()).slice(0, MAX_QUEUES)
+    const found = await Promise.all(names.map((name) => oldestJob(this.#runner(name))))
+    return found
+      .filter((one) => one !== undefined)
+      .reduce<OldestJob | undefined>((a, b) => (a && a.since <= b.since ? a : b), undefined)
+  }
+
+  /** How long the line of a resource is in each queue, and its limits there. */
+  async linesOf(resource: string): Promise<readonly ResourceInQueue[]> {
+    const names = (await this.names()).slice(0, MAX_QUEUES)
+    return Promise.all(
+      names.map(async (queue) => {
+        const { length, limits } = await membersOf(resource, this.#runner(queue), 0)
+        return { queue, jobs: length, limits }
+      }),
+    )
   }
 
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */

@@ -38,6 +38,13 @@ export interface Standstill {
   readonly fix: string
 }
 
+export interface OldestJob {
+  readonly queue: string
+  readonly jobId: string
+  /** Milliseconds since 1970. */
+  readonly since: number
+}
+
 export async function checkJobs(
   runner: LineRunner,
   standstill: () => Promise<Standstill | undefined>,
@@ -82,6 +89,13 @@ export async function checkJobs(
       report('warning', 'line-full', fact, fix)
     }
   })
+}
+
+/** Of the jobs that start next, the one that has waited longest; undefined where none waits. */
+export async function oldestJob(runner: LineRunner): Promise<OldestJob | undefined> {
+  const reply = (await runner.run(standingScript, { most: 1 })) as Standing
+  const [, jobId, sinceMs] = reply
+  return jobId === '' ? undefined : { queue: runner.queueName, jobId, since: sinceMs }
 }
 
 function jobs(count: number): string {

@@ -5,6 +5,7 @@
 import { createBullBoard } from '@bull-board/api'
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'
+import { Queue } from 'bullmq'
 import express from 'express'
 import { expect, test } from 'vitest'
 import * as dashboard from '../../../src/tools/dashboard/index.ts'
@@ -90,6 +91,24 @@ test('a job that was added asleep shows what it waits for now, without a line in
   held.open()
   await until('all are done', async () => (await queue.getCompletedCount()) === 3)
   expect(await log('j3')).toEqual([])
+})
+
+test('with a LockedQueue, Bull Board shows jobs in line as waiting; with a plain Queue as delayed', async () => {
+  const { get } = await board(false)
+  const queue = invoices(fixture)
+  for (const jobId of ['j1', 'j2', 'j3']) await queue.add('x', { customer: '42' }, { jobId })
+  const counts = async (): Promise<unknown> => {
+    const answer = await get('/queues/api/queues?activeQueue=invoices&status=latest')
+    const { queues } = (await answer.json()) as { queues: readonly { counts: unknown }[] }
+    return queues[0]?.counts
+  }
+  expect(await counts()).toMatchObject({ waiting: 3, delayed: 0 })
+  const plain = new Queue('invoices', {
+    connection: { url: fixture.fleet.queue.url },
+    prefix: fixture.namespace,
+  })
+  fixture.defer(() => plain.close())
+  expect(await plain.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 1, delayed: 2 })
 })
 
 test('shows the stored log where its Redis or the masters are away', async () => {

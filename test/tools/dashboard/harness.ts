@@ -12,6 +12,7 @@ import {
   LockedWorker,
   type JobLease,
   type LockedQueueOptions,
+  type LockedWorkerOptions,
 } from '../../../src/index.ts'
 import type { Fixture } from '../../fixtures.ts'
 
@@ -104,7 +105,11 @@ export function invoices(
 export async function invoiceWorker(
   fixture: Fixture,
   work: Work,
-  { checkpoints = false, concurrency = 8 } = {},
+  {
+    checkpoints = false,
+    concurrency = 8,
+    onFailure = 'continue',
+  }: Pick<LockedWorkerOptions<Invoice>, 'checkpoints' | 'concurrency' | 'onFailure'> = {},
 ): Promise<LockedWorker<Invoice, null>> {
   const redlock = await fixture.redlock({
     owner: 'worker-1:4711',
@@ -122,7 +127,7 @@ export async function invoiceWorker(
       prefix: fixture.namespace,
       redlock,
       resource: ({ data }) => `customer:${data.customer}`,
-      ...{ checkpoints, concurrency },
+      ...{ checkpoints, concurrency, onFailure },
     },
   )
   worker.on('error', () => undefined)

@@ -7,12 +7,13 @@ import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
 import { appended, command } from '../options.ts'
-import { mastersOf, numberFlag, TOKEN_VARIABLE } from '../settings.ts'
+import { mastersOf, numberFlag, OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE } from '../settings.ts'
 
 interface DashboardFlags extends SharedFlags {
   readonly host: string
   readonly port: string
   readonly token?: string
+  readonly operatorToken?: string
   readonly allowedHost?: readonly string[]
   readonly everyMs: string
   readonly limit: string
@@ -22,8 +23,9 @@ export function dashboardCommand(): Command {
   return command('dashboard', {
     summary: 'a web page of masters, leases, lines and losses, live',
     description:
-      'Serves a web page that shows the fleet, live leases, lines of jobs with what each waits for, losses and rates. It changes nothing ' +
-      'on any server, and looks only while the page is open. Without a token it answers this machine alone.',
+      'Serves a web page that shows what is wrong now, failed jobs, lines of jobs with what each waits for, live leases and the fleet. ' +
+      'It looks only while the page is open. Without a token it answers this machine alone. Whoever logs in with the ' +
+      "operator's token may also act: retry, skip, cancel, pause, limit, release.",
     servers: 'both',
     examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_VARIABLE} set`],
   })
@@ -32,6 +34,10 @@ export function dashboardCommand(): Command {
     .option(
       '--token <text>',
       `gives access (${TOKEN_VARIABLE}); needed unless --host belongs to this machine alone`,
+    )
+    .option(
+      '--operator-token <text>',
+      `lets whoever logs in with it act (${OPERATOR_TOKEN_VARIABLE}); without it the page only reads`,
     )
     .option(
       '--allowed-host <name>',
@@ -64,31 +70,43 @@ async function optionsOf(
   const { settings } = cli
   const locks = await cli.locks()
   const { namespace, prefix, timeoutMs, maxLeaseMs, queueRedis } = settings
-  const token = tokenOf(flags)
+  const operatorToken = checkedToken(
+    '--operator-token',
+    OPERATOR_TOKEN_VARIABLE,
+    flags.operatorToken,
+  )
+  const token = checkedToken('--token', TOKEN_VARIABLE, flags.token)
+  if (token === undefined && operatorToken === undefined) onlyThisMachine(flags.host)
   return {
     ...(locks === undefined ? { masters: mastersOf(settings) } : { locks }),
     ...{ namespace, prefix, timeoutMs },
     ...(maxLeaseMs !== undefined && { maxLeaseMs }),
     ...(queueRedis !== undefined && { queueRedis }),
     ...(token !== undefined && { token }),
+    ...(operatorToken !== undefined && { operatorToken }),
     allowedHosts: flags.allowedHost ?? [],
     everyMs: numberFlag('--every-ms', flags.everyMs, 100, 3_600_000),
     limit: numberFlag('--limit', flags.limit, 1, 10_000),
   }
 }
 
-/** @throws UsageError for one that is too short, and where others could look without one. */
-function tokenOf({ token: flag, host }: DashboardFlags): string | undefined {
-  const token = flag ?? (process.env[TOKEN_VARIABLE] || undefined)
-  if (token === undefined) {
-    if (isLoopback(host)) return undefined
-    throw new UsageError(
-      `--host ${host} lets other machines in, so a token is needed: set ${TOKEN_VARIABLE} (\`openssl rand -hex 24\` makes one) or give ` +
-        '--token, or leave --host at 127.0.0.1 and go through `ssh -L`.',
-    )
-  }
-  if (token.length >= MIN_TOKEN_LENGTH) return token
+/** @throws UsageError where others could look without a token. */
+function onlyThisMachine(host: string): void {
+  if (isLoopback(host)) return
   throw new UsageError(
-    `Expected --token or ${TOKEN_VARIABLE} to have at least ${MIN_TOKEN_LENGTH} characters, got ${token.length}; \`openssl rand -hex 24\` makes one`,
+    `--host ${host} lets other machines in, so a token is needed: set ${TOKEN_VARIABLE} (\`openssl rand -hex 24\` makes one) or give ` +
+      '--token, or leave --host at 127.0.0.1 and go through `ssh -L`.',
+  )
+}
+
+/** @throws UsageError for one that is too short. */
+function checkedToken(
+  flag: string,
+  variable: string,
+  given = process.env[variable] || undefined,
+): string | undefined {
+  if (given === undefined || given.length >= MIN_TOKEN_LENGTH) return given
+  throw new UsageError(
+    `Expected ${flag} or ${variable} to have at least ${MIN_TOKEN_LENGTH} characters, got ${given.length}; \`openssl rand -hex 24\` makes one`,
   )
 }

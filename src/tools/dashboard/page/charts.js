@@ -1,6 +1,7 @@
 /** Small charts of the last minutes: what each number is now, and how it came there. */
+import { jobLink } from './job.js'
 import { byId, element, setText } from './rows.js'
-import { whole } from './words.js'
+import { duration, whole } from './words.js'
 
 const SVG = 'http://www.w3.org/2000/svg'
 const WIDTH = 160
@@ -9,18 +10,34 @@ const HEIGHT = 40
 const rate = (number) => `${number < 10 ? number.toFixed(1) : Math.round(number)} /s`
 
 const CHARTS = [
-  ['jobs waiting', ({ waiting }) => waiting, whole],
-  ['jobs running', ({ active }) => active, whole],
+  ['completed', ({ completed }) => completed, rate],
+  ['failed', ({ failed }) => failed, rate],
+  ['waiting', ({ waiting }) => waiting, whole],
+  ['running', ({ active }) => active, whole],
   ['leases held', ({ held }) => held, whole],
-  ['leases begun', ({ began }) => began, rate],
 ]
 
-export function drawCharts(history) {
+export function drawCharts(history, { oldest, queues }) {
   const target = byId('charts')
-  if (target.children.length === 0) target.append(...CHARTS.map(makeChart))
+  if (target.children.length === 0) {
+    target.append(...CHARTS.map(makeChart), element('div', {}, element('dt'), element('dd')))
+  }
   for (const [index, [name, valueOf, words]] of CHARTS.entries()) {
     drawChart(target.children[index], name, history, valueOf, words)
   }
+  drawOldest(target.lastElementChild, oldest, Array.isArray(queues))
+}
+
+function drawOldest(tile, oldest, areKnown) {
+  const [term, value] = tile.children
+  setText(term, 'oldest waiting')
+  if (oldest === null) {
+    value.replaceChildren(areKnown ? 'none' : 'not known')
+    return
+  }
+  const { make, update } = jobLink(oldest, duration(Math.max(0, Date.now() - oldest.since)))
+  if (value.firstElementChild === null) value.replaceChildren(make())
+  update(value.firstElementChild)
 }
 
 function makeChart() {

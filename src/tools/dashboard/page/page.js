@@ -1,8 +1,19 @@
 /** The page: draws what the server sees after every snapshot, and says so when nothing comes. */
+import { listen, setOperator } from './act.js'
 import { drawCharts } from './charts.js'
-import { drawResource, openable } from './resource.js'
+import { drawPanels, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'
-import { drawFleet, drawLeases, drawLines, drawQueues, drawSeen } from './sections.js'
+import {
+  drawDone,
+  drawFailed,
+  drawFleet,
+  drawFound,
+  drawLeases,
+  drawLines,
+  drawNow,
+  drawQueues,
+  drawSeen,
+} from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
 /** After this many snapshot periods without news, and at least this time, what is shown is old. */
@@ -28,14 +39,20 @@ function draw(state) {
   const { namespace, fleet, leases, lines, changes, search, queues, history } = state
   setText(byId('namespace'), namespace)
   setText(byId('looked'), `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
+  setOperator(state)
+  drawNow(state)
+  drawCharts(history, state)
+  drawFound(state)
+  drawFailed(state)
   drawFleet(fleet)
-  drawCharts(history)
-  drawQueues(queues)
+  drawQueues(queues, state.rates)
   drawLines(lines, search)
   drawLeases(leases, state)
   page.number = leases.page
   drawSeen(changes)
-  document.title = `${fleet.healthy ? '' : '⚠ '}${fleet.voting}/${fleet.masters.length} – bullmq-redlock`
+  drawDone(state.done)
+  const votes = `${fleet.voting}/${fleet.masters.length}`
+  document.title = `${fleet.healthy ? '' : '⚠ '}${votes} – bullmq-redlock`
   if (search !== '') say(`search ${search}`, `${count(leases.matching, 'lease')} found`)
 }
 
@@ -66,7 +83,8 @@ function connect() {
     page.connected = true
     draw(page.state)
     showConnection()
-    void drawResource().catch(() => undefined) // It is tried again with the next state.
+    // It is tried again with the next state.
+    void drawPanels(page.state.bullBoard).catch(() => undefined)
   })
   stream.addEventListener('error', () => {
     if (stream !== page.stream) return
@@ -132,7 +150,8 @@ byId('previous').addEventListener('click', () => {
 byId('next').addEventListener('click', () => {
   show({ number: page.number + 1 })
 })
-openable()
+openable(() => page.state?.bullBoard)
+listen(() => drawPanels(page.state?.bullBoard))
 setInterval(showConnection, 1_000)
 connect()
-void drawResource()
+void drawPanels()

@@ -1,14 +1,15 @@
 /** One resource from all sides. The address says which, so that it can be shared. */
+import { buttons, mayAct } from './act.js'
+import { drawJob, jobActs, jobLink, jobName } from './job.js'
 import { byId, setText, syncRows } from './rows.js'
-import { jobName } from './sections.js'
-import { clockTime, count, duration, known } from './words.js'
+import { clockTime, count, duration, known, limitsInWords } from './words.js'
 
 /** The link that opened it, for the way back. */
 let opener
 
 const openResource = () => new URLSearchParams(location.hash.slice(1)).get('resource')
 
-export async function drawResource() {
+async function drawResource() {
   const name = openResource()
   const section = byId('resource')
   if (name === null || name === '') {
@@ -19,7 +20,13 @@ export async function drawResource() {
   if (!answer.ok || openResource() !== name) return
   const detail = await answer.json()
   setText(byId('resource-title'), name)
+  const why = byId('resource-why')
+  why.hidden = detail.why === undefined
+  setText(why, detail.why ?? '')
   setText(byId('resource-holder'), holderOf(detail))
+  const release = { label: 'Release', action: 'release', resource: name }
+  buttons(detail.holder === undefined ? [] : [release]).update(byId('resource-release'))
+  byId('resource-settings').hidden = !mayAct() || detail.queues.length === 0
   syncRows(
     'resource-masters',
     detail.masters,
@@ -31,8 +38,46 @@ export async function drawResource() {
       known(counter, String),
     ],
   )
+  drawQueues(name, detail.queues)
   drawLine(detail.line)
+  syncRows(
+    'resource-ended',
+    detail.ended,
+    jobName,
+    ({ outcome, endedAt, tookMs, reason, ...job }) => [
+      jobLink(job),
+      outcome,
+      clockTime(endedAt),
+      duration(tookMs),
+      reason === '' ? undefined : reason,
+    ],
+  )
   section.hidden = false
+}
+
+/** Queues in which it has jobs or settings; all of them for one who may set something. */
+function drawQueues(resource, queues) {
+  const isUsed = ({ jobs, limits }) => jobs > 0 || Object.keys(limits).length > 0
+  syncRows(
+    'resource-queues',
+    queues.filter((one) => mayAct() || isUsed(one)),
+    ({ queue }) => queue,
+    ({ queue, jobs, limits }) => [
+      queue,
+      String(jobs),
+      limitsInWords(limits),
+      buttons([
+        limits.paused || limits.asleepUntil
+          ? { label: 'Resume', action: 'resume', queue, resource }
+          : { label: 'Pause', action: 'pause', queue, resource },
+        { label: 'Set slots', action: 'slots', queue, resource },
+        ...(limits.slots
+          ? [{ label: 'Reset slots', action: 'slots', slots: 0, queue, resource }]
+          : []),
+        ...(limits.rate ? [{ label: 'Reset rate', action: 'reset rate', queue, resource }] : []),
+      ]),
+    ],
+  )
 }
 
 const slotsWords = (slots) =>
@@ -59,10 +104,11 @@ function drawLine(line) {
     entries,
     jobName,
     ({ state, waitsFor, addedAt, stepsDone, ...entry }) => [
-      jobName(entry),
+      jobLink(entry),
       state,
       stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
       clockTime(addedAt),
+      jobActs({ ...entry, state, holdsLine: state === 'failed' }),
     ],
   )
   const note = byId('resource-note')
@@ -72,25 +118,33 @@ function drawLine(line) {
   else setText(note, `Its line is not known: ${line.problem}`)
 }
 
-function closeResource() {
+/** Closes what is open. */
+function close() {
   history.pushState(null, '', location.pathname + location.search)
-  byId('resource').hidden = true
+  for (const panel of PANELS) byId(panel).hidden = true
   const back = opener?.isConnected ? opener : byId('leases-title')
   back.focus()
 }
 
-async function resourceChosen() {
-  await drawResource()
-  if (!byId('resource').hidden) byId('resource-title').focus()
+/** What the address opens. */
+export const drawPanels = (bullBoard) => Promise.all([drawResource(), drawJob(bullBoard)])
+
+async function chosen(bullBoardNow) {
+  await drawPanels(bullBoardNow())
+  const panel = PANELS.find((one) => !byId(one).hidden)
+  if (panel !== undefined) byId(`${panel}-title`).focus()
 }
 
-export function openable() {
-  byId('resource-close').addEventListener('click', closeResource)
+const PANELS = ['resource', 'job']
+
+export function openable(bullBoardNow) {
+  for (const panel of PANELS) byId(`${panel}-close`).addEventListener('click', close)
   document.addEventListener('keydown', ({ key }) => {
-    if (key === 'Escape' && !byId('resource').hidden) closeResource()
+    if (key === 'Escape' && PANELS.some((panel) => !byId(panel).hidden)) close()
   })
   document.addEventListener('click', ({ target }) => {
-    if (target.closest('a[href^="#resource="]')) opener = target.closest('a')
+    const link = target.closest('a[href^="#"]')
+    if (link !== null && !PANELS.some((panel) => byId(panel).contains(link))) opener = link
   })
-  addEventListener('hashchange', () => void resourceChosen())
+  addEventListener('hashchange', () => void chosen(bullBoardNow))
 }

@@ -127,14 +127,16 @@ function syncCells(row, columns, cells) {
     if (wanted.tagName !== cell.firstElementChild.tagName) cell.replaceChildren(wanted)
     content.update(cell.firstElementChild)
     // On a phone a cell without a value takes no room.
-    cell.toggleAttribute('data-empty', cell.textContent === NOTHING)
+    cell.toggleAttribute('data-empty', ['', NOTHING].includes(cell.textContent))
   }
 }
 
 const NOTHING = '–'
 
 /** On a phone these have a line of their own. */
-const WIDE = ['Holder', 'Job', 'First jobs', 'Waits for']
+const WIDE = [
+  ...['Holder', 'Job', 'First jobs', 'Waits for', 'Why', 'Reason', 'Actions', 'Outcome', 'Value'],
+]
 
 export function drawRates(target, counts, overMs) {
   const wanted = Object.entries(counts)

@@ -1,4 +1,5 @@
 /** What there is to see of the fleet: one function for each section of the page. */
+import { jobActs, jobLink, jobName } from './job.js'
 import {
   byId,
   drawRates,
@@ -12,9 +13,88 @@ import {
   syncRows,
   tableOf,
 } from './rows.js'
-import { clockTime, count, duration, known, limitsInWords, whole } from './words.js'
+import { clockTime, count, duration, known, limitsInWords, perSecond, whole } from './words.js'
 
-export function drawFleet({ quorum, voting, margin, masters, findings: found }) {
+/** The first thing that one sees: what is wrong, worst first, and what to do. */
+export function drawNow({ fleet, queues }) {
+  const shown = fleet.findings.filter(({ severity }) => severity !== 'note')
+  const groups = grouped(shown)
+  const areKnown = Array.isArray(queues)
+  const [worst] = groups
+  const summary = byId('now-summary')
+  summary.dataset.state =
+    worst === undefined
+      ? areKnown
+        ? 'good'
+        : 'soon'
+      : worst[0].severity === 'error'
+        ? 'bad'
+        : 'soon'
+  const nothing = areKnown ? 'Nothing is wrong.' : 'Nothing is wrong with the masters.'
+  setText(summary, worst === undefined ? nothing : `${count(groups.length, 'thing')} to see to:`)
+  const target = byId('findings')
+  const wanted = JSON.stringify(shown)
+  if (target.dataset.shown === wanted) return
+  target.dataset.shown = wanted
+  target.replaceChildren(...groups.map(findings))
+}
+
+/** Jobs that were searched for by id. */
+export function drawFound({ jobs, search }) {
+  byId('found').hidden = jobs.length === 0
+  setText(byId('found-title'), `Jobs with the id “${search}”`)
+  syncRows('found-jobs', jobs, jobName, ({ state, why, resources, ...job }) => [
+    jobLink(job),
+    state,
+    resources.length === 0 ? undefined : resourceLink(resources[0]),
+    why,
+  ])
+}
+
+export function drawFailed({ failed, queues }) {
+  const total = Array.isArray(queues) ? queues.reduce((sum, one) => sum + one.failed, 0) : undefined
+  setText(
+    byId('failed-summary'),
+    total === undefined
+      ? queuesSummary(queues)
+      : total === 0
+        ? 'No failed job is kept.'
+        : `${count(total, 'failed job')}${failed.length < total ? `; the last ${failed.length}` : ''}. Those that hold a line come first.`,
+  )
+  syncRows(
+    'failed',
+    failed,
+    jobName,
+    ({ resources, reason, attempts, failedAt, holdsLine, ...job }) => [
+      jobLink(job),
+      resources.length === 0 ? undefined : resourceLink(resources[0]),
+      holdsLine ? stateOf('soon', 'holds its line') : undefined,
+      reason === '' ? undefined : reason,
+      String(attempts),
+      clockTime(failedAt),
+      jobActs({ ...job, state: 'failed', holdsLine }),
+    ],
+  )
+}
+
+/** What operators did. */
+export function drawDone(done) {
+  byId('acted').hidden = done.length === 0
+  syncRows(
+    'done',
+    done,
+    ({ at, what }) => `${at}\n${what}`,
+    ({ at, who, what, ok, outcome }) => [
+      what,
+      who,
+      stateOf(ok ? 'good' : 'bad', ok ? 'done' : 'not done'),
+      outcome,
+      clockTime(at),
+    ],
+  )
+}
+
+export function drawFleet({ quorum, voting, margin, masters }) {
   const spare =
     margin < 0
       ? 'No lease can be granted.'
@@ -26,13 +106,6 @@ export function drawFleet({ quorum, voting, margin, masters, findings: found }) 
   const worse = margin === 0 || voting < masters.length
   byId('fleet-summary').dataset.state = margin < 0 ? 'bad' : worse ? 'soon' : 'good'
   say('fleet', summary)
-  const target = byId('findings')
-  const shown = found.filter(({ severity }) => severity !== 'note')
-  const wanted = JSON.stringify(shown)
-  if (target.dataset.shown !== wanted) {
-    target.dataset.shown = wanted
-    target.replaceChildren(...grouped(shown).map(findings))
-  }
   syncRows(
     'masters',
     masters,
@@ -114,7 +187,7 @@ export function drawLeases(leases, { search, lines, bullBoard }) {
 function jobCell(job, bullBoard) {
   const { queue, jobId, since } = job
   const text = `${jobName(job)}, for ${duration(Math.max(0, Date.now() - since))}`
-  if (bullBoard === null) return text
+  if (bullBoard === null) return jobLink(job, text)
   const address = `${bullBoard}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`
   return link(address, text)
 }
@@ -126,7 +199,8 @@ function drawPager(page, pages) {
   byId('next').disabled = page >= pages
 }
 
-export function drawQueues(queues) {
+export function drawQueues(queues, rates) {
+  const rateOf = (name) => rates.find(({ queue }) => queue === name)
   const rows = Array.isArray(queues) ? queues : []
   const summary = byId('queues-summary')
   summary.hidden = rows.length > 0
@@ -137,6 +211,7 @@ export function drawQueues(queues) {
     ({ queue }) => queue,
     ({ queue, waiting, delayed, active, failed, done }) => [
       queue,
+      known(rateOf(queue)?.completed, perSecondOf),
       whole(waiting),
       whole(delayed),
       whole(active),
@@ -146,6 +221,8 @@ export function drawQueues(queues) {
   )
 }
 
+const perSecondOf = (number) => perSecond(number, 1_000)
+
 function queuesSummary(queues) {
   if (queues === null) return 'Queues are not known: name their Redis (--queue-redis, queueRedis).'
   return queues.problem === undefined
@@ -153,7 +230,6 @@ function queuesSummary(queues) {
     : `Queues are not known: their Redis says: ${queues.problem}`
 }
 
-export const jobName = ({ queue, jobId }) => `${queue} ${jobId}`
 const inLine = (entry) =>
   entry.state === 'active'
     ? `${jobName(entry)} is running`

@@ -1,0 +1,195 @@
+/**
+ * What an operator does from the page: as the commands of the same names. Each is checked, done,
+ * and logged with who did it.
+ */
+import { systemClock } from '../../clock.ts'
+import type { Logger } from '../../logger.ts'
+import { messageOf } from '../../message-of.ts'
+import { redacted } from '../../redact.ts'
+import type { FleetProbe } from '../operator/fleet-probe.ts'
+import { forceRelease } from '../operator/force-release.ts'
+import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
+import type { QueueView } from '../operator/queue-view.ts'
+
+/** What was done, and what came of it. */
+export interface Done {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly who: string
+  /** As a command line says it: `retry invoices 7`. */
+  readonly what: string
+  readonly ok: boolean
+  /** A sentence. */
+  readonly outcome: string
+}
+
+/** What the page asks for. Absent where the action needs none. */
+export interface Wanted {
+  readonly action: string
+  readonly queue: string
+  readonly jobId: string
+  readonly resource: string
+  readonly reason: string
+  readonly slots: number
+}
+
+/** What an action works on. */
+export interface Hands {
+  readonly queue: QueueView | undefined
+  /** Undefined for a lock service that is not a fleet. */
+  readonly fleet: FleetProbe | undefined
+  /** As clients have it. */
+  readonly maxLeaseMs: number | undefined
+}
+
+/** An action that cannot be done, in words for the operator. */
+class Refused extends Error {}
+
+type ActOutcome = readonly [ok: boolean, sentence: string]
+type Act = (wanted: Wanted, hands: Hands & { readonly who: string }) => Promise<ActOutcome>
+
+interface Action {
+  /** What it needs. */
+  readonly on: readonly ('queue' | 'jobId' | 'resource')[]
+  readonly act: Act
+}
+
+/** How long a cancelled job that runs may take to end, before the page says that it still runs. */
+const CANCEL_WAIT_MS = 2_000
+const MAX_TEXT = 512
+const MAX_DONE = 10
+
+const ACTIONS: Readonly<Record<string, Action>> = {
+  retry: {
+    on: ['queue', 'jobId'],
+    act: async ({ queue, jobId }, hands) => {
+      const state = (await queueOf(hands).retry(queue, jobId)) ?? 'missing'
+      return state === 'failed'
+        ? [true, `Job ${jobId} waits again.`]
+        : [false, `Job ${jobId} has not failed: it is ${state}.`]
+    },
+  },
+  skip: {
+    on: ['queue', 'jobId'],
+    act: async ({ queue, jobId }, hands) =>
+      (await queueOf(hands).skip(queue, jobId))
+        ? [true, `The line goes on. Job ${jobId} stays failed.`]
+        : [false, `Job ${jobId} holds no line.`],
+  },
+  cancel: {
+    on: ['queue', 'jobId'],
+    act: async ({ queue, jobId, reason }, hands) => {
+      const options = { timeoutMs: CANCEL_WAIT_MS, reason: reason || `cancelled by ${hands.who}` }
+      const [found] = await queueOf(hands).cancel(queue, jobId, options)
+      const outcome = found?.outcome ?? 'missing'
+      const isDone = !['running', 'missing', 'refused'].includes(outcome)
+      return [isDone, `Job ${jobId}: ${outcome}.`]
+    },
+  },
+  pause: {
+    on: ['queue', 'resource'],
+    act: async ({ queue, resource, reason }, hands) => {
+      const options = { by: hands.who, ...(reason !== '' && { reason }) }
+      await queueOf(hands).changeLimits(queue, (limits) => limits.pause(resource, options))
+      return [true, `${resource} is paused in ${queue}. Jobs that run finish.`]
+    },
+  },
+  resume: {
+    on: ['queue', 'resource'],
+    act: async ({ queue, resource }, hands) => {
+      await queueOf(hands).changeLimits(queue, (limits) => limits.resume(resource))
+      return [true, `${resource} is no longer paused in ${queue}.`]
+    },
+  },
+  slots: {
+    on: ['queue', 'resource'],
+    act: async ({ queue, resource, slots, reason }, hands) => {
+      const options = { by: hands.who, ...(reason !== '' && { reason }) }
+      await queueOf(hands).changeLimits(queue, (limits) =>
+        slots === 0 ? limits.resetSlots(resource) : limits.setSlots(resource, slots, options),
+      )
+      return [true, `${resource} has ${slots === 0 ? 'its own' : slots} slots in ${queue}.`]
+    },
+  },
+  'reset rate': {
+    on: ['queue', 'resource'],
+    act: async ({ queue, resource }, hands) => {
+      await queueOf(hands).changeLimits(queue, (limits) => limits.resetRate(resource))
+      return [true, `${resource} has its own rate in ${queue}.`]
+    },
+  },
+  release: {
+    on: ['resource'],
+    act: async ({ resource }, { fleet, maxLeaseMs }) => {
+      if (fleet === undefined) throw new Refused('Only leases on lock masters can be released.')
+      const stored = maxLeaseMs ?? maxLeaseOf((await surveyFleet(fleet)).masters)
+      if (stored === undefined) throw new Refused('No master says its maxLeaseMs. Try again later.')
+      const { free, masters } = await forceRelease(fleet, resource, stored)
+      const released = masters.filter(({ outcome }) => outcome === 'released').length
+      const where = `It was released on ${released} of ${masters.length} masters.`
+      return [free, `${resource} is ${free ? 'free' : 'not free'}. ${where}`]
+    },
+  },
+}
+
+function queueOf({ queue }: Hands): QueueView {
+  if (queue !== undefined) return queue
+  throw new Refused('Name the queue’s Redis (--queue-redis, queueRedis).')
+}
+
+/** Undefined for what names no action, or not what it works on. */
+export function wantedIn(body: unknown): Wanted | undefined {
+  if (typeof body !== 'object' || body === null) return undefined
+  const given = body as Readonly<Record<string, unknown>>
+  const text = (name: string): string => {
+    const value = given[name]
+    return typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
+  }
+  const slots = given['slots']
+  const wanted: Wanted = {
+    ...{ action: text('action'), queue: text('queue'), jobId: text('jobId') },
+    ...{ resource: text('resource'), reason: text('reason') },
+    slots: typeof slots === 'number' && Number.isSafeInteger(slots) ? slots : 0,
+  }
+  if (!Object.hasOwn(ACTIONS, wanted.action)) return undefined
+  const { on } = ACTIONS[wanted.action] ?? { on: [] }
+  return on.every((name) => wanted[name] !== '') ? wanted : undefined
+}
+
+export class Actions {
+  readonly #logger: Logger
+  #done: readonly Done[] = []
+
+  constructor(logger: Logger) {
+    this.#logger = logger
+  }
+
+  /** The last ones, the latest first. */
+  get done(): readonly Done[] {
+    return this.#done
+  }
+
+  async do(wanted: Wanted, who: string, from: string, hands: Hands): Promise<Done> {
+    const { action, queue, jobId, resource, reason, slots } = wanted
+    const [ok, outcome] = await outcomeOf(wanted, { ...hands, who })
+    const on = ACTIONS[action]?.on.map((name) => wanted[name]) ?? []
+    const what = [action, ...on, ...(action === 'slots' ? [String(slots)] : [])].join(' ')
+    const fields = { action, queue, job: jobId, resource, reason, slots, ok, outcome }
+    const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''))
+    this.#logger.warn({ event: 'operator:acted', who, from, ...given }, `${who} did: ${what}`)
+    const done = { at: systemClock.wallNow(), who, what, ok, outcome }
+    this.#done = [done, ...this.#done].slice(0, MAX_DONE)
+    return done
+  }
+}
+
+async function outcomeOf(
+  wanted: Wanted,
+  hands: Hands & { readonly who: string },
+): Promise<ActOutcome> {
+  try {
+    return (await ACTIONS[wanted.action]?.act(wanted, hands)) ?? [false, 'There is no such action.']
+  } catch (error) {
+    return [false, redacted(messageOf(error))]
+  }
+}

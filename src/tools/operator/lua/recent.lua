@@ -1,0 +1,15 @@
+--[[
+  The jobs of a resource among those that ended last.
+
+  KEYS  1 completed or failed · 2 the start of a job's key
+  ARGV  1 resource, as a JSON text · 2 most: jobs to look at
+  Returns  id · ms of its end · ms of its start · reason of each that failed, '' for none
+]]
+local found = {}
+for _, id in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1)) do
+  local job = redis.call('HMGET', KEYS[2] .. id, 'redlock:lines', 'finishedOn', 'processedOn', 'failedReason')
+  if job[1] and string.find(job[1], ARGV[1], 1, true) then
+    for _, part in ipairs({id, job[2] or '', job[3] or '', job[4] or ''}) do table.insert(found, part) end
+  end
+end
+return found

@@ -1,0 +1,138 @@
+/**
+ * What the page says of jobs: how many end a second, which failed and why, and which one is meant.
+ */
+import { Queue, Worker } from 'bullmq'
+import { expect, test, vi } from 'vitest'
+import { until, useFleet } from '../../fixtures.ts'
+import { FinishedCounter } from '../../../src/tools/operator/finished-rates.ts'
+import { QueueView } from '../../../src/tools/operator/queue-view.ts'
+import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
+import type { ResourcePage } from '../../../src/tools/dashboard/resource-page.ts'
+import { invoices, invoiceWorker, serve, type Served } from './harness.ts'
+
+const fixture = useFleet({ masters: 1 })
+const OWN = (): { prefix: string } => ({ prefix: fixture.namespace })
+
+async function get<Value>({ base }: Served, path: string): Promise<Value> {
+  const answer = await fetch(base + path)
+  expect(answer.status).toBe(200)
+  return (await answer.json()) as Value
+}
+
+test('jobs that completed and failed a second agree with the server’s own count', async () => {
+  const { url } = fixture.fleet.queue
+  // Also of plain workers, and where nothing of a job is kept.
+  const queue = new Queue<number>('plain', { connection: { url }, prefix: fixture.namespace })
+  fixture.defer(() => queue.close())
+  const removed = vi.fn()
+  const worker = new Worker<number>(
+    'plain',
+    ({ data }) => (data % 10 === 0 ? Promise.reject(new Error('tenth')) : Promise.resolve()),
+    {
+      ...{ connection: { url }, prefix: fixture.namespace, concurrency: 20, autorun: false },
+      ...{ removeOnComplete: { count: 0 } },
+    },
+  )
+  worker.on('completed', removed)
+  fixture.defer(() => worker.close())
+  const view = new QueueView({ url, prefix: fixture.namespace, timeoutMs: 10_000 })
+  fixture.defer(() => view.close())
+  const counter = new FinishedCounter(view)
+  await queue.add('x', 1)
+  expect(await counter.look()).toEqual([])
+  const firstAt = performance.now()
+  await queue.addBulk(Array.from({ length: 999 }, (_, nr) => ({ name: 'x', data: nr + 2 })))
+  void worker.run()
+  await until('all have ended', async () => {
+    const [failed, waiting] = await Promise.all([queue.getFailedCount(), queue.getWaitingCount()])
+    return failed === 100 && waiting === 0 && removed.mock.calls.length === 900
+  })
+  const [rates] = await counter.look()
+  const lastAt = performance.now()
+  const seconds = (lastAt - firstAt) / 1_000
+  expect(Math.abs((rates?.completed ?? 0) * seconds - 900) / 900).toBeLessThan(0.02)
+  expect((rates?.completed ?? 0) / (rates?.failed ?? 0)).toBeCloseTo(9, 5)
+})
+
+test('a job from all sides, with its stack, its steps and why it stands', async () => {
+  await invoiceWorker(
+    fixture,
+    async (lease, { customer }) => {
+      await lease.step('charge', () => Promise.resolve())
+      if (customer === '42') throw new Error('card was declined')
+    },
+    { onFailure: 'block', checkpoints: true },
+  )
+  const queue = invoices(fixture)
+  for (const id of ['a', 'b']) await queue.add('invoice', { customer: '42' }, { jobId: id })
+  await queue.add('invoice', { customer: '7' }, { jobId: 'c' })
+  const served = await serve(fixture, OWN())
+  await until('both ended', async () => {
+    const [failed, completed] = await Promise.all([
+      queue.getFailedCount(),
+      queue.getCompletedCount(),
+    ])
+    return failed === 1 && completed === 1
+  })
+  const job = await get<JobDetail>(served, '/job?queue=invoices&id=a')
+  expect(job).toMatchObject({
+    ...{ state: 'failed', name: 'invoice', attempts: 1, resources: ['customer:42'] },
+    ...{ failedReason: 'card was declined', holdsLine: true, stepsDone: ['charge'] },
+  })
+  expect(job.stacks[0]).toContain('jobs.test.ts')
+  expect(JSON.stringify(job)).not.toContain('"customer":"42"') // Its data may be personal.
+  const resource = await get<ResourcePage>(served, '/resource?name=customer:42')
+  expect(resource.why).toContain('Job a holds the line because it failed: card was declined.')
+  expect(resource.queues).toEqual([{ queue: 'invoices', jobs: 2, limits: {} }])
+  expect(resource.ended).toMatchObject([{ jobId: 'a', outcome: 'failed' }])
+  const other = await get<ResourcePage>(served, '/resource?name=customer:7')
+  expect(other.ended).toMatchObject([{ jobId: 'c', outcome: 'completed', reason: '' }])
+  expect(other.why).toBeUndefined()
+  expect((await fetch(`${served.base}/job?queue=invoices&id=nobody`)).status).toBe(404)
+})
+
+test('a queue without workers, and the job that has waited longest, are named', async () => {
+  const queue = invoices(fixture)
+  await queue.add('invoice', { customer: '42' }, { jobId: 'a' })
+  const served = await serve(fixture, OWN())
+  const { oldest, fleet } = await served.state()
+  expect(oldest).toMatchObject({ queue: 'invoices', jobId: 'a' })
+  expect(fleet.healthy).toBe(false)
+  expect(fleet.findings.map(({ code }) => code)).toContain('queue-stands')
+})
+
+test('the search finds a job by its id, and lines by resource and by tenant', async () => {
+  const queue = invoices(fixture, { tenant: ({ customer }) => (customer === '7' ? 'acme' : 'ltd') })
+  for (const customer of ['7', '7', '42', '42']) {
+    await queue.add('invoice', { customer }, { jobId: `${customer}-${Math.random()}` })
+  }
+  await queue.add('invoice', { customer: '42' }, { jobId: 'the-one' })
+  const served = await serve(fixture, OWN())
+  const found = async (text: string): Promise<readonly string[]> => {
+    const { lines } = await served.state(text)
+    return lines !== null && lines !== undefined && 'lines' in lines
+      ? lines.lines.map(({ resource }) => resource)
+      : []
+  }
+  expect(await found('mer:42')).toEqual(['customer:42'])
+  expect(await found('acme')).toEqual(['customer:7'])
+  expect(await found('nobody')).toEqual([])
+  expect((await served.state('the-one')).jobs).toMatchObject([
+    { queue: 'invoices', jobId: 'the-one', resources: ['customer:42'] },
+  ])
+  expect((await served.state('meta')).jobs).toEqual([])
+  expect((await served.state('wait')).jobs).toEqual([])
+})
+
+test('of many lines, a search finds one that was not looked at', async () => {
+  const queue = invoices(fixture)
+  const customers = Array.from({ length: 1_500 }, (_, nr) => `c${nr}`)
+  await queue.addBulk(
+    customers.flatMap((customer) => [1, 2].map(() => ({ name: 'x', data: { customer } }))),
+  )
+  const served = await serve(fixture, OWN())
+  for (const nr of [3, 700, 1_499]) {
+    const { lines } = await served.state(`customer:c${nr}`)
+    expect(JSON.stringify(lines)).toContain(`"customer:c${nr}"`)
+  }
+})
