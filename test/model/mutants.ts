@@ -369,13 +369,13 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'no-estimate-while-the-line-stands',
-    ['isHeld || ', ''],
-    'tools/cli/jobs: why names the job, its reason',
+    ['stands || ', ''],
+    'tools/operator/answers: behind one that waits for its backoff',
   ),
   mutant(
     'no-estimate-while-the-queue-stands',
-    [' || job.standstill !== undefined', ''],
-    'tools/cli/jobs: why and doctor say that no worker',
+    ['standstill === undefined && ', ''],
+    'tools/operator/answers: a queue: no worker',
   ),
   mutant(
     'reply-without-a-job-forgets-no-due-time',

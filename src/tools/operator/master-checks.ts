@@ -44,9 +44,14 @@ export function checkMaster(
 
 const SILENCING = ['not-enrolled', 'restarted', 'quarantined']
 
+/** Whether a master with this finding votes after a time. */
+export function waits(code: string): boolean {
+  return SILENCING.includes(code)
+}
+
 /** Whether clients do not count the votes of a master while this is so. */
 export function silences({ severity, code }: Finding): boolean {
-  return severity === 'error' || SILENCING.includes(code)
+  return severity === 'error' || waits(code)
 }
 
 function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: Report): void {
@@ -124,8 +129,9 @@ function checkEnrolment(
     const fix = `start a worker or wait for one: it votes at most ${waitMs} ms after that`
     report('warning', 'restarted', fact, fix)
   } else if (enrolment.quarantineMs !== 0) {
-    const fact = `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`
-    const fix = 'wait; only if no worker has ever run on this fleet, run `bullmq-redlock bootstrap`'
+    const fact = `grants nothing for another ${duration(enrolment.quarantineMs)}: it is new or restarted, and may have forgotten leases`
+    const fix =
+      'start a worker: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
     report('warning', 'quarantined', fact, fix)
   }
 }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
 import type { Finding } from '../../../lock/finding.ts'
+import { grouped } from '../../operator/findings.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
 import { running, type Cli } from '../cli.ts'
@@ -78,19 +79,6 @@ function serviceVerdict({ service, problem, healthy }: ServiceDiagnosis, out: Ou
   return problem === undefined
     ? out.paint(healthy ? 'green' : 'yellow', `${service} grants leases`)
     : out.paint('red', `NO LEASES from ${service}: ${printable(problem)}`)
-}
-
-/** What is the same on several masters is said once. */
-function grouped(findings: readonly Finding[]): readonly Finding[] {
-  const groups = new Map<string, Finding>()
-  for (const finding of findings) {
-    const { where, ...what } = finding
-    const key = JSON.stringify(what)
-    const group = groups.get(key)
-    const together = group === undefined ? where : `${group.where}, ${where}`
-    groups.set(key, { ...finding, where: together })
-  }
-  return [...groups.values()]
 }
 
 function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): readonly string[] {
