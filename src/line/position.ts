@@ -33,7 +33,7 @@ const MIN_OWN = 5
 const MAX_BEFORE = 100
 /** A job that runs for so many times the longest of the others tells nothing of its end. */
 const LONG = 2
-const MIN_LONG_MS = 1_000
+const MIN_LONG_MS = 10_000
 
 const positionScript = ownScript('line/lua/position')
 

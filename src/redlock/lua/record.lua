@@ -16,11 +16,13 @@ local nowMs, enrolled, quarantineMs, grants, earliestUs, latestUs
 local function readRecord()
   local time = call('TIME')
   nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-  local record = call('HMGET', namespace .. ':master', 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize')
+  local record = call('HMGET', namespace .. ':master', 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize', 'floorUs')
   -- rule: one-server-of-one-fleet
   enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
   quarantineMs = tonumber(record[3] or '0')
   grants = enrolled and quarantineMs <= 0
   earliestUs = (nowMs + (maxClockSkewMs or 0) - (fenceTtlMs or 0)) * 1000
+  -- rule: token-above-those-before-a-resize
+  earliestUs = math.max(earliestUs, tonumber(record[5] or '0'))
   latestUs = (nowMs + (maxClockSkewMs or 0)) * 1000
 end

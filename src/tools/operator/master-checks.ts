@@ -100,15 +100,25 @@ export function checkMemory(
 /** What the master has stored for all clients. */
 function checkConstants({ enrolment }: MasterSurvey, around: Surroundings, report: Report): void {
   if (enrolment === undefined) return
-  const { maxLeaseMs, fleetSize, namespace } = around
+  const { maxLeaseMs, fleetSize } = around
+  if (enrolment.resizing !== '') {
+    const fix = 'run the same `bullmq-redlock resize` again: it goes on where it was interrupted'
+    report('error', 'resizing', 'is closed: a resize of its fleet is not finished', fix)
+    return
+  }
+  if (enrolment.isRetired) {
+    const fix = 'take it out of the list, or back into the fleet by `resize`'
+    report('error', 'retired', 'was taken out of its fleet by `bullmq-redlock resize`', fix)
+    return
+  }
   if (maxLeaseMs !== undefined && enrolment.maxLeaseMs !== maxLeaseMs) {
     const fact = `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`
-    const fix = `give every client the same maxLeaseMs; to change it, stop all workers for that long and delete \`${namespace}:master\` on every master`
+    const fix = `give every client the same maxLeaseMs; to change it, run \`bullmq-redlock resize\``
     report('error', 'max-lease-differs', fact, fix)
   }
   if (![0, fleetSize].includes(enrolment.fleetSize)) {
     const fact = `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`
-    const fix = `name the masters of your workers; to change their number, stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`
+    const fix = `name the masters of your workers; to change their number, run \`bullmq-redlock resize\``
     report('error', 'fleet-size-differs', fact, fix)
   }
 }

@@ -343,13 +343,14 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
   },
   'a queue: no worker': async (scene) => {
     await scene.wasQuick()
+    await scene.add()
     return {
       job: await scene.add(),
       why: /No worker of queue `\S+` is connected\./,
-      inspect: /a free worker/,
+      inspect: /a free worker[^]*its turn: 1 ahead/,
       doctor: ['queue-stands'],
       doctorSays:
-        /1 job waits, and job \d+ has waited for .*: No worker of queue `\S+` is connected\.\n +fix: start one/,
+        /2 jobs wait, and job \d+ has waited for .*: No worker of queue `\S+` is connected\.\n +fix: start one/,
     }
   },
   'a queue: paused': async (scene) => {
@@ -418,10 +419,15 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   const scene = new Scene()
   const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
   const ask = async (...args: readonly string[]): Promise<{ text: Said; json: Said }> => {
-    const text = await cli(args, { env })
-    const json = await cli([...args, '--json'], { env })
-    expect(json.code).toBe(text.code)
-    return { text, json }
+    const both = async (): Promise<{ text: Said; json: Said }> => ({
+      text: await cli(args, { env }),
+      json: await cli([...args, '--json'], { env }),
+    })
+    let said = await both()
+    // On a busy machine a master may be slow in one of two looks.
+    for (let n = 0; n < 5 && said.json.code !== said.text.code; n++) said = await both()
+    expect(said.json.code).toBe(said.text.code)
+    return said
   }
   if (!name.startsWith('a fleet')) await fixture.redlock(LONG)
   const answers = await STATES[name]?.(scene)
@@ -450,7 +456,7 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   const found = json.json<Diagnosis>().findings
   const codes = found
     .filter(({ severity, code, where }) => {
-      return (severity !== 'note' || code === 'long-wait') && where !== 'this machine'
+      return (severity !== 'note' || code === 'long-wait') && where !== 'this machine' && code !== 'slow'
     })
     // The queue's Redis has the queues of all states.
     .filter(({ where }) => !where.startsWith('queue q-') || where === `queue ${scene.queue}`)

@@ -25,7 +25,7 @@ export function dashboardCommand(): Command {
       'Serves a web page that shows the fleet, live leases, lines of jobs with what each waits for, losses and rates. It changes nothing ' +
       'on any server, and looks only while the page is open. Without a token it answers this machine alone.',
     servers: 'both',
-    examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_VARIABLE} set`],
+    examples: ['dashboard', 'dashboard --host 0.0.0.0 --port 8080  # with a token'],
   })
     .option('--host <address>', 'where it listens', '127.0.0.1')
     .option('--port <n>', '0 for a free port', '4280')

@@ -19,10 +19,7 @@ export function doctorCommand(): Command {
       'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Leaves nothing behind. ' +
       'Notes do not make a fleet unhealthy.',
     servers: 'both',
-    examples: [
-      'doctor --master redis://lock-1:6379 --master redis://lock-2:6379 --master redis://lock-3:6379',
-      'doctor --json | jq \'.findings[] | select(.severity == "error")\'',
-    ],
+    examples: ['doctor', "doctor --json | jq -c '.findings[]'"],
   }).action(running(doctor))
 }
 
