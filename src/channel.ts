@@ -72,6 +72,8 @@ export interface LineCensus {
   readonly refused: number
   /** Jobs that full lines have dropped for new ones. */
   readonly dropped: number
+  /** How long the oldest job has waited; 0 where none waits. */
+  readonly oldestMs: number
 }
 
 /** A worker from its construction to its close. */

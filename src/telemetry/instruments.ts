@@ -52,6 +52,7 @@ const KINDS = {
       'How many more masters than a quorum vote; below 0 no lease is granted',
     ],
     'redlock.job.parked': ['{job}', 'Jobs that sleep until it is their turn, in up to 1,000 lines'],
+    'redlock.job.oldest': ['s', 'How long the oldest waiting job has waited; 0 where none waits'],
     'redlock.line.active': ['{line}', 'Resources with a line of jobs'],
     'redlock.line.longest': ['{job}', 'Jobs that sleep in the longest line'],
     'redlock.line.limited': [
@@ -226,6 +227,7 @@ async function observeLines({ queue, census }: ToldWorker, observe: Observe): Pr
   if (found === undefined) return
   const by = { 'messaging.destination.name': queue }
   observe('redlock.job.parked', found.parked, by)
+  observe('redlock.job.oldest', found.oldestMs / 1_000, by)
   observe('redlock.line.active', found.lines, by)
   observe('redlock.line.longest', found.longest, by)
   observe('redlock.line.limited', found.limited, by)

@@ -10,18 +10,9 @@
 ]]
 --- @include "line"
 --- @include "waiting"
+--- @include "oldest"
 local leastAsleep = string.format('%.0f', ASLEEP)
-local first = {
-  redis.call('LINDEX', WAIT, -1) or redis.call('LINDEX', BASE .. 'paused', -1),
-  redis.call('ZRANGE', PRIORITIZED, 0, 0)[1],
-  redis.call('ZRANGEBYSCORE', DELAYED, leastAsleep, '+inf', 'LIMIT', 0, 1)[1],
-}
-local oldest, since = '', math.huge
-for i = 1, 3 do
-  local times = first[i] and redis.call('HMGET', BASE .. first[i], 'redlock:from', 'timestamp') or {}
-  local from = tonumber(times[1] or times[2])
-  if from and from < since then oldest, since = first[i], from end
-end
+local oldest, since = oldestWaiting(leastAsleep)
 local held, longest = 0, {'', '', '', -1}
 for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARGV.most - 1)) do
   local line, behind = lineKey(resource), redis.call('ZCARD', lineKey(resource)) - 1
@@ -41,7 +32,7 @@ end
 local full = redis.call('HMGET', SPACE .. 'full', 'at', 'resource', 'refused', 'dropped')
 local settings = redis.call('HMGET', SPACE .. 'settings', 'LockedWorker', 'LockedQueue', 'reported')
 return {
-  (waitingJobs(WAIT, BASE .. 'paused', PRIORITIZED, DELAYED, leastAsleep)), oldest, since < math.huge and since or 0,
+  (waitingJobs(WAIT, BASE .. 'paused', PRIORITIZED, DELAYED, leastAsleep)), oldest, since,
   held, longest[1], longest[2], longest[3], longest[4],
   tonumber(full[1] or 0), full[2] or '', tonumber(full[3] or 0), tonumber(full[4] or 0),
   settings[1] or '', settings[2] or settings[3] or '',
