@@ -4,7 +4,7 @@
   Returns  retired
   Keeps: it was closed by this resize, and stays closed for every fleet until a resize opens it.
 ]]
-if redis.call('HGET', KEYS[1], 'resizing') == ARGV[1] then
+if redis.call('HMGET', KEYS[1], 'resizing')[1] == ARGV[1] then
   redis.call('HDEL', KEYS[1], 'resizing')
   redis.call('HSET', KEYS[1], 'retired', '1')
 end
