@@ -456,7 +456,9 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   const found = json.json<Diagnosis>().findings
   const codes = found
     .filter(({ severity, code, where }) => {
-      return (severity !== 'note' || code === 'long-wait') && where !== 'this machine' && code !== 'slow'
+      return (
+        (severity !== 'note' || code === 'long-wait') && where !== 'this machine' && code !== 'slow'
+      )
     })
     // The queue's Redis has the queues of all states.
     .filter(({ where }) => !where.startsWith('queue q-') || where === `queue ${scene.queue}`)
