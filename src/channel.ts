@@ -74,6 +74,8 @@ export interface LineCensus {
   readonly dropped: number
   /** Jobs that run, or that a free worker could start at once. */
   readonly runnable: number
+  /** How long the oldest job has waited; 0 where none waits. */
+  readonly oldestMs: number
 }
 
 /** A worker from its construction to its close. */
@@ -136,6 +138,10 @@ export interface Facts {
   'master:clock-jump': { readonly master: string; readonly jumpedMs: number }
   /** The clocks of a master and of this machine differ. */
   'master:clock-skew': { readonly master: string; readonly clockOffsetMs: number }
+  /** The fleet was resized, and the client has followed it. */
+  'fleet:resized': { readonly masters: number; readonly maxLeaseMs: number }
+  /** All masters vote, after some did not. */
+  'fleet:votes': { readonly voting: number; readonly masters: number }
   /** The fleet has an even number of masters. */
   'fleet:even': { readonly masters: number }
   /** A master answered, or failed to. */

@@ -137,13 +137,16 @@ export class MasterRefusedError extends RedlockError {
   readonly code = 'MASTER_REFUSED'
   /** One entry for each refused master. */
   readonly problems: readonly MasterProblem[]
+  /** The client's own settings are wrong: it will not work before they are changed. */
+  readonly isOwnFault: boolean
 
-  constructor(problems: readonly MasterProblem[]) {
+  constructor(problems: readonly MasterProblem[], isOwnFault = false) {
     super(
       `${problems.length} of the \`masters\` cannot be used. ` +
         problems.map(({ master, problem, fix }) => `${master}: ${problem}; ${fix}`).join(' · '),
     )
     this.problems = problems
+    this.isOwnFault = isOwnFault
   }
 }
 

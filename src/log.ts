@@ -26,6 +26,8 @@ export const LINES = {
     'error',
     'clocks of this machine and the master differ by more than maxClockSkewMs: check NTP',
   ],
+  'fleet:resized': ['info', 'the fleet was resized: this client has followed it'],
+  'fleet:votes': ['warn', 'all masters vote'],
   'fleet:even': [
     'warn',
     'an even number of masters survives no more failures than one master fewer: use an odd number',
@@ -103,6 +105,8 @@ const FIELDS: { readonly [Name in FactName & LineName]?: (fact: Facts[Name]) => 
   'master:refused': asTold,
   'master:clock-jump': asTold,
   'master:clock-skew': asTold,
+  'fleet:resized': asTold,
+  'fleet:votes': asTold,
   'fleet:even': asTold,
   'queue:is-master': asTold,
   'breaker:open': asTold,

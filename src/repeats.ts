@@ -31,3 +31,8 @@ export class Repeats<Subject> {
     return last?.state === state ? last.times + 1 : 1
   }
 }
+
+/** What texts that repeat have in common: their numbers count or measure. */
+export function withoutNumbers(text: string): string {
+  return text.replace(/\d+/g, '#')
+}

@@ -17,8 +17,8 @@ export async function lineCensus(runner: LineRunner): Promise<LineCensus | undef
     const reply = (await withinMs(systemClock, LIMIT_MS, request)) as number[] | undefined
     if (reply === undefined) return undefined
     const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0, ...full] = reply
-    const [refused = 0, dropped = 0, runnable = 0] = full
-    return { lines, parked, longest, limited, tenants, refused, dropped, runnable }
+    const [refused = 0, dropped = 0, runnable = 0, oldestMs = 0] = full
+    return { lines, parked, longest, limited, tenants, refused, dropped, runnable, oldestMs }
   } catch {
     return undefined // The queue's Redis is away: others report that.
   }

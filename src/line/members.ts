@@ -21,6 +21,10 @@ export interface Member {
   readonly failedReason?: string
   /** When a worker was given it; of a job that runs. */
   readonly activeSince?: Date
+  /** When its delay or backoff ends; of a job that has one. */
+  readonly delayedUntil?: Date
+  /** When the rate or the pause of its resource lets it start; of the first job of its line. */
+  readonly heldUntil?: Date
   readonly share?: Share
 }
 
@@ -52,6 +56,8 @@ export async function membersOf(
       ...(known !== undefined && { share: known }),
       ...(state === 'failed' && { failedReason: told }),
       ...(state === 'active' && told !== '' && { activeSince: new Date(Number(told)) }),
+      ...(state === 'delayed' && { delayedUntil: new Date(Number(told)) }),
+      ...(state === 'held' && { heldUntil: new Date(Number(told)) }),
     })
   }
   return { length, limits: limitsFrom(limits), members }

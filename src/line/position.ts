@@ -1,4 +1,5 @@
 /** A job's place in its line, how many are ahead of it, and how long it will wait. */
+import { systemClock } from '../clock.ts'
 import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 import { membersOf, type Member } from './members.ts'
@@ -15,8 +16,9 @@ export interface LinePosition {
   readonly before: readonly Pick<Member, 'jobId' | 'state'>[]
   /**
    * From the times that the last completed jobs of the queue took: those of its resources, where
-   * there are five or more, else all. Undefined where the queue keeps no completed jobs, and while
-   * a failed job holds the line, or the resource is paused without an end.
+   * there are five or more, else all. Undefined where the queue keeps no completed jobs, for the
+   * first job of an open line, and while the line stands: its first job failed, is delayed, or runs
+   * for much longer than others did, or the resource is paused without an end.
    */
   readonly estimate?: {
     readonly startsInMs: number
@@ -29,6 +31,9 @@ export interface LinePosition {
 const RECENT = 200
 const MIN_OWN = 5
 const MAX_BEFORE = 100
+/** A job that runs for so many times the longest of the others tells nothing of its end. */
+const LONG = 2
+const MIN_LONG_MS = 10_000
 
 const positionScript = ownScript('line/lua/position')
 
@@ -52,15 +57,25 @@ export async function positionOf(
   const [line] = [...lines].sort((a, b) => b[1] - a[1])
   if (line === undefined) return undefined
   const [resource, ahead, length, slots, opensInMs, intervalMs] = line
-  const { members } = await membersOf(resource, runner, Math.min(ahead, MAX_BEFORE))
-  const before = members.map(({ jobId: id, state }) => ({ jobId: id, state }))
+  const { members } = await membersOf(resource, runner, Math.min(ahead + 1, MAX_BEFORE))
+  const before = members.slice(0, ahead).map(({ jobId: id, state }) => ({ jobId: id, state }))
   const place = { resource, ahead, length, before }
   const holds = own.length >= MIN_OWN ? own : all
-  const isHeld = before[0]?.state === 'failed'
+  // The first job of an open line waits for a worker or the lease, of which the line knows nothing.
+  const isNext = ahead === 0 && Number(opensInMs) === 0
+  const isDelayed = members[ahead]?.delayedUntil !== undefined
+  const stands = isDelayed || (members[0] !== undefined && standsBehind(members[0], holds))
   // rule: no-estimate-while-the-line-stands
-  if (isHeld || holds.length === 0 || Number(opensInMs) < 0) return place
+  if (stands || isNext || holds.length === 0 || Number(opensInMs) < 0) return place
   const rest = { slots, opensInMs: Number(opensInMs), intervalMs: Number(intervalMs) }
   return { ...place, estimate: estimateOf(ahead, holds, rest) }
+}
+
+/** Whether nobody can say how long the first job of a line keeps it. */
+function standsBehind({ state, delayedUntil, activeSince }: Member, holdsMs: readonly number[]) {
+  if (state === 'failed' || delayedUntil !== undefined) return true
+  const longestMs = Math.max(MIN_LONG_MS, ...holdsMs)
+  return systemClock.wallNow() - (activeSince?.getTime() ?? Infinity) > LONG * longestMs
 }
 
 /** @internal Of jobs that run, half of their time is over on average. */

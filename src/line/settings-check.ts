@@ -9,7 +9,7 @@
  * next sweep of a LockedWorker writes its own again.
  */
 import { systemClock } from '../clock.ts'
-import { SettingsDifferError } from '../errors.ts'
+import { SettingsDifferError, type SettingDifference } from '../errors.ts'
 import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
@@ -45,13 +45,21 @@ export async function compareSettings(
   const found = (await runner.run(compareScript, args)) as string[]
   const others = found.map((each) => JSON.parse(each) as SharedSettings & { readonly at: number })
   const differences = others.flatMap((theirs) => {
-    const differ = COMPARED.flatMap((name) => {
-      const [here, there] = [mine[name], theirs[name]]
-      const isOther = here !== undefined && there !== undefined && here !== there
-      return isOther ? [{ name, here, there }] : []
-    })
+    const differ = differencesOf(mine, theirs)
     if (differ.length === 0) return []
     return [new SettingsDifferError(queue, [mine.by, theirs.by], differ, new Date(theirs.at))]
   })
   return { differences, hadWorker: others.some(({ by }) => by === 'LockedWorker') }
+}
+
+/** The options that are not the same. */
+export function differencesOf(
+  mine: SharedSettings,
+  theirs: SharedSettings,
+): readonly SettingDifference[] {
+  return COMPARED.flatMap((name) => {
+    const [here, there] = [mine[name], theirs[name]]
+    const isOther = here !== undefined && there !== undefined && here !== there
+    return isOther ? [{ name, here, there }] : []
+  })
 }

@@ -12,6 +12,7 @@ import {
   QuorumUnreachableError,
   RedlockClosedError,
 } from '../errors.ts'
+import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './waiting/announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
@@ -71,15 +72,19 @@ const ROUND_TRIPS_PER_LEASE = 4
  * ```
  */
 export class Redlock implements LockService, AsyncDisposable {
-  readonly #settings: Settings
   readonly #channel: Channel
   readonly #told: ToldLock
-  readonly #fleet: LockFleet
-  readonly #announcements: Announcements
+  #fleet: LockFleet
+  /** The fleet after `resize`, for which this client waits. */
+  #next: LockFleet | undefined
+  /** The fleet before it: some of its leases may still be held. */
+  #before: LockFleet | undefined
+  #endsBefore: Timer | undefined
+  #announcements: Announcements
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
   /** Of options that are frozen. */
-  readonly #checkedTerms = new WeakMap<LeaseOptions, LeaseTerms>()
+  #checkedTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
   /** Of the last attempt that a quorum answered; retries wait longer than this. */
@@ -90,16 +95,33 @@ export class Redlock implements LockService, AsyncDisposable {
    * {@link Redlock.ready}.
    */
   constructor(options: RedlockOptions) {
-    this.#settings = resolveSettings(options)
-    const { log, namespace } = this.#settings
-    this.#channel = loggedChannel(log, namespace, [leaseLog(this.#settings)])
-    this.#fleet = new LockFleet(this.#settings, this.#channel)
+    const settings = resolveSettings(options)
+    const { log, namespace, previous, clock } = settings
+    this.#channel = loggedChannel(log, namespace, [leaseLog(settings)])
+    if (previous === undefined) this.#fleet = new LockFleet(settings, this.#channel)
+    else {
+      this.#fleet = new LockFleet(previous, this.#channel, { part: 'before' })
+      const enrolled = (): void => {
+        this.#follow()
+      }
+      this.#next = new LockFleet(settings, this.#channel, { part: 'after', enrolled })
+    }
     const { masters, keys, quorum } = this.#fleet
-    this.#told = { namespace, quorum, status: () => this.status() }
+    const now = (): Redlock => this
+    this.#told = {
+      ...{ namespace, status: () => this.status() },
+      get quorum() {
+        return now().quorum
+      },
+    }
     this.#channel.tell('lock:opened', this.#told)
-    this.#announcements = new Announcements(masters, keys.releases, quorum, this.#settings.clock)
+    this.#announcements = new Announcements(masters, keys.releases, quorum, clock)
     this.#usualTerms = leaseTerms({}, this.#settings)
     if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
+  }
+
+  get #settings(): Settings {
+    return this.#fleet.settings
   }
 
   get namespace(): string {
@@ -134,10 +156,11 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async ready(): Promise<RedlockStatus> {
     this.#assertOpen()
-    await Promise.all(this.#fleet.masters.map(({ firstAnswer }) => firstAnswer))
+    const asked = [...this.#fleet.masters, ...(this.#next?.masters ?? [])]
+    await Promise.all(asked.map(({ firstAnswer }) => firstAnswer))
     this.#assertOpen()
     const ownFaults = this.#fleet.problems('client')
-    if (ownFaults.length > 0) throw new MasterRefusedError(ownFaults)
+    if (ownFaults.length > 0) throw new MasterRefusedError(ownFaults, true)
     const roundTripMs = this.#fleet.roundTripsMs()[this.quorum - 1]
     if (roundTripMs === undefined) {
       const problems = this.#fleet.problems()
@@ -157,8 +180,8 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /** Who votes, who does not and why, and how many leases this instance holds. */
   status(): RedlockStatus {
-    const { leases } = this.#fleet
-    return { quorum: this.quorum, masters: this.#fleet.status(), leases: leases.held.size }
+    const leases = this.#fleet.leases.held.size + (this.#before?.leases.held.size ?? 0)
+    return { quorum: this.quorum, masters: this.#fleet.status(), leases }
   }
 
   /**
@@ -265,6 +288,13 @@ export class Redlock implements LockService, AsyncDisposable {
   handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Lease | undefined {
     this.#assertOpen()
     const terms = this.#termsOf(options)
+    if (
+      lease instanceof QuorumLease &&
+      this.#before !== undefined &&
+      lease.belongsTo(this.#before)
+    ) {
+      return undefined // Of the fleet before a resize.
+    }
     if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#fleet)) {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
@@ -303,18 +333,31 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   async #close(): Promise<void> {
-    const { clock, masterTimeoutMs } = this.#settings
-    await this.#fleet.leases.close()
-    this.#fleet.inBackground(this.#fleet.reportQuarantines())
-    await new Promise<void>((resolve) => {
-      const timer = clock.after(masterTimeoutMs, resolve)
-      void this.#fleet.quiet().then(() => {
-        timer.cancel()
-        resolve()
-      })
-    })
-    this.#fleet.close()
+    this.#endsBefore?.cancel()
+    const fleets = [this.#fleet, this.#next, this.#before].filter((each) => each !== undefined)
+    await Promise.all(fleets.map((fleet) => closeFleet(fleet)))
     this.#channel.tell('lock:closed', this.#told)
+  }
+
+  /** The fleet has been resized. Nothing is granted by the one before it any more. */
+  #follow(): void {
+    if (this.#next === undefined || this.#closed !== undefined) return
+    const before = this.#fleet
+    before.end()
+    this.#fleet = this.#next
+    this.#before = before
+    this.#next = undefined
+    const { masters, keys, quorum, settings } = this.#fleet
+    this.#announcements = new Announcements(masters, keys.releases, quorum, settings.clock)
+    // They were checked against the fleet before.
+    this.#checkedTerms = new WeakMap()
+    this.#fleet.begin()
+    const { maxLeaseMs } = settings
+    this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
+    // Its leases end by themselves until then.
+    this.#endsBefore = settings.clock.after(before.settings.maxLeaseMs, () => {
+      if (this.#closed === undefined) void closeFleet(before)
+    })
   }
 
   #waited(resources: readonly string[], granted: boolean, startedAt: number): void {
@@ -381,4 +424,20 @@ export class Redlock implements LockService, AsyncDisposable {
 }
 
 const GRANTED = { status: 'granted' } as const
+
+/** Waits for its masters at most one `masterTimeoutMs`. */
+async function closeFleet(fleet: LockFleet): Promise<void> {
+  const { clock, masterTimeoutMs } = fleet.settings
+  await fleet.leases.close()
+  fleet.inBackground(fleet.reportQuarantines())
+  await new Promise<void>((resolve) => {
+    const timer = clock.after(masterTimeoutMs, resolve)
+    void fleet.quiet().then(() => {
+      timer.cancel()
+      resolve()
+    })
+  })
+  fleet.close()
+}
+
 const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }

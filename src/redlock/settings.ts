@@ -30,6 +30,12 @@ export interface RedlockOptions {
    * @defaultValue 30 000
    */
   readonly maxLeaseMs?: number
+  /**
+   * The fleet as it was before `bullmq-redlock resize`: what differs from the other options. The
+   * client works with it until the masters have been resized, and then follows. Leave it out when
+   * every client has followed. Such a client founds no fleet.
+   */
+  readonly previous?: PreviousFleet
   /** Prefix of all keys on the masters. @defaultValue 'redlock' */
   readonly namespace?: string
   /**
@@ -78,6 +84,9 @@ export interface RedlockOptions {
   readonly connect?: Connect
 }
 
+/** What `bullmq-redlock resize` changes. */
+export type PreviousFleet = Partial<Pick<RedlockOptions, 'masters' | 'maxLeaseMs' | 'fenceTtlMs'>>
+
 /** Checked options with every default in place. */
 export interface Settings extends CommonSettings {
   readonly addresses: readonly MasterAddress[]
@@ -86,6 +95,8 @@ export interface Settings extends CommonSettings {
   readonly maxClockSkewMs: number
   readonly fenceTtlMs: number
   readonly connect: Connect
+  /** Until the fleet has been resized. */
+  readonly previous: Settings | undefined
 }
 
 /** False: internal. */
@@ -93,6 +104,7 @@ const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
   masters: true,
   leaseMs: true,
   maxLeaseMs: true,
+  previous: true,
   namespace: true,
   driftFactor: true,
   masterTimeoutMs: true,
@@ -141,7 +153,18 @@ export function resolveSettings(options: RedlockOptions): Settings {
       Number.MAX_SAFE_INTEGER,
     ),
     connect: options.connect ?? ((connection) => new MasterConnection(connection)),
+    previous: previousSettings(options),
   }
+}
+
+function previousSettings({ previous, ...options }: RedlockOptions): Settings | undefined {
+  if (previous === undefined) return undefined
+  const given: unknown = previous
+  if (typeof given !== 'object' || given === null) {
+    return refuse('previous', 'an object with what `resize` changes, such as `masters`', given)
+  }
+  knownOptions({ ...given }, { masters: true, maxLeaseMs: true, fenceTtlMs: true })
+  return resolveSettings({ ...options, ...previous })
 }
 
 /** @throws TypeError for a name whose keys could be those of another namespace. */

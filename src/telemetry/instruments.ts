@@ -56,6 +56,7 @@ const KINDS = {
       'Jobs that run, or that a free worker could start at once: scale on this',
     ],
     'redlock.job.parked': ['{job}', 'Jobs that sleep until it is their turn, in up to 1,000 lines'],
+    'redlock.job.oldest': ['s', 'How long the oldest waiting job has waited; 0 where none waits'],
     'redlock.line.active': ['{line}', 'Resources with a line of jobs'],
     'redlock.line.longest': ['{job}', 'Jobs that sleep in the longest line'],
     'redlock.line.limited': [
@@ -231,6 +232,7 @@ async function observeLines({ queue, census }: ToldWorker, observe: Observe): Pr
   const by = { 'messaging.destination.name': queue }
   observe('redlock.job.parked', found.parked, by)
   observe('redlock.job.runnable', found.runnable, by)
+  observe('redlock.job.oldest', found.oldestMs / 1_000, by)
   observe('redlock.line.active', found.lines, by)
   observe('redlock.line.longest', found.longest, by)
   observe('redlock.line.limited', found.limited, by)

@@ -6,7 +6,7 @@ import type { LockService } from '../lock/lock-service.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import type { LineRunner } from '../line/line-runner.ts'
 import type { ResourceLimits } from '../line/limits.ts'
-import { membersOf } from '../line/members.ts'
+import { membersOf, type Member } from '../line/members.ts'
 import type { Share } from '../line/shares.ts'
 
 /** One job in a line. */
@@ -27,6 +27,10 @@ export interface LineEntry {
   readonly failedReason?: string
   /** When a worker was given it; of a job that runs. */
   readonly activeSince?: Date
+  /** When its delay or backoff ends; of a job that has one. */
+  readonly delayedUntil?: Date
+  /** When the rate or the pause of its resource lets it start; of the first job of its line. */
+  readonly heldUntil?: Date
 }
 
 /** The holder of a resource, the jobs in its line, and its limits. */
@@ -51,51 +55,63 @@ export async function inspectResource(
     locks.inspect?.(resource),
     membersOf(resource, runner, limit),
   ])
-  const line = members.map(({ jobId, addedAtMs, state, isDue, ...more }, ahead) => ({
-    queue: runner.queueName,
-    jobId,
-    state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
-    addedAt: new Date(addedAtMs),
-    waitsFor: describeWait(ahead, isDue ? 'due' : state, lease, limits, more.share),
-    ...more,
-  }))
+  const line = members.map((member, ahead) => {
+    const { jobId, addedAtMs, state, isDue: _, ...more } = member
+    return {
+      queue: runner.queueName,
+      jobId,
+      state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
+      addedAt: new Date(addedAtMs),
+      waitsFor: describeWait(ahead, member, lease, limits),
+      ...more,
+    }
+  })
   return { resource, lease, line, limits }
 }
 
 function describeWait(
   ahead: number,
-  state: string,
+  { state, share, delayedUntil, heldUntil }: Member,
   lease: Inspection | undefined,
   limits: ResourceLimits,
-  share: Share | undefined,
 ): string {
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') return 'retry, removal or skip: it failed and holds its line'
   const closed = describeClosed(limits)
-  if (closed !== undefined && state !== 'delayed') {
+  if (closed !== undefined && (delayedUntil === undefined || limits.asleepUntil !== undefined)) {
     return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
   }
   if (state === 'ready' && share !== undefined) {
     return `the turn of its tenant \`${share.tenant}\`, of weight ${share.weight}`
   }
-  if (state === 'held') return 'the rate limit of its resource'
+  if (heldUntil !== undefined) {
+    return `the rate limit of its resource, until ${heldUntil.toISOString()}`
+  }
   if (ahead > 0 && state === 'asleep') return `its turn: ${ahead} ahead of it`
   const { holder, unknown, ungranted } = lease ?? {}
   if (ungranted !== undefined) return `a quorum of the lock masters: ${ungranted}`
   if (holder !== undefined) {
-    return `the lease of ${holder.name}, for at most another ${holder.freeInMs} ms`
+    const { name, freeInMs } = holder
+    return freeInMs < 0
+      ? `the lease of ${name}, which never ends: see \`bullmq-redlock doctor\``
+      : `the lease of ${name}, for at most another ${freeInMs} ms`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
-  if (state === 'delayed') return 'its delay or backoff to end'
-  return 'a free worker'
+  return delayedUntil === undefined ? 'a free worker' : describeDelay(delayedUntil)
+}
+
+function describeDelay(until: Date): string {
+  return `its delay or backoff to end, at ${until.toISOString()}`
 }
 
 /** What is known of the first job of a line, which the others wait for; '' for nothing. */
-function describeFirst({ queue, jobId, failedReason, activeSince }: LineEntry): string {
+function describeFirst({ queue, jobId, failedReason, ...first }: LineEntry): string {
   if (failedReason !== undefined) {
     const commands = `\`bullmq-redlock retry ${queue} ${jobId}\`, or \`skip ${queue} ${jobId}\``
     return ` Job ${jobId} holds the line because it failed: ${failedReason}. To go on: ${commands}.`
   }
+  const { activeSince, delayedUntil } = first
+  if (delayedUntil !== undefined) return ` Job ${jobId} waits for ${describeDelay(delayedUntil)}.`
   if (activeSince === undefined) return ''
   return ` Job ${jobId} has been in progress since ${activeSince.toISOString()}.`
 }
@@ -127,14 +143,23 @@ export async function whyWaits(
   const state = await backend.getState(id)
   if (state === 'completed') return `Job ${id} has completed.`
   for (const name of resources) {
-    const { line } = await inspectResource(name, locks, backend)
+    const { line, limits, lease } = await inspectResource(name, locks, backend)
     const ahead = line.findIndex(({ jobId }) => jobId === job.id)
     const entry = line[ahead]
     if (entry === undefined) continue
     if (ahead === 0 && name !== resources.at(-1)) continue
     const where = `${ahead > 0 ? 'in' : 'first in'} line for \`${name}\``
-    const first = line[0] === undefined ? '' : describeFirst(line[0])
-    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.${first}`
+    if (entry.activeSince !== undefined) {
+      const since = entry.activeSince.toISOString()
+      const holder =
+        lease?.holder === undefined ? '' : `, whose lease is held by ${lease.holder.name}`
+      return `Job ${id} (active) has been in progress since ${since}, and is ${where}${holder}.`
+    }
+    const isFirst = ahead === 0 && entry.failedReason === undefined
+    const first = isFirst || line[0] === undefined ? '' : describeFirst(line[0])
+    const resume = `\`bullmq-redlock resume ${entry.queue} ${name}\``
+    const goOn = limits.paused === undefined ? '' : ` To go on: ${resume}.`
+    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.${first}${goOn}`
   }
   if (state === 'failed') return `Job ${id} has failed: ${job.failedReason}`
   if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
@@ -142,6 +167,6 @@ export async function whyWaits(
   const due = await backend.dueAt(id)
   if (due === undefined) return undefined
   return due.getTime() > systemClock.wallNow()
-    ? `Job ${id} (delayed) waits for its delay or backoff to end, at ${due.toISOString()}.`
+    ? `Job ${id} (delayed) waits for ${describeDelay(due)}.`
     : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`
 }

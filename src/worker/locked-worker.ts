@@ -7,6 +7,7 @@ import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullm
 import pRetry from 'p-retry'
 import type { Channel, Listener, ToldWorker } from '../channel.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
+import { Repeats, withoutNumbers } from '../repeats.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import { namesLockKeys } from '../lock/key-kinds.ts'
 import type { LockService } from '../lock/lock-service.ts'
@@ -503,7 +504,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     }
   }
 
+  /** What keeps it from starting is told when it changes, then once a minute. */
   async #fleetReady(): Promise<void> {
+    const repeats = new Repeats<string>(systemClock)
     await pRetry(() => this.#redlock.ready(), {
       retries: Infinity,
       minTimeout: READY_RETRY_MS.min,
@@ -511,7 +514,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       randomize: true,
       signal: this.#closing.signal,
       onFailedAttempt: ({ error }) => {
-        this.emit('error', error)
+        if (repeats.due(withoutNumbers(error.message), 'start') !== undefined)
+          this.emit('error', error)
       },
     }).catch(() => undefined) // Closing.
   }

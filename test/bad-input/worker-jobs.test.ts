@@ -114,7 +114,7 @@ it('no quorum at the start: the worker says so and takes no job, until there is 
   const redlock = harness.unready({ direct: true })
   await using jobs = await bench(harness.namespace, redlock, () => 'customer:1')
   const job = await jobs.queue.add('charge', {})
-  await until('it is said, and tried again', () => jobs.errors.length >= 2)
+  await until('it is said', () => jobs.errors.length > 0)
   for (const error of jobs.errors) expect(error).toBeInstanceOf(QuorumUnreachableError)
   expect(item(jobs.errors, 0).message).toContain('Fewer than 2 of 3 `masters`')
   expect(jobs.activations.size).toBe(0)

@@ -353,14 +353,50 @@ const worker: readonly Mutant[] = [
     'deploy/acl: that loses what scripts wrote is noticed',
   ),
   mutant(
+    'closed-master-enrols-nobody',
+    'removed',
+    'tools/operator/resize: nothing is granted until',
+  ),
+  mutant(
+    'closed-master-is-of-no-fleet',
+    ["'fleetSize', '0'", "'fleetSize', ARGV[3]"],
+    'tools/operator/resize: nothing is granted until',
+  ),
+  mutant(
+    'token-above-those-before-a-resize',
+    'removed',
+    'tools/operator/resize: the clock of a later client',
+  ),
+  mutant(
+    'floor-above-every-counter',
+    [' + TOKENS_PER_GRANT', ' * 0'],
+    'tools/operator/resize: the clock of a later client',
+  ),
+  mutant(
+    'old-leases-are-over-before-masters-open',
+    ['Math.min(longestMs, leftMs) : longestMs', '0 : 0'],
+    'tools/operator/resize: a lease of the old fleet',
+  ),
+  mutant(
+    'masters-of-both-fleets-open-first',
+    ['true', 'false'],
+    'tools/operator/resize: those that are open are the new fleet',
+  ),
+  mutant(
+    'forgotten-master-is-not-opened-again',
+    'removed',
+    'tools/operator/resize: lost its memory is not opened again',
+  ),
+  mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),
+  mutant(
     'no-estimate-while-the-line-stands',
-    ['isHeld || ', ''],
-    'tools/cli/jobs: why names the job, its reason',
+    ['stands || ', ''],
+    'tools/operator/answers: behind one that waits for its backoff',
   ),
   mutant(
     'no-estimate-while-the-queue-stands',
-    [' || job.standstill !== undefined', ''],
-    'tools/cli/jobs: why and doctor say that no worker',
+    ['standstill === undefined && ', ''],
+    'tools/operator/answers: no worker',
   ),
   mutant(
     'reply-without-a-job-forgets-no-due-time',

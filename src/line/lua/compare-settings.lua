@@ -3,12 +3,16 @@
   Returns  the settings that a worker compares with; of a queue, those of the last worker
 ]]
 --- @include "keys"
-local found
+local settings = SPACE .. 'settings'
+local found = {redis.call('HGET', settings, 'LockedWorker') or nil}
 if ARGV.by == 'LockedWorker' then
-  found = redis.call('HVALS', SPACE .. 'settings')
-  redis.call('DEL', SPACE .. 'settings')
-else
-  found = {redis.call('HGET', SPACE .. 'settings', 'LockedWorker') or nil}
-end
-redis.call('HSET', SPACE .. 'settings', ARGV.by, ARGV.settings)
+  local queue = redis.call('HGET', settings, 'LockedQueue')
+  redis.call('DEL', settings)
+  if queue then
+    found[#found + 1] = queue
+    -- Operators see it still.
+    redis.call('HSET', settings, 'reported', queue)
+  end
+else redis.call('HDEL', settings, 'reported') end
+redis.call('HSET', settings, ARGV.by, ARGV.settings)
 return found

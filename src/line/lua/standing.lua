@@ -5,20 +5,14 @@
   Returns  jobs that wait · of those that start next, the one that waits longest: id, '' for none,
   and ms from which it waits ·
   lines that a failed job holds · of the longest: resource, id of the job, why it failed, jobs behind it ·
-  of full lines: ms of the last time, resource, jobs refused, jobs dropped
+  of full lines: ms of the last time, resource, jobs refused, jobs dropped ·
+  settings of the last worker, of the last producer (JSON), '' where none is known
 ]]
 --- @include "line"
-local first = {
-  redis.call('LINDEX', WAIT, -1) or redis.call('LINDEX', BASE .. 'paused', -1),
-  redis.call('ZRANGE', PRIORITIZED, 0, 0)[1],
-  redis.call('ZRANGEBYSCORE', DELAYED, string.format('%.0f', ASLEEP), '+inf', 'LIMIT', 0, 1)[1],
-}
-local oldest, since = '', math.huge
-for i = 1, 3 do
-  local times = first[i] and redis.call('HMGET', BASE .. first[i], 'redlock:from', 'timestamp') or {}
-  local from = tonumber(times[1] or times[2])
-  if from and from < since then oldest, since = first[i], from end
-end
+--- @include "waiting"
+--- @include "oldest"
+local leastAsleep = string.format('%.0f', ASLEEP)
+local oldest, since = oldestWaiting(leastAsleep)
 local held, longest = 0, {'', '', '', -1}
 for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARGV.most - 1)) do
   local line, behind = lineKey(resource), redis.call('ZCARD', lineKey(resource)) - 1
@@ -36,9 +30,10 @@ for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARG
   end
 end
 local full = redis.call('HMGET', SPACE .. 'full', 'at', 'resource', 'refused', 'dropped')
+local settings = redis.call('HMGET', SPACE .. 'settings', 'LockedWorker', 'LockedQueue', 'reported')
 return {
-  redis.call('LLEN', WAIT) + redis.call('LLEN', BASE .. 'paused') + redis.call('ZCARD', PRIORITIZED)
-    + redis.call('ZCOUNT', DELAYED, string.format('%.0f', ASLEEP), '+inf'),
-  oldest, since < math.huge and since or 0, held, longest[1], longest[2], longest[3], longest[4],
+  (waitingJobs(WAIT, BASE .. 'paused', PRIORITIZED, DELAYED, leastAsleep)), oldest, since,
+  held, longest[1], longest[2], longest[3], longest[4],
   tonumber(full[1] or 0), full[2] or '', tonumber(full[3] or 0), tonumber(full[4] or 0),
+  settings[1] or '', settings[2] or settings[3] or '',
 }

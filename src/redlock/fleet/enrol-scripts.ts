@@ -12,5 +12,14 @@ export const enrolScript: Script = defineScript('enrol', luaText('redlock/lua/en
 /** `lua/waited.lua` */
 export const waitedScript: Script = defineScript('waited', luaText('redlock/lua/waited'))
 
+/** `lua/close.lua` */
+export const closeScript: Script = defineScript('close', luaText('redlock/lua/close'))
+
+/** `lua/open.lua` */
+export const openScript: Script = defineScript('open', luaText('redlock/lua/open'))
+
+/** `lua/retire.lua` */
+export const retireScript: Script = defineScript('retire', luaText('redlock/lua/retire'))
+
 /** `lua/bootstrap.lua` */
 export const bootstrapScript: Script = defineScript('bootstrap', luaText('redlock/lua/bootstrap'))

@@ -38,6 +38,32 @@ import { driftMs, quarantineMs } from '../../lock/trust.ts'
 /** Random ones, hexadecimal. */
 const TOKEN_DIGITS = 20
 
+/** Of a client that also knows the fleet before or after a resize. */
+export interface ResizePart {
+  readonly part: 'before' | 'after'
+  /** A quorum has enrolled this client. */
+  readonly enrolled?: () => void
+}
+
+type EnrolReply =
+  | readonly ['enrolled', number, string, string, number]
+  | readonly ['mismatch', string, string]
+  | readonly ['foreign' | 'resizing' | 'retired']
+
+/** What an operator has closed. */
+const CLOSED = {
+  resizing: {
+    problem: 'is closed for a resize of its fleet',
+    fix: 'wait, or run the same `bullmq-redlock resize` again if it was interrupted',
+    fault: 'server',
+  },
+  retired: {
+    problem: 'was taken out of its fleet by `bullmq-redlock resize`',
+    fix: 'take it out of `masters`',
+    fault: 'client',
+  },
+} as const
+
 export class LockFleet {
   readonly settings: Settings
   readonly keys: Keyspace
@@ -72,8 +98,12 @@ export class LockFleet {
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
 
-  constructor(settings: Settings, channel: Channel) {
+  readonly #resize: ResizePart | undefined
+
+  /** @param resize where the client also knows the fleet before or after a resize. */
+  constructor(settings: Settings, channel: Channel, resize?: ResizePart) {
     this.settings = settings
+    this.#resize = resize
     this.channel = channel
     this.leases = new LeaseRegistry(settings.clock, channel)
     this.proposals = new ProposalClock(settings.clock, settings.maxClockSkewMs)
@@ -100,8 +130,11 @@ export class LockFleet {
     const constants = constantsFor(settings, settings.addresses.length)
     const script = batchScript(constants)
     this.deadlines = new Deadlines(settings.clock)
-    this.#quarantines = new Quarantines(settings.clock, lengthMs, this.keys.master)
+    this.#quarantines = new Quarantines(settings.clock, lengthMs, this.keys.master, () => {
+      this.#checkVotes()
+    })
     this.#masterLog = new MasterLog(channel, settings.clock)
+    if (resize?.part === 'after') this.#masterLog.isSilent = true
     this.#refusals = new Refusals({
       clock: settings.clock,
       timeoutMs: settings.masterTimeoutMs,
@@ -109,6 +142,7 @@ export class LockFleet {
         const state =
           refusal === undefined ? master.state : { status: 'refused' as const, ...refusal }
         this.#masterLog.entered(master, state, this.#quarantines.leftMs(master))
+        this.#checkVotes()
       },
     })
     this.masters = settings.addresses.map((address) =>
@@ -202,6 +236,19 @@ export class LockFleet {
     })
   }
 
+  /** From now on it is the client's only fleet, and tells of its masters. */
+  begin(): void {
+    this.#masterLog.isSilent = false
+    for (const master of this.masters) {
+      this.#masterLog.entered(master, master.state, this.#quarantines.leftMs(master))
+    }
+  }
+
+  /** From now on it tells nothing of its masters. */
+  end(): void {
+    this.#masterLog.isSilent = true
+  }
+
   /** Round trips measured when the masters were enrolled, shortest first. */
   roundTripsMs(): readonly number[] {
     return this.masters
@@ -293,7 +340,11 @@ export class LockFleet {
         randomUUID(),
         settings.fenceTtlMs,
       ],
-    )) as ['enrolled', number, string, string, number] | ['mismatch', string, string] | ['foreign']
+    )) as EnrolReply
+    if (reply[0] === 'resizing' || reply[0] === 'retired') {
+      this.#knownBy.set(master, false)
+      return { admitted: false, ...CLOSED[reply[0]] }
+    }
     if (reply[0] !== 'enrolled') {
       if (reply[0] === 'mismatch') this.#knownBy.set(master, false)
       const problem = this.#difference(reply)
@@ -311,7 +362,11 @@ export class LockFleet {
   /** What a master says of the fleet, and this client otherwise. */
   #difference([word, name, theirs]: readonly string[]): string {
     const { maxLeaseMs, fenceTtlMs, addresses } = this.settings
-    if (word === 'foreign') return 'has no memory, and other masters refuse this client'
+    if (word === 'foreign') {
+      return this.#resize === undefined
+        ? 'has no memory, and other masters refuse this client'
+        : 'has no memory, and a client with `previous` founds no fleet'
+    }
     const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
     return own !== undefined
       ? `the fleet's \`${name}\` is ${theirs}, this client's is ${own}`
@@ -324,14 +379,17 @@ export class LockFleet {
    */
   #mayBeFirst(master: Master): boolean {
     const others = [...this.#knownBy].filter(([other]) => other !== master)
+    const knowing = others.filter(([, isKnown]) => isKnown).length
+    // rule: follower-founds-no-fleet
+    if (this.#resize !== undefined) return knowing >= this.quorum
     const refusals = others.filter(([, isKnown]) => !isKnown).length
     return refusals === 0 || refusals < others.length - refusals
   }
 
   get #howToAgree(): string {
     return (
-      'give every client the same, or another `namespace` where they lock other things (to change it: stop all workers, ' +
-      `wait one \`maxLeaseMs\`, then delete the key \`${this.keys.master}\` on every master)`
+      'give every client the same, or another `namespace` where they lock other things; ' +
+      'to change it for the fleet, run `bullmq-redlock resize`'
     )
   }
 
@@ -359,6 +417,14 @@ export class LockFleet {
     }
     this.#masterLog.entered(master, state, this.#quarantines.leftMs(master))
     if (state.status === 'enrolled') this.#reportSkew(master.name, state.facts.clockOffsetMs)
+    const enrolled = this.states.filter(({ status }) => status === 'enrolled').length
+    if (enrolled >= this.quorum) this.#resize?.enrolled?.()
+    this.#checkVotes()
+  }
+
+  #checkVotes(): void {
+    const status = this.masters.map((master) => this.#statusOf(master).state)
+    if (status.every((state) => state === 'voting')) this.#masterLog.allVote(status.length)
   }
 
   #reportSkew(master: string, offsetMs: number): void {

@@ -16,6 +16,10 @@ export class MasterLog {
   readonly #repeats: Repeats<Master>
   #quarantined: { readonly masters: string[]; votesInMs: number } | undefined
   #timer: Timer | undefined
+  /** Nothing is told: its fleet is not yet, or no longer, in use. */
+  isSilent = false
+  /** A master was told of that does not vote. */
+  #isDegraded = false
 
   constructor(channel: Channel, clock: Clock) {
     this.#channel = channel
@@ -25,10 +29,11 @@ export class MasterLog {
 
   /** `votesInMs` is what is left of a quarantine. */
   entered(master: Master, state: MasterState, votesInMs: number): void {
-    if (state.status === 'enrolling' || state.status === 'closed') return
+    if (this.isSilent || state.status === 'enrolling' || state.status === 'closed') return
     const status = state.status === 'enrolled' && votesInMs > 0 ? 'quarantined' : state.status
     const times = this.#repeats.due(master, status)
     if (times === undefined) return
+    if (state.status !== 'enrolled' || votesInMs > 0) this.#isDegraded = true
     const fields = { master: master.name, ...(times > 1 && { times }) }
     if (state.status === 'refused') {
       const { problem, fix } = state
@@ -37,6 +42,13 @@ export class MasterLog {
       this.#channel.tell('master:connecting', { ...fields, detail: state.detail })
     } else if (votesInMs === 0) this.#channel.tell('master:enrolled', { master: master.name })
     else this.#gather(master.name, votesInMs)
+  }
+
+  /** All masters vote. It is told where it was not so before. */
+  allVote(masters: number): void {
+    if (this.isSilent || !this.#isDegraded) return
+    this.#isDegraded = false
+    this.#channel.tell('fleet:votes', { voting: masters, masters })
   }
 
   close(): void {

@@ -23,10 +23,13 @@ export class Quarantines {
   readonly #clock: Clock
   readonly #reportMs: number
   readonly #masterKey: string
+  readonly #ended: () => void
   readonly #open = new Map<Master, Quarantine>()
   #closed = false
 
-  constructor(clock: Clock, lengthMs: number, masterKey: string) {
+  /** @param ended is called when a quarantine is over. */
+  constructor(clock: Clock, lengthMs: number, masterKey: string, ended: () => void) {
+    this.#ended = ended
     this.#clock = clock
     this.#reportMs = lengthMs / REPORTS
     this.#masterKey = masterKey
@@ -37,6 +40,7 @@ export class Quarantines {
     const known = this.#open.get(master)
     known?.timer?.cancel()
     this.#open.delete(master)
+    if (leftMs <= 0 && known !== undefined) this.#ended()
     if (leftMs <= 0 || this.#closed) return
     const reportedUntil = this.#clock.now() + leftMs
     const until = known?.name === name ? Math.min(known.until, reportedUntil) : reportedUntil

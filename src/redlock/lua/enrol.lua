@@ -6,15 +6,17 @@
         7 the client's id, by which it knows whether it was the first
         8 a fresh name for a quarantine that begins now · 9 fenceTtlMs
   Returns  enrolled, ms left of the quarantine, its name or '', id of the first client, TIME in ms
-           | mismatch, name of a setting, what it is for the fleet | foreign
+           | mismatch, name of a setting, what it is for the fleet | foreign | resizing | retired
   Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
   memory may have held is over. Only memory that was durable before and after needs no wait.
   Clients that count another number of masters are refused, because two quorums of them need not
   meet. A client that other masters refuse is not the first to write the record. Counters live
-  equally long for all clients.
+  equally long for all clients. A master that `resize` has closed is no client's.
 ]]
 local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'fleetSize', 'fenceTtlMs',
-  'durable', 'founder', 'quarantine', 'votesInMs')
+  'durable', 'founder', 'quarantine', 'votesInMs', 'resizing', 'retired')
+-- rule: closed-master-enrols-nobody
+if known[9] or known[10] then return {known[9] and 'resizing' or 'retired'} end
 if known[2] and known[2] ~= ARGV[2] then return {'mismatch', 'maxLeaseMs', known[2]} end
 -- rule: fleets-of-one-size
 if known[3] and known[3] ~= ARGV[5] then return {'mismatch', 'fleetSize', known[3]} end

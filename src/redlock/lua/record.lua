@@ -11,13 +11,14 @@ local TOKENS_PER_GRANT = 64
 local flagged = call('EXISTS', flagKey) == 1
 local time = call('TIME')
 local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-local record = call('HMGET', masterKey, 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize')
+local record = call('HMGET', masterKey, 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize', 'floorUs')
 -- rule: one-server-of-one-fleet
 local enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
 local quarantineMs = tonumber(record[3] or '0')
 -- No clock of a client is beyond it, and a counter that has expired was as much behind it as it lives.
 local latestUs = (nowMs + (maxClockSkewMs or 0)) * 1000
-local earliestUs = latestUs - (fenceTtlMs or 0) * 1000
+-- rule: token-above-those-before-a-resize
+local earliestUs = math.max(latestUs - (fenceTtlMs or 0) * 1000, tonumber(record[5] or '0'))
 local function flag(forMs)
   flagged = true
   if forMs > call('PTTL', flagKey) then call('SET', flagKey, '1', 'PX', forMs) end

@@ -140,7 +140,7 @@ async function runTask(
   task: (cli: Cli) => Promise<ExitCode>,
   { graceful = false, foreignCode = false }: TaskOptions,
 ): Promise<ExitCode> {
-  const out = new Output(flags.json === true)
+  const out = new Output(flags.json === true, !graceful)
   if (graceful) process.stdout.off('error', endWithoutReader)
   using interruption = watchSignals()
   const { signal } = interruption

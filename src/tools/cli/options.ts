@@ -6,7 +6,8 @@ export const EXIT_CODES_HELP = `Exit codes:
   0    done, healthy
   1    it ran, and something needs attention: a finding, a violation, an error
   2    the command line or the configuration cannot be used
-  3    fewer than a quorum of the masters answer or vote; the lock service grants no lease
+  3    fewer than a quorum of the masters answer or vote, or the lock service
+       grants no lease
   130  stopped with Ctrl-C`
 
 export interface CommandHelp {
@@ -35,7 +36,7 @@ function addServerOptions(made: Command, needed: CommandHelp['servers']): void {
     if (needed !== 'both' && needed !== servers) continue
     const text = `${help} (${variable})${byDefault === undefined ? '' : `; default: ${byDefault}`}`
     const option = new Option(flag, text)
-    made.addOption(flag.startsWith('--master ') ? option.argParser(appended) : option)
+    made.addOption(/^--(previous-)?master /.test(flag) ? option.argParser(appended) : option)
   }
   made.option(CONFIG.flag, `JSON file with these settings (${CONFIG.variable})`)
 }

@@ -3,28 +3,35 @@ import { styleText } from 'node:util'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
 import { printableLines } from './printable.ts'
+import { wrapped } from './width.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
 
 export class Output {
   readonly json: boolean
+  readonly #wraps: boolean
   readonly #colours: boolean
 
-  constructor(json: boolean) {
+  /** @param wraps false for a program that runs on: what it says are the lines of a log. */
+  constructor(json: boolean, wraps = true) {
     this.json = json
+    this.#wraps = wraps && !json
     const { NO_COLOR = '', TERM } = process.env
     this.#colours = process.stdout.isTTY && !json && NO_COLOR === '' && TERM !== 'dumb'
   }
 
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
-    process.stdout.write(`${redacted(this.json ? jsonText(value) : text())}\n`)
+    process.stdout.write(`${this.#shown(this.json ? jsonText(value) : text())}\n`)
   }
 
   /** For people; with --json an event. Control characters in it are shown, not obeyed. */
   note(text: string, event: Readonly<{ event: string } & Record<string, unknown>>): void {
-    const line = this.json ? jsonText(event) : printableLines(text)
-    process.stderr.write(`${redacted(line)}\n`)
+    process.stderr.write(`${this.#shown(this.json ? jsonText(event) : printableLines(text))}\n`)
+  }
+
+  #shown(text: string): string {
+    return this.#wraps ? wrapped(redacted(text)) : redacted(text)
   }
 
   paint(style: Style, text: string): string {

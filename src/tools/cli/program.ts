@@ -8,6 +8,7 @@ import { inspectCommand } from './commands/inspect.ts'
 import { leasesCommand } from './commands/leases.ts'
 import { leaveLinesCommand } from './commands/leave-lines.ts'
 import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
+import { resizeCommand } from './commands/resize.ts'
 import { releaseCommand } from './commands/release.ts'
 import { retryCommand, skipCommand } from './commands/failed-jobs.ts'
 import { verifyCommand } from './commands/verify.ts'
@@ -36,18 +37,28 @@ const COMMANDS = [
   dashboardCommand,
   workCommand,
   bootstrapCommand,
+  resizeCommand,
   verifyCommand,
 ]
 
 /** Runs a command to its end, and keeps its exit code for the process. */
 export async function runProgram(args: readonly string[]): Promise<void> {
+  const program = buildProgram(args.includes('--json'))
   try {
-    await buildProgram(args.includes('--json')).parseAsync(args, { from: 'user' })
+    await program.parseAsync(withoutHelpOfNothing(program, args), { from: 'user' })
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     // Help and --version end this way as well, with 0.
     process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage
   }
+}
+
+/** A misspelt command is an error, also where its help is asked for. */
+function withoutHelpOfNothing(program: Command, args: readonly string[]): readonly string[] {
+  const [name = '-'] = args
+  const isKnown = name === 'help' || program.commands.some((one) => one.name() === name)
+  if (name.startsWith('-') || isKnown) return args
+  return args.filter((arg) => arg !== '--help' && arg !== '-h')
 }
 
 /**
@@ -64,13 +75,14 @@ export function buildProgram(json = false): Command {
       'after',
       `
 Examples:
-  $ export BULLMQ_REDLOCK_MASTERS=redis://lock-1:6379,redis://lock-2:6379,redis://lock-3:6379
+  $ export BULLMQ_REDLOCK_MASTERS=redis://lock-1,redis://lock-2,redis://lock-3
   $ bullmq-redlock doctor
   $ bullmq-redlock inspect customer:42
 
 ${EXIT_CODES_HELP}
 
-Every setting can be a flag, else an environment variable, else a key of the --config file.`,
+Every setting can be a flag, else an environment variable, else a key of the
+--config file.`,
     )
   for (const make of COMMANDS) program.addCommand(make())
   for (const one of [program, ...program.commands]) {

@@ -12,6 +12,9 @@ export interface CliSettings {
   /** The address of another lock service; then there are no masters. */
   readonly locks: string | undefined
   readonly maxLeaseMs: number | undefined
+  /** Of the fleet before a resize, which workers follow. */
+  readonly previousMasters: readonly MasterAddress[]
+  readonly previousMaxLeaseMs: number | undefined
   readonly queueRedis: MasterAddress | undefined
   readonly prefix: string
   readonly namespace: string
@@ -21,7 +24,7 @@ export interface CliSettings {
 type Key = keyof CliSettings
 
 /** A value and the name under which it was given. */
-interface Given {
+export interface Given {
   readonly value: unknown
   readonly source: string
 }
@@ -65,6 +68,20 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
     byDefault: 'what the masters have stored',
     read: optional((found) => wholeNumber(found, 100, DAY_MS)),
   },
+  previousMasters: {
+    flag: '--previous-master <url>',
+    variable: 'BULLMQ_REDLOCK_PREVIOUS_MASTERS',
+    servers: 'masters',
+    help: 'for work: a master of the fleet before `resize`; repeat it for each',
+    read: addresses,
+  },
+  previousMaxLeaseMs: {
+    flag: '--previous-max-lease-ms <n>',
+    variable: 'BULLMQ_REDLOCK_PREVIOUS_MAX_LEASE_MS',
+    servers: 'masters',
+    help: 'for work: maxLeaseMs of the fleet before `resize`',
+    read: optional((found) => wholeNumber(found, 100, DAY_MS)),
+  },
   queueRedis: {
     flag: '--queue-redis <url>',
     variable: 'BULLMQ_REDLOCK_QUEUE',
@@ -99,8 +116,19 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
 const KEYS = Object.keys(SETTINGS) as readonly Key[]
 
 /** The flags as they were parsed: texts, and for `--master` a list of them. */
-export type SettingFlags = { readonly master?: readonly string[] } & {
-  readonly [K in Exclude<Key, 'masters'> | 'config']?: string
+export type SettingFlags = {
+  readonly master?: readonly string[]
+  readonly previousMaster?: readonly string[]
+} & {
+  readonly [K in Exclude<Key, Lists> | 'config']?: string
+}
+
+/** Settings that are lists, and the flags that are repeated for them. */
+const LISTS = { masters: 'master', previousMasters: 'previousMaster' } as const
+type Lists = keyof typeof LISTS
+
+function isList(key: Key): key is Lists {
+  return key in LISTS
 }
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -126,11 +154,11 @@ export function readSettings(flags: SettingFlags, env: Environment): CliSettings
   const file = path === undefined ? {} : readFile(path)
   const find = (key: Key): Given | undefined => {
     const { flag, variable } = SETTINGS[key]
-    const value = flags[key === 'masters' ? 'master' : key]
+    const value = flags[isList(key) ? LISTS[key] : key]
     if (value !== undefined) return { value, source: flag.split(' ', 1)[0] ?? flag }
     const text = env[variable] || undefined
     if (text !== undefined) {
-      return { value: key === 'masters' ? text.split(',') : text, source: variable }
+      return { value: isList(key) ? text.split(',') : text, source: variable }
     }
     if (file[key] === undefined) return undefined
     return { value: file[key], source: `\`${key}\` in ${path ?? 'the file'}` }
@@ -221,7 +249,8 @@ function refuse({ value, source }: Given, expected: string): never {
   throw new UsageError(`Expected ${source} to be ${expected}; got ${shown}`)
 }
 
-function addresses(found: Given | undefined): readonly MasterAddress[] {
+/** @throws UsageError. */
+export function addresses(found: Given | undefined): readonly MasterAddress[] {
   if (found === undefined) return []
   const { value, source } = found
   if (!Array.isArray(value) || value.length === 0 || value.length > MAX_MASTERS) {

@@ -3,8 +3,8 @@ import { noQuorum, quorumOf } from '../../redlock/quorum/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { duration } from './duration.ts'
-import { findingsOf } from './findings.ts'
-import { checkMaster, silences, unreachable } from './master-checks.ts'
+import { findingsOf, grouped } from './findings.ts'
+import { checkMaster, silences, unreachable, waits } from './master-checks.ts'
 import { checkQueue } from './queue-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
@@ -74,7 +74,9 @@ export function ungrantedBy({ voting, quorum, masters, findings }: Diagnosis): s
   return noQuorum(
     voting,
     masters.length,
-    found.map(({ where, fact }) => `${where}: ${fact}`),
+    grouped(found).map(({ where, fact, fix, code }) =>
+      waits(code) ? `${where}: ${fact}; ${fix}` : `${where}: ${fact}`,
+    ),
   )
 }
 

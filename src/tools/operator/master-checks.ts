@@ -44,9 +44,14 @@ export function checkMaster(
 
 const SILENCING = ['not-enrolled', 'restarted', 'quarantined']
 
+/** Whether a master with this finding votes after a time. */
+export function waits(code: string): boolean {
+  return SILENCING.includes(code)
+}
+
 /** Whether clients do not count the votes of a master while this is so. */
 export function silences({ severity, code }: Finding): boolean {
-  return severity === 'error' || SILENCING.includes(code)
+  return severity === 'error' || waits(code)
 }
 
 function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: Report): void {
@@ -95,15 +100,25 @@ export function checkMemory(
 /** What the master has stored for all clients. */
 function checkConstants({ enrolment }: MasterSurvey, around: Surroundings, report: Report): void {
   if (enrolment === undefined) return
-  const { maxLeaseMs, fleetSize, namespace } = around
+  const { maxLeaseMs, fleetSize } = around
+  if (enrolment.resizing !== '') {
+    const fix = 'run the same `bullmq-redlock resize` again: it goes on where it was interrupted'
+    report('error', 'resizing', 'is closed: a resize of its fleet is not finished', fix)
+    return
+  }
+  if (enrolment.isRetired) {
+    const fix = 'take it out of the list, or back into the fleet by `resize`'
+    report('error', 'retired', 'was taken out of its fleet by `bullmq-redlock resize`', fix)
+    return
+  }
   if (maxLeaseMs !== undefined && enrolment.maxLeaseMs !== maxLeaseMs) {
     const fact = `has maxLeaseMs ${enrolment.maxLeaseMs} stored, not ${maxLeaseMs}`
-    const fix = `give every client the same maxLeaseMs; to change it, stop all workers for that long and delete \`${namespace}:master\` on every master`
+    const fix = `give every client the same maxLeaseMs; to change it, run \`bullmq-redlock resize\``
     report('error', 'max-lease-differs', fact, fix)
   }
   if (![0, fleetSize].includes(enrolment.fleetSize)) {
     const fact = `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`
-    const fix = `name the masters of your workers; to change their number, stop all workers for one maxLeaseMs and delete \`${namespace}:master\` on every master`
+    const fix = `name the masters of your workers; to change their number, run \`bullmq-redlock resize\``
     report('error', 'fleet-size-differs', fact, fix)
   }
 }
@@ -124,8 +139,9 @@ function checkEnrolment(
     const fix = `start a worker or wait for one: it votes at most ${waitMs} ms after that`
     report('warning', 'restarted', fact, fix)
   } else if (enrolment.quarantineMs !== 0) {
-    const fact = `is quarantined for another ${enrolment.quarantineMs} ms: it restarted and may have forgotten leases`
-    const fix = 'wait; only if no worker has ever run on this fleet, run `bullmq-redlock bootstrap`'
+    const fact = `grants nothing for another ${duration(enrolment.quarantineMs)}: it is new or restarted, and may have forgotten leases`
+    const fix =
+      'start a worker: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
     report('warning', 'quarantined', fact, fix)
   }
 }

@@ -75,6 +75,8 @@ export interface Explanation {
   readonly why: string
   /** What keeps every job of the queue from starting. */
   readonly standstill?: string
+  /** Its place in its line; with an estimate where the job, its line and its queue move. */
+  readonly position?: LinePosition
 }
 
 /** The last lines of a job's log that are shown: requeues say there why. */
@@ -283,8 +285,14 @@ export class QueueView {
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
     const state = await this.#within(queue, () => job.getState())
+    let isUngranted = false
+    const asks = async (resource: string): Promise<Inspection> => {
+      const found = await inspect(resource)
+      isUngranted ||= found.ungranted !== undefined
+      return found
+    }
     const waits = await this.#within(queue, (opened) =>
-      whyWaits(job, lines, { inspect }, LineBackend.of(opened)),
+      whyWaits(job, lines, { inspect: asks }, LineBackend.of(opened)),
     )
     const why =
       waits ??
@@ -292,9 +300,14 @@ export class QueueView {
         "not been started, or its workers keep no lines (order: 'relaxed')."
     const isOver = ['active', 'completed', 'failed'].includes(state)
     const standstill = isOver ? undefined : await this.standstill(queue)
-    if (standstill === undefined) return { state, resources: lines, why }
+    const found = await positionOf(this.#runner(queue), jobId)
+    // rule: no-estimate-while-the-queue-stands
+    const moves = standstill === undefined && !isOver && !isUngranted
+    const position = moves ? found : withoutEstimate(found)
+    const told = { state, resources: lines, ...(position !== undefined && { position }) }
+    if (standstill === undefined) return { ...told, why }
     const { fact } = standstill
-    return { state, resources: lines, why: `${why} ${fact}`, standstill: fact }
+    return { ...told, why: `${why} ${fact}`, standstill: fact }
   }
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
@@ -339,11 +352,6 @@ export class QueueView {
   /** Sets or ends limits of a resource. */
   async changeLimits(queue: string, change: (limits: LineLimits) => Promise<void>): Promise<void> {
     await change(this.#limits(queue))
-  }
-
-  /** A job's place in its line, and an estimate of its wait, as for workers with one slot. */
-  async position(queue: string, jobId: string): Promise<LinePosition | undefined> {
-    return positionOf(this.#runner(queue), jobId)
   }
 
   /** Cancels a job, or all jobs of the queue in the line of a resource. */
@@ -435,6 +443,12 @@ export class QueueView {
       },
     }
   }
+}
+
+function withoutEstimate(position: LinePosition | undefined): LinePosition | undefined {
+  if (position === undefined) return undefined
+  const { estimate: _, ...place } = position
+  return place
 }
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */

@@ -2,6 +2,7 @@
 import { systemClock } from '../../clock.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
+import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
 import type { LineRunner } from '../../line/line-runner.ts'
 import { duration } from './duration.ts'
 import { findingsOf } from './findings.ts'
@@ -29,6 +30,8 @@ type Standing = readonly [
   fullResource: string,
   refused: number,
   dropped: number,
+  ofWorker: string,
+  ofProducer: string,
 ]
 
 /** What keeps every job of a queue from starting, and what to do. */
@@ -60,9 +63,9 @@ export async function checkJobs(
     holder,
     failedReason,
     behind,
-    ...full
+    ...more
   ] = reply
-  const [fullAtMs, fullResource, refused, dropped] = full
+  const [fullAtMs, fullResource, refused, dropped, ofWorker, ofProducer] = more
   const stands = waiting === 0 ? undefined : await standstill()
   return findingsOf(`queue ${queue}`, (report) => {
     const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
@@ -88,6 +91,16 @@ export async function checkJobs(
       const fix = `see what it waits for (inspect ${fullResource}), or raise \`maxLength\` of the LockedQueue`
       report('warning', 'line-full', fact, fix)
     }
+    const differ = ofWorker === '' || ofProducer === '' ? [] : differences(ofWorker, ofProducer)
+    if (differ.length > 0) {
+      const fact = `${differ.join(', ')}: jobs of one resource may run at once, or sleep in lines that no worker moves`
+      report(
+        'warning',
+        'settings-differ',
+        fact,
+        'give all processes of the queue the same settings',
+      )
+    }
   })
 }
 
@@ -96,6 +109,18 @@ export async function oldestJob(runner: LineRunner): Promise<OldestJob | undefin
   const reply = (await runner.run(standingScript, { most: 1 })) as Standing
   const [, jobId, sinceMs] = reply
   return jobId === '' ? undefined : { queue: runner.queueName, jobId, since: sinceMs }
+}
+
+/** Of the last LockedWorker and the last LockedQueue, which stored their settings as JSON. */
+function differences(ofWorker: string, ofProducer: string): readonly string[] {
+  const [worker, producer] = [ofWorker, ofProducer].map(
+    (text) => JSON.parse(text) as SharedSettings,
+  )
+  if (worker === undefined || producer === undefined) return []
+  return differencesOf(worker, producer).map(
+    ({ name, here, there }) =>
+      `\`${name}\` is ${here} in a LockedWorker and ${there} in a LockedQueue`,
+  )
 }
 
 function jobs(count: number): string {

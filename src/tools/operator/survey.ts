@@ -17,6 +17,13 @@ export interface EnrolmentSurvey {
   readonly fleetSize: number
   /** How long it still grants nothing; 0 when it may grant. */
   readonly quarantineMs: number
+  /** How long counters live; 0 where it is not stored. */
+  readonly fenceTtlMs: number
+  /** The goal of the resize that has closed it, and of the last one that opened it; '' for none. */
+  readonly resizing: string
+  readonly resized: string
+  /** A resize took it out of its fleet. */
+  readonly isRetired: boolean
 }
 
 export interface MasterSurvey extends ServerSurvey {
@@ -46,10 +53,12 @@ const enrolmentScript = defineScript('enrolment', luaText('tools/operator/lua/en
 async function surveyMaster(probe: Probe, fleet: FleetProbe): Promise<MasterSurvey> {
   const server = await probe.survey()
   const reply = await probe.run(enrolmentScript, [fleet.keys.master], [])
-  const [runId, maxLeaseMs, quarantineMs, fleetSize] = reply as [string, number, number, number]
+  const [runId, maxLeaseMs, quarantineMs, fleetSize, fenceTtlMs, resizing, resized, retired] =
+    reply as [string, number, number, number, number, string, string, number]
+  const known = { runId, maxLeaseMs, quarantineMs, fleetSize, fenceTtlMs, resizing, resized }
   return {
     ...server,
-    enrolment: runId === '' ? undefined : { runId, maxLeaseMs, quarantineMs, fleetSize },
+    enrolment: runId === '' ? undefined : { ...known, isRetired: retired === 1 },
     refusal: await refusalOf(fleet, probe),
   }
 }
@@ -69,7 +78,7 @@ async function refusalOf(fleet: FleetProbe, probe: Probe): Promise<Refusal | und
 export function maxLeaseOf(masters: readonly ServerAnswer<MasterSurvey>[]): number | undefined {
   const counts = new Map<number, number>()
   for (const { enrolment } of valuesOf(masters)) {
-    if (enrolment === undefined) continue
+    if (enrolment === undefined || enrolment.maxLeaseMs === 0) continue
     counts.set(enrolment.maxLeaseMs, (counts.get(enrolment.maxLeaseMs) ?? 0) + 1)
   }
   return [...counts].sort((a, b) => b[1] - a[1])[0]?.[0]

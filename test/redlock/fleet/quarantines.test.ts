@@ -15,7 +15,7 @@ test('a report that is never answered is not the last one', async () => {
       return reports.length < 3 ? new Promise(() => undefined) : Promise.resolve(leftMs)
     },
   } as unknown as Master
-  const quarantines = new Quarantines(clock, 1_000, 'ns:master')
+  const quarantines = new Quarantines(clock, 1_000, 'ns:master', () => undefined)
   quarantines.reported(silent, 'first', 1_000)
   for (let quarter = 0; quarter < 5; quarter++) {
     await clock.advance(250)
@@ -34,11 +34,11 @@ describe('what is left of a quarantine', () => {
       return Promise.resolve(leftMs)
     },
   } as unknown as Master
-  let quarantines = new Quarantines(clock, 1_000, 'ns:master')
+  let quarantines = new Quarantines(clock, 1_000, 'ns:master', () => undefined)
 
   beforeEach(() => {
     reports.length = 0
-    quarantines = new Quarantines(clock, 1_000, 'ns:master')
+    quarantines = new Quarantines(clock, 1_000, 'ns:master', () => undefined)
   })
 
   afterEach(() => {

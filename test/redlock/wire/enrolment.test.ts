@@ -214,7 +214,7 @@ it('refuses a client with another number of masters: its quorums may not overlap
   const error: unknown = await client(first).catch((e: unknown) => e)
   expect(error).toBeInstanceOf(MasterRefusedError)
   expect(String(error)).toContain("the fleet has 3 masters, this client's `masters` are 1")
-  expect(String(error)).toContain('delete the key `ns:master` on every master')
+  expect(String(error)).toContain('run `bullmq-redlock resize`')
   expect(await clients.at(-1)?.tryAcquire('r')).toMatchObject({ status: 'unreachable' })
 })
 

@@ -46,7 +46,12 @@ export function cli(args: readonly string[], options: CliOptions = {}): Promise<
 
 async function run(args: readonly string[], { env = {}, input = '' }: CliOptions): Promise<Said> {
   const { PATH, HOME } = process.env
-  const seen = { env: { PATH, HOME, ...env }, stdin: Readable.from([input]), out: '', err: '' }
+  const seen = {
+    env: { PATH, HOME, COLUMNS: '1000', ...env },
+    stdin: Readable.from([input]),
+    out: '',
+    err: '',
+  }
   const restore = surround()
   try {
     await surroundings.run(seen, () => runProgram(args))

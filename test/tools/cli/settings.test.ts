@@ -41,7 +41,7 @@ describe('settings', () => {
   it('defaults', () => {
     expect(readSettings({}, {})).toEqual({
       ...{ masters: [], queueRedis: undefined, namespace: 'redlock', prefix: 'bull' },
-      ...{ maxLeaseMs: undefined, timeoutMs: 1_000 },
+      ...{ maxLeaseMs: undefined, timeoutMs: 1_000, previousMasters: [] },
     })
   })
 

@@ -30,7 +30,7 @@ export function cancelCommand(): Command {
     servers: 'queue',
     examples: [
       'cancel invoices --job 7 --reason "wrong customer"',
-      'cancel invoices --resource customer:42 --reason "runaway import" --yes',
+      'cancel invoices --resource customer:42 --reason runaway --yes',
     ],
   })
     .option('--job <id>', 'this job')

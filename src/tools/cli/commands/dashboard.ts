@@ -27,7 +27,7 @@ export function dashboardCommand(): Command {
       'It looks only while the page is open. Without a token it answers this machine alone. Whoever logs in with the ' +
       "operator's token may also act: retry, skip, cancel, pause, limit, release.",
     servers: 'both',
-    examples: ['dashboard', `dashboard --host 0.0.0.0 --port 8080  # with ${TOKEN_VARIABLE} set`],
+    examples: ['dashboard', 'dashboard --host 0.0.0.0 --port 8080  # with a token'],
   })
     .option('--host <address>', 'where it listens', '127.0.0.1')
     .option('--port <n>', '0 for a free port', '4280')

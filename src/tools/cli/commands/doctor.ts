@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
 import type { Finding } from '../../../lock/finding.ts'
+import { grouped } from '../../operator/findings.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
 import { running, type Cli } from '../cli.ts'
@@ -18,10 +19,7 @@ export function doctorCommand(): Command {
       'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Leaves nothing behind. ' +
       'Notes do not make a fleet unhealthy.',
     servers: 'both',
-    examples: [
-      'doctor --master redis://lock-1:6379 --master redis://lock-2:6379 --master redis://lock-3:6379',
-      'doctor --json | jq \'.findings[] | select(.severity == "error")\'',
-    ],
+    examples: ['doctor', "doctor --json | jq -c '.findings[]'"],
   }).action(running(doctor))
 }
 
@@ -78,19 +76,6 @@ function serviceVerdict({ service, problem, healthy }: ServiceDiagnosis, out: Ou
   return problem === undefined
     ? out.paint(healthy ? 'green' : 'yellow', `${service} grants leases`)
     : out.paint('red', `NO LEASES from ${service}: ${printable(problem)}`)
-}
-
-/** What is the same on several masters is said once. */
-function grouped(findings: readonly Finding[]): readonly Finding[] {
-  const groups = new Map<string, Finding>()
-  for (const finding of findings) {
-    const { where, ...what } = finding
-    const key = JSON.stringify(what)
-    const group = groups.get(key)
-    const together = group === undefined ? where : `${group.where}, ${where}`
-    groups.set(key, { ...finding, where: together })
-  }
-  return [...groups.values()]
 }
 
 function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): readonly string[] {

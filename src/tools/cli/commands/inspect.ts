@@ -105,5 +105,6 @@ function describeLine(line: ResourceLine): string {
       addedAt.toISOString(),
       printable(waitsFor),
     ]),
+    3,
   )
 }

@@ -58,8 +58,8 @@ async function release(cli: Cli, resource: string, flags: ReleaseFlags): Promise
   }
   const warning =
     `${holderLine(view)}.\n` +
-    'A holder keeps running and is not notified. Until it next extends its lease, another client may work on the resource at the\n' +
-    'same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
+    'A holder keeps running and is not notified. Until it next extends its lease, another client may work on the resource at ' +
+    'the same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
   if (!(await confirmed(cli, warning, question, flags.yes))) return EXIT.attention
   const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS

@@ -45,12 +45,11 @@ async function why(cli: Cli, queue: string, jobId: string, flags: WhyFlags): Pro
     return EXIT.attention
   }
   const log = await view.log(queue, jobId)
-  const position = await view.position(queue, jobId)
-  out.result({ queue, jobId, ...job, position, log }, () =>
+  const { position } = job
+  out.result({ queue, jobId, ...job, log }, () =>
     [
       printable(job.why),
-      // rule: no-estimate-while-the-queue-stands
-      ...(position?.estimate === undefined || job.state === 'active' || job.standstill !== undefined
+      ...(position?.estimate === undefined
         ? []
         : [printable(placeIn(position, position.estimate))]),
       ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),

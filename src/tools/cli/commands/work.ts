@@ -18,7 +18,7 @@ import { pageServer } from '../work/http-pages.ts'
 import type { WorkerContext } from '../../../worker/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
 import { messageOf } from '../../../message-of.ts'
-import { Repeats } from '../../../repeats.ts'
+import { Repeats, withoutNumbers } from '../../../repeats.ts'
 
 interface WorkFlags extends SharedFlags {
   readonly drainMs: string
@@ -54,9 +54,15 @@ async function work(cli: Cli, modules: readonly string[], flags: WorkFlags): Pro
   const { out, signal } = cli
   const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
   const workers: RunnableWorker[] = []
-  const stopped = aborted(signal)
+  const refused = new AbortController()
+  const stopped = Promise.race([aborted(signal), aborted(refused.signal)])
   // A module may take as long as it likes to start.
-  await Promise.race([start(cli, modules, flags, workers).then(() => stopped), stopped])
+  const starting = start(cli, modules, flags, workers, refused)
+  await Promise.race([starting.then(() => stopped), stopped])
+  if (refused.signal.aborted) {
+    await drain(workers, 0)
+    return EXIT.attention
+  }
   out.note(`${String(signal.reason)}: finishes running jobs for at most ${drainMs} ms`, {
     ...{ event: 'draining', signal: String(signal.reason), drainMs },
   })
@@ -72,6 +78,7 @@ async function start(
   modules: readonly string[],
   flags: WorkFlags,
   workers: RunnableWorker[],
+  refused: AbortController,
 ): Promise<void> {
   const { out, signal } = cli
   const metrics = await metricsFor(flags)
@@ -84,16 +91,8 @@ async function start(
     workers.push(...(await loadWorkers(module, context)))
   }
   signal.throwIfAborted()
-  const repeats = new Repeats<string>(systemClock)
   for (const worker of workers) {
-    const { name } = worker
-    const onError = (error: unknown): void => {
-      const message = messageOf(error)
-      const times = repeats.due(`${name}: ${message}`, 'error')
-      if (times === undefined) return
-      const count = times > 1 ? ` (${times} times in the last minute)` : ''
-      out.note(`${name}: ${message}${count}`, { event: 'error', queue: name, message, times })
-    }
+    const onError = reporter(cli, worker, refused)
     // Without a listener an error would end the process; the worker itself tries again.
     worker.on('error', onError)
     if (!worker.isRunning()) worker.run().catch(onError)
@@ -102,6 +101,38 @@ async function start(
   const queues = workers.map(({ name }) => name)
   out.note(`works on ${queues.join(', ')}`, { event: 'working', queues, pid: process.pid })
 }
+
+/** Errors of a worker: each is said once, then once a minute. */
+function reporter(
+  { out }: Cli,
+  worker: RunnableWorker,
+  refused: AbortController,
+): (error: unknown) => void {
+  const { name } = worker
+  const repeats = new Repeats<string>(systemClock)
+  let isAway = false
+  worker.on('ready', () => {
+    if (!isAway) return
+    isAway = false
+    const message = "the queue's Redis answers again"
+    out.note(`${name}: ${message}`, { event: 'queue-back', queue: name, message })
+  })
+  return (error) => {
+    const message = messageOf(error)
+    const { code, isOwnFault } = error as { readonly code?: unknown; readonly isOwnFault?: unknown }
+    isAway ||= AWAY.test(`${String(code)} ${message}`)
+    const times = repeats.due(withoutNumbers(message), 'error')
+    if (times !== undefined) {
+      const count = times > 1 ? ` (${times} times in the last minute)` : ''
+      out.note(`${name}: ${message}${count}`, { event: 'error', queue: name, message, times })
+    }
+    // Of the class that the module has loaded, which may be another copy.
+    if (isOwnFault === true) refused.abort()
+  }
+}
+
+/** What BullMQ's connections say of a server that is away. */
+const AWAY = /ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|Connection is closed|QUEUE_UNREACHABLE/
 
 /** @throws UsageError where metrics were asked for and cannot be served. */
 async function metricsFor({ healthPort, metrics }: WorkFlags): Promise<Metrics | undefined> {
@@ -135,9 +166,15 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
     },
     get redlock() {
       if (redlock === undefined) {
+        const { previousMasters, previousMaxLeaseMs } = settings
+        const previous = {
+          ...(previousMasters.length > 0 && { masters: previousMasters }),
+          ...(previousMaxLeaseMs !== undefined && { maxLeaseMs: previousMaxLeaseMs }),
+        }
         const made = new Redlock({
           ...{ masters: mastersOf(settings), namespace },
           ...(maxLeaseMs !== undefined && { maxLeaseMs }),
+          ...(Object.keys(previous).length > 0 && { previous }),
         })
         redlock = made
         cli.defer(() => made.close())

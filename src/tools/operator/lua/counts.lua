@@ -4,11 +4,11 @@
   ARGV  1 the least score of a sleeping job in `delayed`
   Returns  waiting, delayed, active, failed, completed of each
 ]]
+--- @include "line/lua/waiting"
 local found = {}
 for i = 1, #KEYS, 7 do
-  local asleep = redis.call('ZCOUNT', KEYS[i + 3], ARGV[1], '+inf')
-  local awake = redis.call('LLEN', KEYS[i]) + redis.call('ZCARD', KEYS[i + 1]) + redis.call('LLEN', KEYS[i + 2])
-  table.insert(found, awake + asleep)
+  local waiting, asleep = waitingJobs(KEYS[i], KEYS[i + 2], KEYS[i + 1], KEYS[i + 3], ARGV[1])
+  table.insert(found, waiting)
   table.insert(found, redis.call('ZCARD', KEYS[i + 3]) - asleep)
   table.insert(found, redis.call('LLEN', KEYS[i + 4]))
   table.insert(found, redis.call('ZCARD', KEYS[i + 5]))

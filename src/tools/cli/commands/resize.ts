@@ -1,0 +1,106 @@
+import type { Command } from 'commander'
+import { diagnose } from '../../operator/diagnosis.ts'
+import { duration } from '../../operator/duration.ts'
+import { FleetProbe } from '../../operator/fleet-probe.ts'
+import { planResize, resizeFleet, type ResizePlan } from '../../operator/resize.ts'
+import { surveyFleet } from '../../operator/survey.ts'
+import { running, type Cli, type SharedFlags } from '../cli.ts'
+import { confirmed } from '../confirm.ts'
+import { EXIT, type ExitCode } from '../exit-code.ts'
+import { appended, command } from '../options.ts'
+import { addresses, mastersOf, numberFlag } from '../settings.ts'
+
+interface ResizeFlags extends SharedFlags {
+  readonly to?: readonly string[]
+  readonly toMaxLeaseMs?: string
+  readonly toFenceTtlMs?: string
+  readonly yes?: boolean
+}
+
+const DAY_MS = 86_400_000
+const MAX_TTL_MS = 366 * DAY_MS
+
+export function resizeCommand(): Command {
+  return command('resize', {
+    summary: 'change the masters of a fleet, or its maxLeaseMs and fenceTtlMs',
+    description:
+      'Makes the masters of --master those of --to, and changes maxLeaseMs and fenceTtlMs of the fleet. ' +
+      'Meanwhile no lease is granted or extended, for as long as the leases that are held. ' +
+      'Deploy the clients with `previous` first: they follow by themselves. ' +
+      'If it is interrupted, run it again: it goes on.',
+    servers: 'masters',
+    examples: [
+      'resize --to redis://a --to redis://b --to redis://c',
+      'resize --to-max-lease-ms 60000',
+    ],
+  })
+    .option(
+      '--to <url>',
+      'a master of the new fleet; repeat it for each; default: --master',
+      appended,
+    )
+    .option('--to-max-lease-ms <n>', 'maxLeaseMs of the new fleet')
+    .option('--to-fence-ttl-ms <n>', 'fenceTtlMs of the new fleet')
+    .option('--yes', 'do not ask')
+    .action(running(resize))
+}
+
+async function resize(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
+  const { out, settings } = cli
+  const { toMaxLeaseMs, toFenceTtlMs, yes } = flags
+  const old = cli.fleet()
+  const to =
+    flags.to === undefined ? mastersOf(settings) : addresses({ value: flags.to, source: '--to' })
+  const { namespace, timeoutMs } = settings
+  const next = new FleetProbe({ masters: to, namespace, timeoutMs })
+  cli.defer(() => {
+    next.close()
+  })
+  const plan = await planResize(old, next, {
+    ...(toMaxLeaseMs !== undefined && {
+      maxLeaseMs: numberFlag('--to-max-lease-ms', toMaxLeaseMs, 100, DAY_MS),
+    }),
+    ...(toFenceTtlMs !== undefined && {
+      fenceTtlMs: numberFlag('--to-fence-ttl-ms', toFenceTtlMs, 1_000, MAX_TTL_MS),
+    }),
+  })
+  if (plan.isDone) {
+    out.result({ ...plan.to, changed: false }, () => 'the fleet is as you want it: nothing to do')
+    return EXIT.done
+  }
+  if (!(await confirmed(cli, warningOf(plan), 'Resize the fleet?', yes))) return EXIT.attention
+  const { pausedMs, late } = await resizeFleet(old, next, plan, (ms) => {
+    const event = { event: 'paused', forMs: ms }
+    out.note(`all masters are closed; waits ${duration(ms)} for the leases to end`, event)
+  })
+  const { voting, masters } = diagnose(await surveyFleet(next))
+  out.result({ ...plan.to, changed: true, voting, late, pausedMs: Math.round(pausedMs) }, () =>
+    [
+      `${voting} of ${masters.length} masters vote, with maxLeaseMs ${plan.to.maxLeaseMs}; ` +
+        `no lease was granted for ${duration(pausedMs)}`,
+      ...late.map(
+        (master) =>
+          `${master} restarted meanwhile: it votes one maxLeaseMs after a client connects`,
+      ),
+      'Clients with `previous` follow within a second. Others are refused: deploy them.',
+    ].join('\n'),
+  )
+  return voting === masters.length ? EXIT.done : EXIT.attention
+}
+
+function warningOf({ from, to, pauseMs, resumes, hasOpened }: ResizePlan): string {
+  const begun = resumes ? 'This goes on with a resize that was interrupted.\n' : ''
+  const pause = hasOpened
+    ? ''
+    : `No lease is granted until those that are held are over: at most ${duration(pauseMs)}.\n`
+  return (
+    `${begun}The fleet has ${count(from.masters.length)} and maxLeaseMs ${from.maxLeaseMs}, ` +
+    `and will have ${count(to.masters.length)} and maxLeaseMs ${to.maxLeaseMs}.\n${pause}` +
+    'A job that runs for longer loses its lease and runs again.\n' +
+    'Clients without `previous` are refused from now on.'
+  )
+}
+
+function count(masters: number): string {
+  return masters === 1 ? '1 master' : `${masters} masters`
+}

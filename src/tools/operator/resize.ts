@@ -1,0 +1,306 @@
+/**
+ * Changes the masters of a fleet, or its `maxLeaseMs` and `fenceTtlMs`, while clients run:
+ *
+ *   check ─▶ close all masters, old and new ─▶ wait for the leases ─▶ open the new fleet ─▶ retire
+ *
+ * Quorums of the old and of the new fleet need not meet, so there is never more than one fleet. A
+ * closed master grants and extends nothing for anybody. None is opened before all are closed and
+ * every lease is over. Every master has the goal stored, so a resize that was interrupted goes on
+ * when it is run again. Masters of both fleets are opened first. As long as none of them is open,
+ * nothing of the new fleet is, and another goal may replace this one.
+ */
+import { randomUUID } from 'node:crypto'
+import { sleep, systemClock } from '../../clock.ts'
+import { quarantineMs } from '../../lock/trust.ts'
+import { luaText } from '../../lua.ts'
+import { closeScript, openScript, retireScript } from '../../redlock/fleet/enrol-scripts.ts'
+import { TOKENS_PER_GRANT } from '../../redlock/verbs/verbs.ts'
+import { defineScript } from '../../redlock/wire/script.ts'
+import { diagnose } from './diagnosis.ts'
+import { globEscape } from './glob.ts'
+import { valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
+import type { Probe } from './probe.ts'
+import { maxLeaseOf, surveyFleet, type MasterSurvey } from './survey.ts'
+
+/** What the fleet shall be. What is left out stays as it is. */
+export interface ResizeTarget {
+  readonly maxLeaseMs?: number
+  readonly fenceTtlMs?: number
+}
+
+/** A resize that can be done. */
+export interface ResizePlan {
+  readonly from: FleetSettings
+  readonly to: FleetSettings
+  /** Nothing differs, and no resize was interrupted. */
+  readonly isDone: boolean
+  /** For how long at most no lease is granted. */
+  readonly pauseMs: number
+  /** It goes on with what was interrupted. */
+  readonly resumes: boolean
+  readonly goal: string
+  readonly replaces: string
+  readonly hasOpened: boolean
+}
+
+interface FleetSettings {
+  /** Their names, sorted: also what tells two goals apart. */
+  readonly masters: readonly string[]
+  readonly maxLeaseMs: number
+  readonly fenceTtlMs: number
+}
+
+/** It would not be safe, or cannot be done. The message says why. */
+export class ResizeRefusedError extends Error {
+  override readonly name = 'ResizeRefusedError'
+  readonly code = 'RESIZE_REFUSED'
+}
+
+const DAY_MS = 24 * 3_600_000
+/** A counter lives for as many of the longest leases at least. */
+const FENCE_LEASES = 10
+const DRIFT_FACTOR = 0.01
+/** What a resize changes, and what says so. */
+const CHANGING = ['max-lease-differs', 'fleet-size-differs', 'resizing', 'retired', 'no-quorum']
+/** Keys of one script call. */
+const PAGE = 1_000
+
+const outstandingScript = defineScript('outstanding', luaText('tools/operator/lua/outstanding'))
+
+/** @throws ResizeRefusedError. Changes nothing. */
+export async function planResize(
+  old: FleetProbe,
+  next: FleetProbe,
+  target: ResizeTarget,
+): Promise<ResizePlan> {
+  const [before, after] = await Promise.all([surveyFleet(old), surveyFleet(next)])
+  const [olds, nexts] = [answersOf(before.masters), answersOf(after.masters)]
+  const wrong = diagnose(after).findings.filter(
+    ({ severity, code, where }) =>
+      severity === 'error' && !CHANGING.includes(code) && where !== 'this machine',
+  )
+  if (wrong.length > 0) {
+    refuse(wrong.map(({ where, fact, fix }) => `${where} ${fact}; ${fix}`).join('. '))
+  }
+  if (diagnose(before).findings.some(({ code }) => code === 'same-server')) {
+    refuse('The masters are not distinct servers: name each once')
+  }
+  const isOld = (id: string): boolean => olds.some(({ runId }) => runId === id)
+  const added = nexts.filter(({ runId }) => !isOld(runId))
+  const removed = olds.filter(({ runId }) => !nexts.some((one) => one.runId === runId))
+  if (added.length > 0 && removed.length > 0) {
+    refuse(
+      'A resize adds masters or takes some out. To replace one, start an empty server at its address; ' +
+        'or add the new ones first, and take out the others in a second resize',
+    )
+  }
+  const enrolments = olds.flatMap(({ enrolment }) => enrolment ?? [])
+  const maxLeaseMs = maxLeaseOf(before.masters)
+  const fenceTtlMs = Math.max(0, ...enrolments.map((one) => one.fenceTtlMs))
+  if (maxLeaseMs === undefined || maxLeaseMs === 0) {
+    return refuse('No client has used these masters: there is no fleet to resize. Use `bootstrap`')
+  }
+  const from: FleetSettings = {
+    masters: namesOf(before.masters),
+    maxLeaseMs,
+    fenceTtlMs: fenceTtlMs || defaultTtlMs(maxLeaseMs),
+  }
+  const to = targetOf(from, namesOf(after.masters), target)
+  const unfinished = [...olds, ...nexts].flatMap(({ enrolment }) => enrolment?.resizing || [])
+  const goals = [...new Set(unfinished)]
+  if (goals.length > 1) refuse('Two resizes were begun, and neither is finished')
+  const [begun = ''] = goals
+  const resumes = begun !== '' && sameGoal(begun, to)
+  const hasOpened = olds.some(({ enrolment }) => begun !== '' && enrolment?.resized === begun)
+  const forgot = olds.some(({ enrolment }) => enrolment === undefined)
+  if (begun !== '' && !resumes && (hasOpened || forgot)) {
+    refuse(`A resize to ${describeGoal(begun)} was begun, and masters are open: finish it first`)
+  }
+  for (const { enrolment } of olds) {
+    const size = enrolment?.fleetSize ?? 0
+    if (![0, old.size].includes(size) && (begun === '' || enrolment?.resized !== begun)) {
+      refuse(`The fleet has ${size} masters, and ${old.size} are named: name them all`)
+    }
+  }
+  for (const { enrolment } of added) {
+    if (enrolment === undefined || enrolment.isRetired || enrolment.quarantineMs > 0) continue
+    if (begun !== '' && [enrolment.resizing, enrolment.resized].includes(begun)) continue
+    refuse(`A new master is one of another fleet, of ${enrolment.fleetSize}: take an empty server`)
+  }
+  const goal = resumes ? begun : JSON.stringify({ id: randomUUID(), ...to })
+  const replaces = resumes ? '' : begun
+  const isSame = to.maxLeaseMs === from.maxLeaseMs && to.fenceTtlMs === from.fenceTtlMs
+  const isDone = begun === '' && isSame && added.length + removed.length === 0
+  const pauseMs = quarantineMs(from.maxLeaseMs, DRIFT_FACTOR)
+  return { from, to, isDone, pauseMs, resumes, goal, replaces, hasOpened }
+}
+
+/**
+ * @param waits is told for how long no lease is granted.
+ * @returns for how long none was granted, and masters that vote one `maxLeaseMs` later.
+ */
+export async function resizeFleet(
+  old: FleetProbe,
+  next: FleetProbe,
+  plan: ResizePlan,
+  waits: (ms: number) => void,
+): Promise<{ readonly pausedMs: number; readonly late: readonly string[] }> {
+  const { from, to, goal } = plan
+  const startedAt = systemClock.now()
+  const closed = await asked(old, (probe) => closeOne(probe, old, plan, old.size))
+  const shared = new Set(closed.map(({ state }) => state.runId))
+  const news = await asked(next, async (probe) => {
+    const { runId } = await probe.survey()
+    if (shared.has(runId)) return { runId, outcome: 'shared' as const }
+    return closeOne(probe, next, plan, 0)
+  })
+  const ids = new Map(news.map(({ master, state }) => [master, state.runId]))
+  const late = [...closed, ...news]
+    .filter(({ state }) => state.outcome === 'late')
+    .map(({ master }) => master)
+  let floorUs = 0
+  if (!plan.hasOpened) {
+    const outstanding = (await asked(old, (probe) => outstandingOn(probe, old))).map(
+      ({ state }) => state,
+    )
+    // rule: floor-above-every-counter
+    floorUs = Math.max(...outstanding.map(({ largest }) => largest)) + TOKENS_PER_GRANT
+    const longestMs = quarantineMs(from.maxLeaseMs, DRIFT_FACTOR)
+    const remembersAll = closed.every(({ state }) => state.outcome === 'closed')
+    const isEndless = outstanding.some(({ leftMs }) => leftMs < 0)
+    const leftMs = quarantineMs(Math.max(...outstanding.map((one) => one.leftMs)), DRIFT_FACTOR)
+    // rule: old-leases-are-over-before-masters-open
+    const waitMs = remembersAll && !isEndless ? Math.min(longestMs, leftMs) : longestMs
+    waits(waitMs)
+    await sleep(systemClock, waitMs)
+  }
+  const open = (areShared: boolean): Promise<unknown> =>
+    asked(next, async (probe) => {
+      const runId = ids.get(probe.name) ?? ''
+      if (shared.has(runId) !== areShared || late.includes(probe.name)) return
+      const args = [runId, goal, to.maxLeaseMs, next.size, to.fenceTtlMs, floorUs.toFixed(0)]
+      const [word] = (await probe.run(openScript, [next.keys.master], args)) as [string]
+      if (word !== 'open') throw new Error('it was closed for another resize, or lost its memory')
+    })
+  // rule: masters-of-both-fleets-open-first
+  await open(true)
+  await open(false)
+  const pausedMs = systemClock.now() - startedAt
+  const kept = new Set(ids.values())
+  await asked(old, async (probe) => {
+    const runId = closed.find(({ master }) => master === probe.name)?.state.runId ?? ''
+    if (!kept.has(runId)) await probe.run(retireScript, [old.keys.master], [goal])
+  })
+  return { pausedMs, late }
+}
+
+interface Closed {
+  readonly runId: string
+  readonly outcome: 'closed' | 'forgot' | 'open' | 'late'
+}
+
+async function closeOne(
+  probe: Probe,
+  fleet: FleetProbe,
+  { goal, replaces, hasOpened }: ResizePlan,
+  masters: number,
+): Promise<Closed> {
+  const { runId } = await probe.survey()
+  const args = [runId, goal, masters, hasOpened ? 1 : 0, replaces]
+  const reply = await probe.run(closeScript, [fleet.keys.master], args)
+  const [word, detail] = reply as ['another' | 'mismatch' | Closed['outcome'], string]
+  if (word === 'another') {
+    return refuse(`${probe.name}: a resize to ${describeGoal(detail)} was begun: finish it first`)
+  }
+  if (word === 'mismatch') {
+    return refuse(
+      masters === 0
+        ? `${probe.name} is one of another fleet of ${detail} masters`
+        : `${probe.name} is one of ${detail} masters, and ${masters} are named`,
+    )
+  }
+  return { runId, outcome: word }
+}
+
+/** What leases and counters a closed master has. */
+async function outstandingOn(
+  probe: Probe,
+  { keys, namespace }: FleetProbe,
+): Promise<{ readonly leftMs: number; readonly largest: number }> {
+  const [lease, fence] = [keys.lease(''), keys.fence('')]
+  let [leftMs, largest] = [0, 0]
+  const pages = probe.scan(`${globEscape(namespace)}:*`, Infinity)
+  let page = await pages.next()
+  for (; page.done !== true; page = await pages.next()) {
+    for (let from = 0; from < page.value.length; from += PAGE) {
+      const some = page.value.slice(from, from + PAGE)
+      const leases = some.filter((key) => key.startsWith(lease))
+      const all = [...leases, ...some.filter((key) => key.startsWith(fence))]
+      if (all.length === 0) continue
+      const reply = await probe.run(outstandingScript, all, [leases.length])
+      const [left, counter] = reply as [number, string]
+      leftMs = left < 0 || leftMs < 0 ? -1 : Math.max(leftMs, left)
+      largest = Math.max(largest, Number(counter))
+    }
+  }
+  return { leftMs, largest }
+}
+
+/** @throws ResizeRefusedError where a master gives no answer. */
+async function asked<Value>(
+  fleet: FleetProbe,
+  question: (probe: Probe) => Promise<Value>,
+): Promise<readonly { readonly master: string; readonly state: Value }[]> {
+  const answers = await fleet.each(question)
+  return answers.map((answer) => {
+    if (answer.ok) return { master: answer.master, state: answer.value }
+    return refuse(`${answer.master}: ${answer.problem}. Run the same command again to go on`)
+  })
+}
+
+function answersOf(masters: readonly ServerAnswer<MasterSurvey>[]): readonly MasterSurvey[] {
+  for (const answer of masters) {
+    if (answer.ok) continue
+    refuse(`${answer.master} does not answer: ${answer.problem}. All masters must answer`)
+  }
+  return valuesOf(masters)
+}
+
+function namesOf(answers: readonly ServerAnswer<unknown>[]): readonly string[] {
+  return answers.map(({ master }) => master).sort()
+}
+
+function targetOf(
+  from: FleetSettings,
+  masters: readonly string[],
+  target: ResizeTarget,
+): FleetSettings {
+  const { maxLeaseMs = from.maxLeaseMs } = target
+  const isDefault = from.fenceTtlMs === defaultTtlMs(from.maxLeaseMs)
+  const kept = isDefault ? defaultTtlMs(maxLeaseMs) : from.fenceTtlMs
+  const { fenceTtlMs = kept } = target
+  if (fenceTtlMs < FENCE_LEASES * maxLeaseMs) {
+    refuse(`fenceTtlMs is ${fenceTtlMs}: it must be ${FENCE_LEASES} × maxLeaseMs at least`)
+  }
+  return { masters, maxLeaseMs, fenceTtlMs }
+}
+
+/** As `Redlock` has it without the option. */
+function defaultTtlMs(maxLeaseMs: number): number {
+  return Math.max(DAY_MS, FENCE_LEASES * maxLeaseMs)
+}
+
+function sameGoal(goal: string, to: FleetSettings): boolean {
+  const { masters, maxLeaseMs, fenceTtlMs } = JSON.parse(goal) as FleetSettings
+  const isOfMasters = masters.join() === to.masters.join()
+  return isOfMasters && maxLeaseMs === to.maxLeaseMs && fenceTtlMs === to.fenceTtlMs
+}
+
+function describeGoal(goal: string): string {
+  const { masters, maxLeaseMs, fenceTtlMs } = JSON.parse(goal) as FleetSettings
+  return `${masters.join(', ')}, with maxLeaseMs ${maxLeaseMs} and fenceTtlMs ${fenceTtlMs}`
+}
+
+function refuse(why: string): never {
+  throw new ResizeRefusedError(`${why}.`)
+}

@@ -1,0 +1,88 @@
+/** What `work` says of an outage: once, then once a minute with a count, and that it is over. */
+import { afterAll, beforeEach, expect, it } from 'vitest'
+import { setTimeout as delay } from 'node:timers/promises'
+import { until, useFleet } from '../../fixtures.ts'
+import { watchLeaks } from '../../support/leaks.ts'
+import { fleetEnv, runningCli } from './run-cli.ts'
+
+const leaks = watchLeaks()
+afterAll(() => leaks.assertNone())
+const fixture = useFleet({ masters: 3 })
+const MODULE = 'test/tools/cli/ledger-worker-child.ts'
+const OUTAGE_MS = 5_000
+
+let queue = ''
+beforeEach(() => {
+  queue = `q-${fixture.namespace}`
+})
+const env = (): NodeJS.ProcessEnv => ({
+  ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
+  QUEUE: queue,
+})
+
+it('masters that are away, and all that vote again', async () => {
+  await fixture.redlock({ leaseMs: 6_000 })
+  await using working = runningCli(['work', MODULE], env())
+  await working.line(/works on/)
+  const [first, second] = fixture.fleet.masters
+  await Promise.all([first?.kill(), second?.kill()])
+  await delay(OUTAGE_MS)
+  await Promise.all([first?.restart(), second?.restart()])
+  const [said = ''] = await working.line(/^.*fleet:votes.*$/)
+  expect(JSON.parse(said)).toMatchObject({ voting: 3, masters: 3, msg: 'all masters vote' })
+  working.kill('SIGTERM')
+  const { err } = await working.end()
+  const away = err.filter((line) => line.includes('master:connecting'))
+  expect(away.length).toBeGreaterThan(0)
+  expect(away.length).toBeLessThanOrEqual(4)
+})
+
+it("the queue's Redis that is away, and answers again", async () => {
+  await fixture.redlock({ leaseMs: 6_000 })
+  await using working = runningCli(['work', MODULE], env())
+  await working.line(/works on/)
+  await fixture.fleet.queue.kill()
+  await working.line(/ECONNREFUSED|Connection is closed/)
+  await delay(OUTAGE_MS)
+  await fixture.fleet.queue.restart()
+  await working.line(/the queue's Redis answers again/)
+  working.kill('SIGTERM')
+  const { err } = await working.end()
+  expect(err.filter((line) => /ECONN|closed/.test(line)).length).toBeLessThanOrEqual(4)
+  expect(err.filter((line) => line.startsWith('    at '))).toEqual([])
+})
+
+it('settings that can never work end it with 1, and say once what to change', async () => {
+  await fixture.redlock({ leaseMs: 6_000 })
+  const { BULLMQ_REDLOCK_MASTERS = '', ...others } = env()
+  const fewer = BULLMQ_REDLOCK_MASTERS.split(',').slice(0, 2).join(',')
+  await using working = runningCli(['work', MODULE, '--max-lease-ms', '8000'], {
+    ...others,
+    BULLMQ_REDLOCK_MASTERS: fewer,
+  })
+  const { code, err } = await working.end()
+  expect(code).toBe(1)
+  const said = err.filter((line) => line.startsWith(`${queue}: `))
+  expect(said).toHaveLength(1)
+  expect(said[0]).toContain("the fleet has 3 masters, this client's `masters` are 2")
+  expect(said[0]).toContain('run `bullmq-redlock resize`')
+})
+
+it('a fleet that cannot vote yet is no such setting', async () => {
+  const redlock = await fixture.redlock({ leaseMs: 6_000 })
+  await redlock.close()
+  for (const master of fixture.fleet.masters) await master.kill()
+  await using working = runningCli(['work', MODULE, '--max-lease-ms', '8000'], env())
+  await working.line(/Fewer than 2 of 3/)
+  let ended = false
+  const end = working.end().then((said) => {
+    ended = true
+    return said
+  })
+  await delay(OUTAGE_MS)
+  expect(ended).toBe(false)
+  working.kill('SIGTERM')
+  const { err } = await end
+  expect(err.filter((line) => line.includes('Fewer than 2 of 3'))).toHaveLength(1)
+  await until('it has ended', () => ended)
+})

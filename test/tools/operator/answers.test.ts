@@ -1,0 +1,473 @@
+/**
+ * Every state of a job, a line, a queue and a fleet × every command that answers: the answer is
+ * true, names the command to type, and is the same in text, in JSON and in the exit code. Outages
+ * of servers are in `test/stories/outage-table.test.ts`.
+ */
+import { once } from 'node:events'
+import { FlowProducer, Queue } from 'bullmq'
+import { afterAll, expect, it, vi } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  Redlock,
+  silentLogger,
+  type LockedWorkerOptions,
+} from '../../../src/index.ts'
+import { systemClock } from '../../../src/clock.ts'
+import type { Diagnosis } from '../../../src/tools/operator/diagnosis.ts'
+import { granted, until, useFleet, type Fixture } from '../../fixtures.ts'
+import { watchLeaks } from '../../support/leaks.ts'
+import { cli, fleetEnv, type Said } from '../cli/run-cli.ts'
+import { openRedis } from '../cli/open-redis.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+const leaks = watchLeaks()
+afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
+/** Kept on disk: else `doctor` finds that. */
+const kept = { appendonly: 'yes', appendfsync: 'everysec' }
+const fixture: Fixture = useFleet({ masters: 3, config: kept })
+const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
+
+interface Data {
+  readonly customer: number
+  readonly fails?: boolean
+}
+
+/** What a state is made of. */
+class Scene {
+  readonly queue: string = `q-${fixture.namespace}`
+  readonly #connection = { url: fixture.fleet.queue.url }
+  #producer: LockedQueue<Data> | undefined
+
+  get producer(): LockedQueue<Data> {
+    if (this.#producer !== undefined) return this.#producer
+    const resource = ({ customer }: Data): string => `customer:${customer}`
+    const opened = new LockedQueue<Data>(this.queue, { connection: this.#connection, resource })
+    fixture.defer(() => opened.close())
+    this.#producer = opened
+    return opened
+  }
+
+  async add(customer = 1, more: Partial<Data> = {}, options = {}): Promise<string> {
+    return (await this.producer.add('post', { customer, ...more }, options)).id ?? ''
+  }
+
+  /** Its jobs run until the test ends; `quick` ones end at once. */
+  async work(
+    options: Partial<LockedWorkerOptions<Data>> & { readonly quick?: boolean } = {},
+  ): Promise<LockedWorker<Data>> {
+    const { quick = false, ...more } = options
+    const { passed } = fixture.gate()
+    const worker = new LockedWorker<Data>(
+      this.queue,
+      async ({ data }, lease) => {
+        if (data.fails === true) throw new Error('card declined')
+        if (data.customer === 5) throw await lease.rateLimit(600_000)
+        if (!quick) await passed
+      },
+      {
+        ...{ connection: this.#connection, redlock: more.redlock ?? (await fixture.redlock(LONG)) },
+        resource: ({ data }) => `customer:${data.customer}`,
+        ...more,
+      },
+    )
+    worker.on('error', () => undefined)
+    fixture.defer(() => worker.close())
+    return worker
+  }
+
+  /** Jobs of the queue have been quick until now, so there could be an estimate. */
+  async wasQuick(): Promise<void> {
+    const worker = await this.work({ quick: true })
+    const before = await this.producer.getCompletedCount()
+    for (let n = 0; n < 3; n++) await this.add(9)
+    await until(
+      'they are done',
+      async () => (await this.producer.getCompletedCount()) >= before + 3,
+    )
+    await worker.close()
+  }
+
+  /** A job of the customer runs until the test ends. */
+  async busy(customer = 1): Promise<string> {
+    const id = await this.add(customer)
+    await until('it runs', async () => (await this.producer.getJobState(id)) === 'active')
+    return id
+  }
+
+  plain(): Queue {
+    const plain = new Queue(this.queue, { connection: this.#connection })
+    fixture.defer(() => plain.close())
+    return plain
+  }
+
+  async flow(): Promise<string> {
+    const flows = new FlowProducer({ connection: this.#connection })
+    fixture.defer(() => flows.close())
+    const of = { queueName: this.queue, data: { customer: 1 } }
+    const { job } = await flows.add({ name: 'whole', ...of, children: [{ name: 'part', ...of }] })
+    return job.id ?? ''
+  }
+}
+
+/** What the commands say of a state. */
+interface Answers {
+  /** The job that is asked about; without one, `why` is not asked. */
+  readonly job?: string
+  readonly why?: RegExp
+  readonly whyCode?: number
+  /** `why` gives an estimate. */
+  readonly estimate?: boolean
+  /** Of `customer:1`. */
+  readonly inspect?: RegExp
+  readonly inspectCode?: number
+  /** Findings but notes and those of this machine, and `long-wait`. */
+  readonly doctor: readonly string[]
+  readonly doctorSays?: RegExp
+  readonly doctorCode?: number
+  readonly limits?: RegExp
+}
+
+const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
+  'a job: waits while every worker is busy': async (scene) => {
+    await scene.wasQuick()
+    await scene.work({ concurrency: 1 })
+    await scene.busy(2)
+    return {
+      job: await scene.add(),
+      why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
+      inspect: /1 +\S+ +\d+ +waiting +\S+ +a free worker/,
+      doctor: [],
+    }
+  },
+  'a job: behind one that runs': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    const first = await scene.busy()
+    return {
+      job: await scene.add(),
+      why: new RegExp(
+        `its turn: 1 ahead of it\\. Job ${first} has been in progress since 20\\d\\d-`,
+      ),
+      estimate: true,
+      inspect: /active +\S+ +nothing: it is being processed/,
+      doctor: [],
+    }
+  },
+  'a job: behind one that runs for longer than any did': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    const first = await scene.busy()
+    const job = await scene.add()
+    const key = `bull:${scene.queue}:${first}`
+    const minuteAgo = systemClock.wallNow() - 60_000
+    await openRedis(fixture.fleet.queue.url, fixture).hset(key, 'processedOn', minuteAgo)
+    return { job, why: /has been in progress since/, inspect: /active/, doctor: [] }
+  },
+  'a job: behind one that waits for its backoff': async (scene) => {
+    await scene.wasQuick()
+    const worker = await scene.work()
+    const failed = once(worker, 'failed')
+    const first = await scene.add(1, { fails: true }, { attempts: 2, backoff: 600_000 })
+    await failed
+    return {
+      job: await scene.add(),
+      why: new RegExp(
+        `1 ahead of it\\. Job ${first} waits for its delay or backoff to end, at 20\\d`,
+      ),
+      inspect: /delayed +\S+ +its delay or backoff to end, at 20\d\d-\S+Z/,
+      doctor: [],
+    }
+  },
+  'a job: waits for its own backoff, in line': async (scene) => {
+    await scene.wasQuick()
+    const worker = await scene.work()
+    const failed = once(worker, 'failed')
+    const job = await scene.add(1, { fails: true }, { attempts: 2, backoff: 600_000 })
+    await failed
+    return {
+      job,
+      why: /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\./,
+      inspect: /at 20\d\d-\S+Z/,
+      doctor: [],
+    }
+  },
+  'a job: delayed, not in a line yet': async (scene) => {
+    await scene.work()
+    return {
+      job: await scene.add(1, {}, { delay: 600_000 }),
+      why: /\(delayed\) waits for its delay or backoff to end, at 20\d\d-\S+Z\.\n$/,
+      doctor: [],
+    }
+  },
+  'a job: runs': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    return {
+      job: await scene.busy(),
+      why: /\(active\) has been in progress since 20\d\d-\S+Z, and is first in line for `customer:1`, whose lease is held by /,
+      inspect: /active +\S+ +nothing: it is being processed/,
+      doctor: [],
+    }
+  },
+  'a job: completed': async (scene) => {
+    await scene.work({ quick: true })
+    const job = await scene.add()
+    await until('it is done', async () => (await scene.producer.getCompletedCount()) === 1)
+    return {
+      job,
+      why: /has completed\.\n$/,
+      inspect: /customer:1 is free[^]*no jobs waiting/,
+      doctor: [],
+    }
+  },
+  'a job: failed, and its line goes on': async (scene) => {
+    const worker = await scene.work()
+    const failed = once(worker, 'failed')
+    const job = await scene.add(1, { fails: true })
+    await failed
+    return { job, why: /has failed: card declined\n$/, inspect: /no jobs waiting/, doctor: [] }
+  },
+  'a line: a failed job holds it': async (scene) => {
+    await scene.wasQuick()
+    const worker = await scene.work({ onFailure: 'block' })
+    const failed = once(worker, 'failed')
+    const first = await scene.add(1, { fails: true })
+    await failed
+    return {
+      job: await scene.add(),
+      why: new RegExp(
+        `Job ${first} holds the line because it failed: card declined\\. ` +
+          `To go on: \`bullmq-redlock retry ${scene.queue} ${first}\`, or \`skip ${scene.queue} ${first}\``,
+      ),
+      inspect: /failed +\S+ +retry, removal or skip/,
+      doctor: ['line-held'],
+      doctorSays: new RegExp(`fix: bullmq-redlock retry ${scene.queue} ${first}`),
+    }
+  },
+  'a job: waits for its children': async (scene) => {
+    await scene.work()
+    return { job: await scene.flow(), why: /waits for its children to end\.\n$/, doctor: [] }
+  },
+  'a job: added by a plain queue': async (scene) => {
+    await scene.work({ concurrency: 1 })
+    await scene.busy(2)
+    const { id } = await scene.plain().add('post', { customer: 1 })
+    return { job: id ?? '', why: /has no place in a line: it was not added through/, doctor: [] }
+  },
+  'a job: does not exist': async (scene) => {
+    await scene.work()
+    await scene.busy(2)
+    return { job: 'nobody', why: /There is no job nobody in queue/, whyCode: 1, doctor: [] }
+  },
+  'a line: paused': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    await scene.producer.pauseResource('customer:1', { by: 'ann', reason: 'migration' })
+    return {
+      job: await scene.add(),
+      why: new RegExp(
+        'waits for its resource to be resumed: ann paused it at \\S+ \\(migration\\)\\. ' +
+          `To go on: \`bullmq-redlock resume ${scene.queue} customer:1\``,
+      ),
+      inspect: /its resource to be resumed/,
+      doctor: [],
+      limits: /customer:1 +paused \(by ann at \S+: migration\)/,
+    }
+  },
+  'a line: paused for a time': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    await scene.producer.pauseResource('customer:1', { until: systemClock.wallNow() + 600_000 })
+    return {
+      job: await scene.add(),
+      why: /waits for its resource to be resumed, or for 20\d\d-\S+Z: /,
+      estimate: true,
+      doctor: [],
+      limits: /paused until 20\d\d-/,
+    }
+  },
+  'a line: told to slow down': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    const first = await scene.add(5)
+    await until('it sleeps', async () => {
+      return (await scene.producer.getLimits('customer:5')).asleepUntil !== undefined
+    })
+    return {
+      job: first,
+      why: /20\d\d-\S+Z: a job was told to slow down/,
+      doctor: [],
+      limits: /customer:5 +asleep until 20\d\d-/,
+    }
+  },
+  'a line: its rate is used up': async (scene) => {
+    await scene.wasQuick()
+    await scene.work({ quick: true })
+    await scene.producer.setRate('customer:1', { limit: 1, perMs: 600_000 })
+    await scene.add()
+    const job = await scene.add()
+    await until('one is done', async () => (await scene.producer.getCompletedCount()) === 4)
+    return {
+      job,
+      why: /waits for the rate limit of its resource, until 20\d\d-\S+Z\./,
+      doctor: [],
+      limits: /1 starts in 600000 ms, burst 1/,
+    }
+  },
+  'a line: another client has the lease': async (scene) => {
+    await scene.wasQuick()
+    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await scene.work()
+    return {
+      job: await scene.add(),
+      // A worker tries to get the lease for a moment, before it parks the job.
+      why: /the lease of script-7 .*for at most another \d+ ms|lease is held by script-7/,
+      inspect: /customer:1 is held by script-7 .*for another/,
+      doctor: [],
+    }
+  },
+  'a line: a lease that never ends': async (scene) => {
+    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    const job = await scene.add()
+    const key = `${fixture.namespace}:lease:customer:1`
+    for (const url of fixture.fleet.urls) await openRedis(url, fixture).persist(key)
+    return {
+      job,
+      why: /the lease of script-7 .*, which never ends: see `bullmq-redlock doctor`/,
+      inspect: /customer:1 is held by script-7 .*without expiry/,
+      doctor: ['no-expiry', 'no-expiry', 'no-expiry', 'queue-stands'],
+      doctorSays: /bullmq-redlock release NAME --yes/,
+    }
+  },
+  'a queue: no worker': async (scene) => {
+    await scene.wasQuick()
+    await scene.add()
+    return {
+      job: await scene.add(),
+      why: /No worker of queue `\S+` is connected\./,
+      inspect: /a free worker[^]*its turn: 1 ahead/,
+      doctor: ['queue-stands'],
+      doctorSays:
+        /2 jobs wait, and job \d+ has waited for .*: No worker of queue `\S+` is connected\.\n +fix: start one/,
+    }
+  },
+  'a queue: paused': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    await scene.producer.pause()
+    return {
+      job: await scene.add(),
+      why: /Queue `\S+` is paused\./,
+      doctor: ['queue-stands'],
+      doctorSays: /fix: call `queue\.resume\(\)`/,
+    }
+  },
+  'a queue: a job waits for two minutes': async (scene) => {
+    await scene.work({ concurrency: 1 })
+    await scene.busy(2)
+    const job = await scene.add(1, {}, { timestamp: systemClock.wallNow() - 120_000 })
+    return {
+      job,
+      why: /waits for a free worker/,
+      doctor: ['long-wait'],
+      doctorCode: 0,
+      doctorSays: new RegExp(`1 job waits, and job ${job} has waited for 2 min\n +fix: see why: `),
+    }
+  },
+  'a queue: its workers and producers have other settings': async (scene) => {
+    const worker = await scene.work({ order: 'relaxed' })
+    await worker.waitUntilReady()
+    await scene.producer.getLimits('customer:1')
+    await scene.add()
+    return {
+      doctor: ['settings-differ'],
+      doctorSays: /`order` is relaxed in a LockedWorker and strict in a LockedQueue/,
+    }
+  },
+  'a fleet: new, and no worker has used it': async (scene) => ({
+    job: await scene.add(),
+    why: /waits for a quorum of the lock masters: 0 of 3 masters vote[^]*start a worker/,
+    whyCode: 0,
+    inspect: /No lease is granted: 0 of 3 masters vote/,
+    doctor: ['no-quorum', 'not-enrolled', 'not-enrolled', 'not-enrolled', 'queue-stands'],
+    doctorSays: /start a worker: it votes \d+ ms later/,
+    doctorCode: 3,
+  }),
+  'a fleet: masters wait after a start': async (scene) => {
+    const { fleet, namespace } = fixture
+    const redlock = new Redlock({ masters: fleet.urls, namespace, logger: silentLogger })
+    fixture.defer(() => redlock.close())
+    await redlock.ready()
+    await scene.work({ redlock })
+    return {
+      job: await scene.add(),
+      why: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another \S+ s.*the time counts only while one is connected/,
+      inspect: /No lease is granted: 0 of 3 masters vote/,
+      doctor: ['no-quorum', 'quarantined', 'quarantined', 'quarantined'],
+      doctorSays: /fix: start a worker: the time counts only while one is connected/,
+      doctorCode: 3,
+    }
+  },
+}
+
+it.each(Object.keys(STATES))('%s', async (name) => {
+  const queueRedis = openRedis(fixture.fleet.queue.url, fixture)
+  await queueRedis.config('SET', 'appendonly', 'yes')
+  fixture.defer(() => queueRedis.flushall()) // Each state has a queue's Redis of its own.
+  const scene = new Scene()
+  const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+  const ask = async (...args: readonly string[]): Promise<{ text: Said; json: Said }> => {
+    const both = async (): Promise<{ text: Said; json: Said }> => ({
+      text: await cli(args, { env }),
+      json: await cli([...args, '--json'], { env }),
+    })
+    let said = await both()
+    // On a busy machine a master may be slow in one of two looks.
+    for (let n = 0; n < 5 && said.json.code !== said.text.code; n++) said = await both()
+    expect(said.json.code).toBe(said.text.code)
+    return said
+  }
+  if (!name.startsWith('a fleet')) await fixture.redlock(LONG)
+  const answers = await STATES[name]?.(scene)
+  if (answers === undefined) throw new Error('no such state')
+  if (answers.job !== undefined && answers.why !== undefined) {
+    const { text, json } = await ask('why', scene.queue, answers.job)
+    expect(text.out).toMatch(answers.why)
+    expect(text.code).toBe(answers.whyCode ?? 0)
+    const { why, position } = json.json<{
+      why: string
+      position?: { estimate?: object }
+    }>()
+    expect(answers.why.test(`${why}\n`)).toBe(true)
+    const hasEstimate = answers.estimate === true
+    expect([text.out.includes('should start'), position?.estimate !== undefined]).toEqual([
+      hasEstimate,
+      hasEstimate,
+    ])
+  }
+  if (answers.inspect !== undefined) {
+    const { text } = await ask('inspect', 'customer:1')
+    expect(text.out).toMatch(answers.inspect)
+    expect(text.code).toBe(answers.inspectCode ?? 0)
+  }
+  const { text, json } = await ask('doctor')
+  const found = json.json<Diagnosis>().findings
+  const codes = found
+    .filter(({ severity, code, where }) => {
+      return (
+        (severity !== 'note' || code === 'long-wait') && where !== 'this machine' && code !== 'slow'
+      )
+    })
+    // The queue's Redis has the queues of all states.
+    .filter(({ where }) => !where.startsWith('queue q-') || where === `queue ${scene.queue}`)
+    .map(({ code }) => code)
+  expect(codes.sort()).toEqual([...answers.doctor].sort())
+  if (answers.doctorSays !== undefined) expect(text.out).toMatch(answers.doctorSays)
+  if (answers.doctorCode !== undefined || answers.doctor.length > 0) {
+    expect(text.code).toBe(answers.doctorCode ?? 1)
+  }
+  const limits = await ask('limits', scene.queue)
+  expect(limits.text.out).toMatch(answers.limits ?? /no resource is paused or limited/)
+})

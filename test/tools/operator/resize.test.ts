@@ -1,0 +1,300 @@
+/** `resize`: one fleet at any time, whatever interrupts it; clients follow by themselves. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Redlock, silentLogger, type RedlockOptions } from '../../../src/index.ts'
+import { startServer, type TestServer } from '../../../src/testing/index.ts'
+import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
+import { planResize, resizeFleet, type ResizeTarget } from '../../../src/tools/operator/resize.ts'
+import { granted, until } from '../../fixtures.ts'
+import { ask } from '../../testing/ask.ts'
+import { cli, fleetEnv } from '../cli/run-cli.ts'
+
+const NAMESPACE = 'resize'
+const KEPT = { appendonly: 'yes', appendfsync: 'everysec' }
+const TERMS = { leaseMs: 800, maxLeaseMs: 2_000, namespace: NAMESPACE, masterTimeoutMs: 400 }
+const closers: (() => unknown)[] = []
+let servers: readonly TestServer[] = []
+let urls: readonly string[] = []
+
+beforeEach(async () => {
+  servers = await Promise.all(Array.from({ length: 5 }, () => startServer({ config: KEPT })))
+  urls = servers.map(({ url }) => url)
+})
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close()
+  await Promise.all(servers.map((server) => server.close()))
+})
+
+function client(size: number, options: Partial<RedlockOptions> = {}): Redlock {
+  const masters = urls.slice(0, size)
+  const redlock = new Redlock({ ...TERMS, masters, logger: silentLogger, ...options })
+  closers.push(() => redlock.close())
+  return redlock
+}
+
+/** Of a new fleet. */
+async function founder(size: number): Promise<Redlock> {
+  const redlock = client(size)
+  await redlock.bootstrap({ newFleet: true })
+  return redlock
+}
+
+/** A client that follows a resize. */
+async function follower(from: number, to: number): Promise<Redlock> {
+  const redlock = client(to, { previous: { masters: urls.slice(0, from) } })
+  await redlock.ready()
+  return redlock
+}
+
+function probes(size: number): FleetProbe {
+  const probe = new FleetProbe({
+    ...{ masters: urls.slice(0, size), namespace: NAMESPACE, timeoutMs: 2_000 },
+  })
+  closers.push(() => {
+    probe.close()
+  })
+  return probe
+}
+
+async function resize(
+  from: number,
+  to: number,
+  waits: (ms: number) => void = () => undefined,
+  target: ResizeTarget = {},
+): ReturnType<typeof resizeFleet> {
+  const [old, next] = [probes(from), probes(to)]
+  return resizeFleet(old, next, await planResize(old, next, target), waits)
+}
+
+const crash = (): never => {
+  throw new Error('killed')
+}
+
+describe('masters', () => {
+  test('1 to 3 to 5 to 3: followers go on, tokens rise, and others are refused', async () => {
+    const stays = await founder(1)
+    const tokens: number[] = []
+    const take = async (redlock: Redlock): Promise<void> => {
+      const lease = await redlock.acquire('r', { waitMs: 10_000 })
+      tokens.push(lease.fencingToken)
+      await lease.release()
+    }
+    for (const [from, to] of [
+      [1, 3],
+      [3, 5],
+      [5, 3],
+    ] as const) {
+      const redlock = await follower(from, to)
+      await take(redlock)
+      expect(redlock.quorum).toBe(Math.floor(from / 2) + 1)
+      await resize(from, to)
+      await take(redlock)
+      expect(redlock.status().masters.map(({ state }) => state)).toEqual(Array(to).fill('voting'))
+      await take(client(to)) // One that starts later needs to know nothing of it.
+      await redlock.close()
+    }
+    expect(tokens).toEqual([...tokens].sort((a, b) => a - b))
+    expect((await stays.tryAcquire('other')).status).toBe('unreachable')
+    await until('it says why', () =>
+      JSON.stringify(stays.status()).includes('the fleet has 3 masters'),
+    )
+  })
+
+  test('a lease of the old fleet is over before the new one grants', async () => {
+    const redlock = await founder(1)
+    const lease = await granted(redlock, 'r')
+    let until = 0
+    lease.signal.addEventListener('abort', () => {
+      until = performance.now()
+    })
+    const next = await follower(1, 3)
+    let waited = 0
+    const { pausedMs } = await resize(1, 3, (ms) => (waited = ms))
+    const later = await next.acquire('r', { waitMs: 5_000 })
+    expect(until).toBeGreaterThan(0)
+    expect(performance.now()).toBeGreaterThan(until)
+    expect(later.fencingToken).toBeGreaterThan(lease.fencingToken)
+    expect(waited).toBeGreaterThan(300) // It was begun a moment ago, and is 800 ms long.
+    expect(pausedMs).toBeLessThan(2_000 * 1.01)
+  })
+
+  test('the clock of a later client is behind: its tokens are larger all the same', async () => {
+    const redlock = await founder(1)
+    const { fencingToken } = await granted(redlock, 'r')
+    await resize(1, 3)
+    const { systemClock } = await import('../../../src/clock.ts')
+    const late = { ...systemClock, wallNow: () => systemClock.wallNow() - 60_000 }
+    Object.setPrototypeOf(late, systemClock)
+    const next = client(3, { clock: late })
+    await ask(urls[0] ?? '', (one) => one.del(`${NAMESPACE}:fence:r`)) // Only the others count.
+    await next.ready()
+    const after = await next.acquire('r', { waitMs: 5_000 })
+    expect(after.fencingToken).toBeGreaterThan(fencingToken)
+  })
+
+  test('a follower founds no fleet, and one that is there before the resize does no harm', async () => {
+    await founder(1)
+    const next = await follower(1, 3)
+    await new Promise((resolve) => setTimeout(resolve, 2_500))
+    for (const url of urls.slice(1, 3)) {
+      expect(await ask(url, (one) => one.exists(`${NAMESPACE}:master`))).toBe(0)
+    }
+    expect(next.quorum).toBe(1)
+  })
+})
+
+describe('interrupted', () => {
+  test('after all are closed: nothing is granted until it is run again', async () => {
+    const redlock = await founder(3)
+    const next = await follower(3, 5)
+    await expect(resize(3, 5, crash)).rejects.toThrow('killed')
+    await until(
+      'it is refused',
+      async () => (await redlock.tryAcquire('r')).status === 'unreachable',
+    )
+    expect((await next.tryAcquire('r')).status).toBe('unreachable')
+    await until('it says why', () =>
+      redlock.status().masters.every(({ reason = '' }) => reason.includes('closed for a resize')),
+    )
+    const env = fleetEnv(urls.slice(0, 3), NAMESPACE)
+    const doctor = await cli(['doctor'], { env })
+    expect(doctor.code).toBe(3)
+    expect(doctor.out).toContain('is closed: a resize of its fleet is not finished')
+    await resize(3, 5)
+    await (await next.acquire('r', { waitMs: 5_000 })).release()
+    expect(next.quorum).toBe(3)
+  })
+
+  test('after all are closed: the way back is a resize to what there was', async () => {
+    const redlock = await founder(3)
+    await expect(resize(3, 5, crash)).rejects.toThrow('killed')
+    await resize(3, 3)
+    await (await redlock.acquire('r', { waitMs: 5_000 })).release()
+    expect(
+      (await ask(urls[4] ?? '', (one) => one.hgetall(`${NAMESPACE}:master`)))['resizing'],
+    ).toBeDefined()
+    await resize(3, 5) // What is left of the first one is in nobody's way.
+    expect((await client(5).acquire('r', { waitMs: 5_000 })).fencingToken).toBeGreaterThan(0)
+  })
+
+  test('while masters are opened: those that are open are the new fleet', async () => {
+    await founder(3)
+    const next = await follower(3, 5)
+    const frozen = servers[4]
+    const half = resize(3, 5, () => void frozen?.freeze())
+    await expect(half).rejects.toThrow('Run the same command again')
+    await frozen?.thaw()
+    await (await next.acquire('r', { waitMs: 5_000 })).release()
+    await expect(resize(3, 3)).rejects.toThrow('The fleet has 5 masters')
+    const { late } = await resize(3, 5)
+    expect(late).toEqual([])
+    await until('all vote', () => next.status().masters.every(({ state }) => state === 'voting'))
+  })
+
+  test('a master that voted for the new fleet and lost its memory is not opened again', async () => {
+    await founder(1)
+    const next = await follower(1, 3)
+    const [, second, third] = servers
+    await expect(resize(1, 3, () => void third?.freeze())).rejects.toThrow('Run the same command')
+    await until('it follows', () => next.quorum === 2)
+    await third?.thaw()
+    await ask(second?.url ?? '', (one) => one.flushall())
+    const { late } = await resize(1, 3)
+    expect(late).toEqual([new URL(second?.url ?? '').host])
+    expect(
+      await ask(second?.url ?? '', (one) => one.hget(`${NAMESPACE}:master`, 'votesInMs')),
+    ).not.toBe('0')
+  })
+})
+
+describe('maxLeaseMs and fenceTtlMs', () => {
+  test('a client with `previous` follows; the longer lease is refused before', async () => {
+    await founder(3)
+    const next = client(3, { maxLeaseMs: 5_000, previous: { maxLeaseMs: 2_000 } })
+    await next.ready()
+    await expect(next.tryAcquire('r', { leaseMs: 4_000 })).rejects.toThrow('(2000, one value')
+    await resize(3, 3, undefined, { maxLeaseMs: 5_000 })
+    await until('it follows', () => next.maxLeaseMs === 5_000)
+    await (await next.acquire('r', { leaseMs: 4_000, waitMs: 5_000 })).release()
+    await resize(3, 3, undefined, { fenceTtlMs: 60_000 })
+    const other = client(3, { maxLeaseMs: 5_000, fenceTtlMs: 60_000 })
+    await (await other.acquire('r', { waitMs: 5_000 })).release()
+  })
+
+  test('the command says the pause, asks, and does nothing the second time', async () => {
+    await founder(3)
+    const env = fleetEnv(urls.slice(0, 3), NAMESPACE)
+    const args = ['resize', '--to-max-lease-ms', '5000']
+    const unasked = await cli(args, { env })
+    expect(unasked.code).toBe(2)
+    expect(unasked.err).toContain('at most 2.0 s.')
+    const done = await cli([...args, '--yes'], { env })
+    expect(done.code).toBe(0)
+    expect(done.out).toMatch(/^3 of 3 masters vote, with maxLeaseMs 5000; no lease was granted for/)
+    const again = await cli([...args, '--yes', '--json'], { env })
+    expect(again).toMatchObject({ code: 0 })
+    expect(again.json()).toMatchObject({ changed: false, maxLeaseMs: 5_000 })
+    expect((await cli(['doctor', '--json'], { env })).out).toContain('"voting":3')
+  })
+})
+
+describe('refuses what is unsafe, and changes nothing', () => {
+  test.each<[string, () => Promise<unknown>, string]>([
+    [
+      'a master is missing in the list',
+      () => resize(2, 5),
+      'The fleet has 3 masters, and 2 are named',
+    ],
+    [
+      'a master does not answer',
+      async () => {
+        await servers[2]?.kill()
+        await resize(3, 5)
+      },
+      'All masters must answer',
+    ],
+    [
+      'a new master may evict',
+      async () => {
+        await ask(urls[4] ?? '', (one) => one.config('SET', 'maxmemory-policy', 'allkeys-lru'))
+        await resize(3, 5)
+      },
+      'may evict leases',
+    ],
+    [
+      'a new master is of another fleet',
+      async () => {
+        urls = [...urls.slice(3), ...urls.slice(0, 3)]
+        await founder(1)
+        urls = [...urls.slice(2), ...urls.slice(0, 2)]
+        await resize(3, 5)
+      },
+      'A new master is one of another fleet, of 1',
+    ],
+    [
+      'counters too short',
+      () => resize(3, 3, undefined, { fenceTtlMs: 10_000 }),
+      '10 × maxLeaseMs',
+    ],
+    [
+      'another list of the same size',
+      async () => {
+        const next = new FleetProbe({
+          ...{ masters: urls.slice(2), namespace: NAMESPACE, timeoutMs: 2_000 },
+        })
+        closers.push(() => {
+          next.close()
+        })
+        await planResize(probes(3), next, {})
+      },
+      'adds masters or takes some out',
+    ],
+  ])('%s', async (_, attempt, why) => {
+    const redlock = await founder(3)
+    await expect(attempt()).rejects.toThrow(why)
+    if (!why.includes('answer')) await (await redlock.acquire('r')).release()
+  })
+
+  test('no client has used the masters', async () => {
+    await expect(resize(3, 5)).rejects.toThrow('there is no fleet to resize')
+  })
+})
