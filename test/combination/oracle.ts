@@ -583,11 +583,13 @@ const CLOCK_MS = 2
 
 function delays(knowledge: Knowledge): Found {
   const { jobs, isFaulty } = knowledge
+  const promotions = knowledge.all('promoteAll')
   return jobs.flatMap(({ plan: { opts }, add, kind, touches, runs, resources }) => {
     const [first] = runs
     const { delay = 0, backoff, timestamp, deduplication, jobId } = opts
     if (first === undefined || touches.some(({ operation }) => HURRIES.test(operation.do)))
       return []
+    if (promotions.some(({ endedAt = Infinity }) => endedAt > add.at)) return []
     if (resources.length === 0 || deduplication !== undefined || jobId !== undefined) return []
     const found: { at: number; detail: string }[] = []
     const isAdded = kind === 'add' || kind === 'addBulk'
@@ -635,7 +637,9 @@ function lost(knowledge: Knowledge): Found {
     const end = runs.at(-1)?.ended?.outcome
     const hasEnded = end !== undefined || settings.dedupe !== undefined || knowledge.isFaulty
     if (removesCompleted !== undefined && (end === 'done' || hasEnded)) return []
-    const mayFailUnrun = settings.maxWaitMs !== undefined || knowledge.all('cancelLine').length > 0
+    const mayFailUnrun =
+      settings.maxWaitMs !== undefined ||
+      knowledge.all('cancelLine', 'cancelHere', 'cancelAllHere').length > 0
     if (removesFailed !== undefined && (end === 'failed' || mayFailUnrun)) return []
     const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
     if (removesFailed !== undefined && mayBeCancelled) return []
