@@ -33,7 +33,7 @@ const bin = (): string => app.path('node_modules', '.bin', 'bullmq-redlock')
 it('asked for metrics, it ends with what to install', () => {
   const said = app.run(bin(), ['work', 'worker.js', ...HEALTH, '--metrics'])
   expect(said.status).toBe(2)
-  expect(said.stderr).toContain(`Run: npm install ${SDK}\n`)
+  expect(said.stderr).toContain(`\`npm install ${SDK}\``)
 })
 
 it('metrics need a port to be served on', () => {
@@ -47,7 +47,7 @@ it('without, it serves /healthz, and /metrics says what to install', async () =>
   try {
     const said = createInterface(work.stderr)
     const [line] = (await once(said, 'line')) as [string]
-    expect(line).toContain(`no metrics: Not installed: ${SDK}. Run: npm install ${SDK}`)
+    expect(line).toContain(`no metrics: Not installed: ${SDK}. Run: \`npm install ${SDK}\``)
     const [address = ''] = /http:\/\/[\d.:]+/.exec(line) ?? []
     expect(await fetch(`${address}/healthz`)).toMatchObject({ status: 200 })
     const metrics = await fetch(`${address}/metrics`)

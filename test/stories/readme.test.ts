@@ -17,7 +17,10 @@ vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })
 
 const README = join(ROOT, 'README.md')
 const PAGES = ['README.md', 'docs/recipes.md', 'docs/migration.md']
-const examples = new Map(PAGES.flatMap((page) => [...examplesOf(page)]))
+/** Those that need a database run in `test/docs/recipes.test.ts`. */
+const examples = new Map(
+  PAGES.flatMap((page) => [...examplesOf(page)]).filter(([, code]) => !code.includes("from 'pg'")),
+)
 
 let packed: PackedApp | undefined
 let queue: TestServer | undefined

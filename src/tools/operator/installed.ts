@@ -6,7 +6,7 @@ export class NotInstalledError extends Error {
 
   /** @param packages as `npm install` takes them. */
   constructor(packages: string, options?: ErrorOptions) {
-    super(`Not installed: ${packages}. Run: npm install ${packages}`, options)
+    super(`Not installed: ${packages}. Run: \`npm install ${packages}\``, options)
   }
 }
 
