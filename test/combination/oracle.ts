@@ -473,10 +473,14 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
 
 function truth(knowledge: Knowledge): Found {
   if (knowledge.isFaulty) return []
+  // Of a job whose hash is gone nobody knows the resource.
+  const isDamaged = knowledge.all('deleteHash').length > 0
   return knowledge.history.done
     .filter(
       ({ error, operation }) =>
-        error !== undefined && !(MAY_SAY[operation.do]?.test(error) ?? false),
+        error !== undefined &&
+        !(MAY_SAY[operation.do]?.test(error) ?? false) &&
+        !(isDamaged && operation.do === 'ask' && error.startsWith('ResourceError')),
     )
     .map(({ operation, index, at, error = '' }) => ({
       at,
@@ -665,6 +669,8 @@ function endings(knowledge: Knowledge): Found {
     if (stored.state === 'completed') {
       const ran = runs.some((run) => run.ended?.outcome === 'done')
       if (ran || settings.dedupe !== undefined || knowledge.isFaulty) return []
+      // A forgotten step may have ended before the batch did.
+      if (settings.batch !== undefined && forgets) return []
       return say('completed, and no run of it did')
     }
     if (stored.state !== 'failed') return []
@@ -928,11 +934,12 @@ function counts(knowledge: Knowledge): Found {
   return all.flatMap(({ at, isQuiet, counts: told, jobs, listed }) => {
     if (isQuiet && told['active'] !== 0) return []
     const found: { at: number; detail: string }[] = []
+    const isDamaged = knowledge.all('deleteHash').length > 0
     for (const [id, times] of listed) {
-      if (times > 1) found.push({ at, detail: `job ${id} is in ${times} lists` })
+      if (times > 1 && !isDamaged) found.push({ at, detail: `job ${id} is in ${times} lists` })
     }
     // What moves by itself while it is counted: a delay that ends.
-    if (isQuiet || knowledge.all('deleteHash').length > 0) return found
+    if (isQuiet || isDamaged) return found
     for (const [state, count] of Object.entries(told)) {
       const has = jobs.filter((job) => job.state === state).length
       if (has !== count) found.push({ at, detail: `${state}: ${count} counted, ${has} listed` })
@@ -972,11 +979,15 @@ function isOfBullmq(key: string, knowledge: Knowledge): boolean {
 function left(knowledge: Knowledge): Found {
   const { history } = knowledge
   const { lines, leases: held, leftAfterObliterate, unsettled, settledAt: at } = history
+  // Nothing says in which line a job was whose hash is gone. The next job of that line drops its place.
+  const isDamaged = knowledge.all('deleteHash').length > 0
   return [
-    ...(unsettled.length > 0 ? [] : lines.map((line) => ({ at, detail: `in ${line}` }))),
+    ...(unsettled.length > 0 || isDamaged
+      ? []
+      : lines.map((line) => ({ at, detail: `in ${line}` }))),
     ...held.map((key) => ({ at, detail: `the lease ${key}` })),
     ...leftAfterObliterate
-      .filter((key) => !isOfBullmq(key, knowledge))
+      .filter((key) => !isOfBullmq(key, knowledge) && !(isDamaged && key.includes(':line:')))
       .map((key) => ({ at, detail: `after obliterate: ${key}` })),
   ]
 }
