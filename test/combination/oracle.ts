@@ -979,7 +979,7 @@ function isOfBullmq(key: string, knowledge: Knowledge): boolean {
 function left(knowledge: Knowledge): Found {
   const { history } = knowledge
   const { lines, leases: held, leftAfterObliterate, unsettled, settledAt: at } = history
-  // Nothing says in which line a job was whose hash is gone. The next job of that line drops its place.
+  // Nothing says in which line a job was whose hash is gone: the next job there drops its place.
   const isDamaged = knowledge.all('deleteHash').length > 0
   return [
     ...(unsettled.length > 0 || isDamaged
