@@ -58,6 +58,7 @@ export const LINES = {
   'job:lease-lost': ['warn', 'job lost its lease while it ran'],
   'job:lock-lost': ['warn', "job lost BullMQ's lock while it ran"],
   'step:ended': ['debug', 'step ended'],
+  'operator:acted': ['warn', 'an operator acted from the page'],
 } as const
 
 export type LineName = keyof typeof LINES

@@ -3,6 +3,7 @@
  * and logged with who did it.
  */
 import { systemClock } from '../../clock.ts'
+import { Log } from '../../log.ts'
 import type { Logger } from '../../logger.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
@@ -157,11 +158,11 @@ export function wantedIn(body: unknown): Wanted | undefined {
 }
 
 export class Actions {
-  readonly #logger: Logger
+  readonly #log: Log
   #done: readonly Done[] = []
 
   constructor(logger: Logger) {
-    this.#logger = logger
+    this.#log = new Log(logger)
   }
 
   /** The last ones, the latest first. */
@@ -176,7 +177,7 @@ export class Actions {
     const what = [action, ...on, ...(action === 'slots' ? [String(slots)] : [])].join(' ')
     const fields = { action, queue, job: jobId, resource, reason, slots, ok, outcome }
     const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''))
-    this.#logger.warn({ event: 'operator:acted', who, from, ...given }, `${who} did: ${what}`)
+    this.#log.write('operator:acted', { who, from, did: what, ...given })
     const done = { at: systemClock.wallNow(), who, what, ok, outcome }
     this.#done = [done, ...this.#done].slice(0, MAX_DONE)
     return done
