@@ -85,7 +85,7 @@ test('a job that was added asleep shows what it waits for now, without a line in
   ])
   expect(await log('j1')).toEqual([
     expect.stringMatching(
-      /^now: Job j1 \(active\) is first in line for `customer:42` and waits for nothing: it is being processed\./,
+      /^now: Job j1 \(active\) has been in progress since .*Z, and is first in line for `customer:42`/,
     ),
   ])
   held.open()
