@@ -164,6 +164,7 @@ export const PUBLIC: Readonly<Record<string, ReadonlyMap<string, Part>>> = {
     ...apart(SIMULATED, 'driftFactor'),
     ...apart(SIMULATED, 'maxClockSkewMs', 'fenceTtlMs'),
     ...apart('A connection or a name.', 'connectTimeoutMs', 'owner'),
+    ...apart('A resize: `test/stories/resize.test.ts` has it under load.', 'previous'),
     ...drawn('maxHoldMs=hold', 'maxExtensions=hold'),
   ]),
   AcquireOptions: new Map([

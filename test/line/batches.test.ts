@@ -1,13 +1,12 @@
 /** Several jobs of a resource under one lease: in order, each with its own end. */
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue, Worker, type Job } from 'bullmq'
+import { Queue, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
   batchProcessor,
   JobLockLostError,
-  lockedProcessor,
   LockedQueue,
   LockedWorker,
   silentLogger,
@@ -440,29 +439,6 @@ describe('a batch', () => {
     await delay(300)
     expect(seen).toEqual([1, 2, 3])
     expect(await queue.getJobCountByTypes('prioritized', 'wait')).toBe(1)
-  })
-
-  test('is one job in a worker that is made elsewhere', async () => {
-    const redlock = await fixture.redlock()
-    const seen: number[][] = []
-    const run: BatchRun<Charge, unknown> = (batch) => {
-      seen.push(numbers(batch))
-      return allDone(batch)
-    }
-    const processor = lockedProcessor<Charge>(
-      redlock,
-      { resource: ({ data }) => resource(data), logger: silentLogger },
-      batchProcessor({ size: 10 }, run),
-    )
-    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
-    await plain.addBulk(jobs(2))
-    const worker = new Worker<Charge>(fixture.namespace, processor, { connection: connection() })
-    fixture.defer(() => worker.close())
-    await until('both are done', async () => (await plain.getCompletedCount()) === 2)
-    expect(seen).toEqual([[0], [1]])
-    const values = (await plain.getCompleted()).map(({ returnvalue }) => returnvalue as unknown)
-    expect(values.sort()).toEqual([0, 10])
   })
 
   test('is refused with what counts for one job', async () => {

@@ -185,7 +185,7 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'dead-places-are-dropped',
-    ['placeOf(id, job.timestamp) ~= place or', ''],
+    ['not isPlaceOf(place, id, job.timestamp) or', ''],
     `${LINE}: when its id belongs to another job now`,
   ),
   mutant(

@@ -154,8 +154,9 @@ test('a worker whose clock the masters refuse says so, takes no jobs, and starts
   const redlock = await fixture.redlock({ maxLeaseMs: 30_000 })
   setClock(60_000)
   const errors: unknown[] = []
-  const worker = await work(() => Promise.resolve('done'), { redlock })
+  const worker = await work(() => Promise.resolve('done'), { redlock, autorun: false })
   worker.on('error', (error) => errors.push(error))
+  worker.run().catch(() => undefined)
   await queue.add('charge', { customer: 'a' })
   await until('it says so', () => errors.some((error) => error instanceof ClockAheadError))
   expect(String(errors[0])).toMatch(/clock of this machine is (59|60)\d\d\d ms ahead/)

@@ -680,7 +680,9 @@ describe('inspect and why', () => {
       [third?.id, 'waiting'],
     ])
     expect(line[2]?.waitsFor).toBe('its turn: 2 ahead of it')
-    expect(await worker.why(first?.id ?? '')).toMatch(/is being processed/)
+    expect(await worker.why(first?.id ?? '')).toMatch(
+      /has been in progress since .*, and is first in line for/,
+    )
     expect(await worker.why(third?.id ?? '')).toMatch(/its turn: 2 ahead of it/)
     expect(await worker.why('404')).toMatch(/There is no job 404/)
     finish.open()
