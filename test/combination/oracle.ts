@@ -358,7 +358,7 @@ function pausedLines(knowledge: Knowledge): Found {
           (!('resource' in other.operation) || other.operation.resource === operation.resource),
       )
     const until = Math.min(
-      operation.forMs === undefined ? Infinity : at + operation.forMs,
+      operation.forMs === undefined ? Infinity : at + operation.forMs - CLOCK_MS,
       history.settlingAt,
       ...others.map((other) => other.at),
     )
@@ -583,7 +583,7 @@ function cancelled(knowledge: Knowledge): Found {
 }
 
 /** Clocks of processes on one machine agree to this. */
-const CLOCK_MS = 2
+const CLOCK_MS = 4
 
 function delays(knowledge: Knowledge): Found {
   const { jobs, isFaulty } = knowledge
@@ -866,7 +866,8 @@ function rates(knowledge: Knowledge): Found {
     to: number,
   ): Found => {
     const starts = runs
-      .filter((run) => run.resources.includes(resource))
+      // Children that a job adds by a plain queue have no rate of their own.
+      .filter((run) => run.resources.includes(resource) && !run.uid.endsWith('+'))
       .map((run) => knowledge.givenAt(run))
       .filter((at) => at > from && at < to)
       .sort((a, b) => a - b)

@@ -363,6 +363,22 @@ describe('onFailure: block', () => {
   const failing = ({ data }: Job<Charge>): Promise<void> =>
     data.nr === 1 ? Promise.reject(new Error('broken')) : Promise.resolve()
 
+  test.each([{ lifo: true }, { priority: 1 }])(
+    'holds the line also against a job that goes before others: %j',
+    async (opts) => {
+      const queue = makeQueue({ within: 'priority' })
+      await queue.add('charge', { customer: 'a', nr: 1 }, 'lifo' in opts ? {} : { priority: 2 })
+      const { order } = await work({ onFailure: 'block' }, failing)
+      await until('it failed', async () => (await queue.getFailedCount()) === 1)
+      await turnSweepsOff()
+      await queue.add('charge', { customer: 'a', nr: 2 }, opts)
+      const other = await queue.add('charge', { customer: 'a', nr: 3 })
+      await other.remove() // Whoever leaves a line wakes its first jobs.
+      await pause(300)
+      expect(order).toEqual([])
+    },
+  )
+
   test('holds the line until the failed job is removed', async () => {
     const queue = makeQueue()
     const [first] = await queue.addBulk(jobs('a', 1, 2))

@@ -220,6 +220,7 @@ const line: readonly Mutant[] = [
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is removed`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
   mutant('failed-job-holds-its-line', 'removed', `${LINE}: holds the line until the failed job`),
+  mutant('no-job-passes-one-that-holds', 'removed', `${LINE}: holds the line also against`),
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),
   mutant(
     'batch-ends-at-a-job-that-may-not-start',

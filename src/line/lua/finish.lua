@@ -44,6 +44,8 @@ end
 --- @bullmq script, with trimOnce for trimEvents, fetchNext for fetchNextJob
 
 local FIELDS, USUAL = 7, {}
+-- Before all places: those of LIFO jobs have negative scores.
+local FIRST = '-9007199254740992'
 local endsAs
 local function finish(i)
   local id, token, timestamp, lines, burst, value, more = unpack(theirs, FIELDS * i - 5, FIELDS * i + 1)
@@ -83,6 +85,8 @@ local function finish(i)
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
       redis.call('HSET', jobKey, 'redlock:holds', 1)
+      -- rule: no-job-passes-one-that-holds
+      for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'XX', FIRST, place) end
     end
   end
   owesMark = owesMark or isTaken
