@@ -149,6 +149,8 @@ export class LineBackend extends Backend implements LineRunner {
       else resolve(reply)
     },
   )
+  /** Where full lines drop jobs for new ones. */
+  #lastAdd: Promise<unknown> = Promise.resolve()
   /** Jobs are added in their order: of one kind at a time. */
   #addedBy: string | undefined
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
@@ -473,7 +475,7 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   async #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {
-    const { placement, maxLength = 0 } = this.#settings
+    const { placement, drops } = this.#settings
     if (placement === undefined) {
       return super.execCommand(client as never, name, args) as Promise<unknown>
     }
@@ -486,11 +488,22 @@ export class LineBackend extends Backend implements LineRunner {
     const all = [...args, JSON.stringify(resources), jsonText(more)]
     // The replies of a transaction come together.
     if (client !== this.#ready) return this.#sendAdded(client, name, all, true)
+    const add = (): Promise<unknown> => this.#addWithRoom(name, all, data.length)
+    if (drops === undefined) return add()
+    // rule: room-is-made-in-the-order-of-adds
+    const added = this.#lastAdd.then(add)
+    this.#lastAdd = added.catch(() => undefined)
+    return added
+  }
+
+  /** Of a full line, a job is dropped first, where `whenFull` says so. */
+  async #addWithRoom(name: string, args: readonly unknown[], bytes: number): Promise<unknown> {
+    const { maxLength = 0 } = this.#settings
     for (let drops = 0; ; drops++) {
       const reply = await new Promise((resolve, reject) => {
         if (this.#addedBy !== name) void this.#additions.flush()
         this.#addedBy = name
-        this.#additions.add({ name, args: all, resolve, reject }, data.length)
+        this.#additions.add({ name, args, resolve, reject }, bytes)
       })
       if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
       const [, resource, id] = reply as [number, string, string]

@@ -97,6 +97,13 @@ describe('a full line', () => {
     },
   )
 
+  it('keeps the order of one addBulk', async () => {
+    const queue = makeQueue({ maxLength: 3, whenFull: 'drop-oldest' })
+    const all = Array.from({ length: 40 }, (_, nr) => ({ name: 'call', data: call(nr) }))
+    await queue.addBulk(all)
+    expect(await drained(queue)).toEqual([0, 38, 39])
+  })
+
   it('with shares drops no job that is ready to start', async () => {
     const queue = makeQueue({ maxLength: 2, whenFull: 'drop-oldest', weight: () => 1 })
     for (const nr of [1, 2, 3]) await queue.add('call', call(nr))

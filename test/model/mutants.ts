@@ -201,6 +201,11 @@ const line: readonly Mutant[] = [
     'line/full-lines: of a scheduler',
   ),
   mutant('ready-job-is-not-dropped', 'removed', 'line/full-lines: with shares'),
+  mutant(
+    'room-is-made-in-the-order-of-adds',
+    ['this.#lastAdd.then(add)', 'add()'],
+    'line/full-lines: keeps the order of one addBulk',
+  ),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
   mutant('turn-only-at-the-head', 'removed', LINE),
