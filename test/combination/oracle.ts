@@ -501,7 +501,7 @@ function fullLines(knowledge: Knowledge): Found {
   const { jobs, history } = knowledge
   const { maxLength, order } = history.plan.settings
   if (maxLength === undefined || order !== 'strict' || knowledge.isFaulty) return []
-  if (knowledge.all('leaveLines', 'obliterate').length > 0) return []
+  if (knowledge.all('leaveLines', 'obliterate', 'deleteHash').length > 0) return []
   return jobs.flatMap((job) => {
     if (!joinsAtOnce(job, knowledge) || job.kind !== 'add') return []
     const { add, resources } = job
