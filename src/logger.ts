@@ -58,7 +58,7 @@ function pinoLogger(): Logger {
 
 const MAX_UNREAD_BYTES = 1_000_000
 
-/** Whoever reads it may stand still, or be gone: a process that waited would lose its leases. */
+/** A reader may stop reading. A process that waited for it would lose its leases. */
 function writeToStandardError(line: string): void {
   const { stderr } = process
   // rule: log-waits-for-no-reader

@@ -49,10 +49,10 @@ const VIEWED = [
   'moveJobsToWait',
 ]
 
-/** BullMQ's scripts that delete jobs on the way. */
+/** BullMQ's scripts that delete the job of a scheduler, or the children of a parent. */
 const REMOVING = ['removeJobScheduler', 'removeUnprocessedChildren']
 
-/** BullMQ's scripts that reckon when the next job of a scheduler is due. */
+/** BullMQ's scripts that say when the next job of a scheduler is due. */
 const SCHEDULES = ['addJobScheduler', 'updateJobScheduler']
 
 let scripts: LineScripts | undefined

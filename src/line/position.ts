@@ -71,7 +71,7 @@ export async function positionOf(
   return { ...place, estimate: estimateOf(ahead, holds, rest) }
 }
 
-/** Whether nobody can say how long the first job of a line keeps it. */
+/** Whether it is unknown how long the first job of a line keeps it. */
 function standsBehind({ state, delayedUntil, activeSince }: Member, holdsMs: readonly number[]) {
   if (state === 'failed' || delayedUntil !== undefined) return true
   const longestMs = Math.max(MIN_LONG_MS, ...holdsMs)

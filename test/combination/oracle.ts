@@ -342,6 +342,9 @@ function givenIn(knowledge: Knowledge, from: number, to: number): readonly Run[]
   })
 }
 
+/** A caller gives the end of a pause in whole milliseconds. */
+const WHOLE_MS = 1
+
 function pausedLines(knowledge: Knowledge): Found {
   const { history, startGraceMs } = knowledge
   if (history.plan.settings.order !== 'strict') return []
@@ -358,7 +361,7 @@ function pausedLines(knowledge: Knowledge): Found {
           (!('resource' in other.operation) || other.operation.resource === operation.resource),
       )
     const until = Math.min(
-      operation.forMs === undefined ? Infinity : at + operation.forMs - CLOCK_MS,
+      operation.forMs === undefined ? Infinity : at + operation.forMs - WHOLE_MS,
       history.settlingAt,
       ...others.map((other) => other.at),
     )
@@ -501,16 +504,16 @@ function fullLines(knowledge: Knowledge): Found {
   const { jobs, history } = knowledge
   const { maxLength, order } = history.plan.settings
   if (maxLength === undefined || order !== 'strict' || knowledge.isFaulty) return []
-  if (knowledge.all('leaveLines', 'obliterate', 'deleteHash').length > 0) return []
+  if (knowledge.all('leaveLines', 'obliterate').length > 0) return []
   return jobs.flatMap((job) => {
     if (!joinsAtOnce(job, knowledge) || job.kind !== 'add') return []
     const { add, resources } = job
     return resources.flatMap((resource) => {
       const there = jobs.filter((other) => {
         if (!joinsAtOnce(other, knowledge) || !other.resources.includes(resource)) return false
-        const last = other.runs.at(-1)
-        // A job that waits for children leaves its line before its run tells that it ended.
-        const leavesAt = other.plan.data.work.moves === 'children' ? last?.at : last?.ended?.at
+        // A job leaves its line while it waits for children, which is after its first start.
+        const isParent = other.plan.data.work.moves === 'children'
+        const leavesAt = isParent ? other.runs[0]?.at : other.runs.at(-1)?.ended?.at
         const isLast = (leavesAt ?? 0) > (add.endedAt ?? 0)
         return isLast && (other.add.endedAt ?? Infinity) < add.at && other.touches.length === 0
       })
@@ -583,7 +586,7 @@ function cancelled(knowledge: Knowledge): Found {
 }
 
 /** Clocks of processes on one machine agree to this. */
-const CLOCK_MS = 4
+const CLOCK_MS = 2
 
 function delays(knowledge: Knowledge): Found {
   const { jobs, isFaulty } = knowledge
@@ -641,9 +644,10 @@ function lost(knowledge: Knowledge): Found {
     const end = runs.at(-1)?.ended?.outcome
     const hasEnded = end !== undefined || settings.dedupe !== undefined || knowledge.isFaulty
     if (removesCompleted !== undefined && (end === 'done' || hasEnded)) return []
+    const id = history.ids.get(uid)
+    const hasFailed = history.seen.some((event) => event.kind === 'failed' && event.id === id)
     const mayFailUnrun =
-      settings.maxWaitMs !== undefined ||
-      knowledge.all('cancelLine', 'cancelHere', 'cancelAllHere').length > 0
+      hasFailed || settings.maxWaitMs !== undefined || knowledge.all('cancelLine').length > 0
     if (removesFailed !== undefined && (end === 'failed' || mayFailUnrun)) return []
     const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
     if (removesFailed !== undefined && mayBeCancelled) return []
@@ -937,7 +941,7 @@ function counts(knowledge: Knowledge): Found {
     const found: { at: number; detail: string }[] = []
     const isDamaged = knowledge.all('deleteHash').length > 0
     for (const [id, times] of listed) {
-      if (times > 1 && !isDamaged) found.push({ at, detail: `job ${id} is in ${times} lists` })
+      if (times > 1) found.push({ at, detail: `job ${id} is in ${times} lists` })
     }
     // What moves by itself while it is counted: a delay that ends.
     if (isQuiet || isDamaged) return found
@@ -981,14 +985,18 @@ function left(knowledge: Knowledge): Found {
   const { history } = knowledge
   const { lines, leases: held, leftAfterObliterate, unsettled, settledAt: at } = history
   // Nothing says in which line a job was whose hash is gone: the next job there drops its place.
-  const isDamaged = knowledge.all('deleteHash').length > 0
+  const damaged = knowledge.jobs
+    .filter(({ touches }) => touches.some(isDeletion))
+    .flatMap(({ resources }) => resources)
+  const isDamaged = (text: string): boolean =>
+    damaged.some((resource) => text.includes(`line:${resource}`))
   return [
-    ...(unsettled.length > 0 || isDamaged
-      ? []
-      : lines.map((line) => ({ at, detail: `in ${line}` }))),
+    ...(unsettled.length > 0 ? [] : lines)
+      .filter((line) => !isDamaged(line))
+      .map((line) => ({ at, detail: `in ${line}` })),
     ...held.map((key) => ({ at, detail: `the lease ${key}` })),
     ...leftAfterObliterate
-      .filter((key) => !isOfBullmq(key, knowledge) && !(isDamaged && key.includes(':line:')))
+      .filter((key) => !isOfBullmq(key, knowledge) && !isDamaged(key))
       .map((key) => ({ at, detail: `after obliterate: ${key}` })),
   ]
 }
@@ -1042,7 +1050,8 @@ function errors(knowledge: Knowledge): Found {
   // A forgotten step fails a whole batch, also those of its jobs that have moved.
   const failsMoved =
     history.plan.settings.batch !== undefined &&
-    knowledge.jobs.some(({ plan: { data } }) => data.work.forgets === true)
+    knowledge.jobs.some(({ plan: { data } }) => data.work.forgets === true) &&
+    knowledge.jobs.some(({ plan: { data } }) => data.work.moves !== undefined)
   const isObliterated =
     knowledge.all('obliterate', 'deleteHash').length > 0 ||
     history.lagMs > LEASE_LAG_MS ||

@@ -367,10 +367,12 @@ describe('onFailure: block', () => {
     'holds the line also against a job that goes before others: %j',
     async (opts) => {
       const queue = makeQueue({ within: 'priority' })
-      await queue.add('charge', { customer: 'a', nr: 1 }, 'lifo' in opts ? {} : { priority: 2 })
+      const first = { customer: 'a', nr: 1 }
+      const failed = await queue.add('charge', first, 'lifo' in opts ? {} : { priority: 2 })
       const { order } = await work({ onFailure: 'block' }, failing)
       await until('it failed', async () => (await queue.getFailedCount()) === 1)
       await turnSweepsOff()
+      await failed.changePriority({ priority: 9 })
       await queue.add('charge', { customer: 'a', nr: 2 }, opts)
       const other = await queue.add('charge', { customer: 'a', nr: 3 })
       await other.remove() // Whoever leaves a line wakes its first jobs.

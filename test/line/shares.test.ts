@@ -277,6 +277,30 @@ describe('tenants', () => {
     expect(Number(used[1])).toBe(0)
   })
 
+  test('a job that its line started waits for its backoff, and one that is added again for its delay', async () => {
+    const queue = makeQueue({ ...byTenant, slots: 2 })
+    const [first, failing] = tasks('a', 1, 2, 10)
+    if (first === undefined || failing === undefined) throw new Error('two tasks')
+    await queue.addBulk([
+      first,
+      { ...failing, data: { ...failing.data, workMs: 1 }, opts: { attempts: 2, backoff: 600 } },
+    ])
+    const again = { ...first.data, line: 9, workMs: 0 }
+    const removed = await queue.add('task', again, { jobId: 'again' })
+    await removed.remove()
+    await queue.add('task', again, { jobId: 'again', delay: 600 })
+    const begun: [workMs: number, at: number][] = []
+    const seen = await work({ slots: 2 }, ({ workMs }) => {
+      begun.push([workMs, performance.now()])
+      return workMs === 1
+    })
+    await until('both attempts ran', () => seen.order.length === 4)
+    const [one, two] = begun.filter(([workMs]) => workMs === 1).map(([, at]) => at)
+    expect((two ?? 0) - (one ?? 0)).toBeGreaterThan(590)
+    const late = begun.find(([workMs]) => workMs === 0)?.[1] ?? 0
+    expect(late - (begun[0]?.[1] ?? 0)).toBeGreaterThan(300)
+  })
+
   test('the jobs of a tenant that may start begin by priority', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk(

@@ -272,6 +272,12 @@ const line: readonly Mutant[] = [
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
+  mutant('started-job-is-not-ready', 'removed', `${SHARES}: waits for its backoff`),
+  mutant(
+    'ready-job-sleeps',
+    ['score and tonumber(score) >= ASLEEP', 'score'],
+    `${SHARES}: waits for its backoff`,
+  ),
 ]
 
 const worker: readonly Mutant[] = [
@@ -359,7 +365,7 @@ const worker: readonly Mutant[] = [
     'deploy/acl: that loses what scripts wrote is noticed',
   ),
   mutant(
-    'closed-master-enrols-nobody',
+    'closed-master-enrols-no-client',
     'removed',
     'tools/operator/resize: nothing is granted until',
   ),

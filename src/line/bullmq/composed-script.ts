@@ -116,11 +116,9 @@ export function composedScript(
  * local name of the one around it among all that are in use; names from further out are at hand.
  */
 function layered(lua: string): string {
-  const layers = lua.split(LAYER)
-  return [...layers.slice(1).reverse()].reduce<string>(
-    (inner, _, at) => `${layers.at(-2 - at) ?? ''}return (function()\n${inner}\nend)()`,
-    layers.at(-1) ?? '',
-  )
+  return lua
+    .split(LAYER)
+    .reduceRight((inner, outer) => `${outer}return (function()\n${inner}\nend)()`)
 }
 
 /** Commands that nothing looks at go to Redis without a call through the replaced `redis`. */

@@ -10,13 +10,13 @@
 local id, priority = ARGV.id, ARGV.priority
 local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)
-local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay')
+local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay', 'finishedOn')
 if not (job and job[1]) then return result end
 local seq = nextSeq()
 if job[3] == ASLEEP_DELAY then
   redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, priority), id)
 end
-if ARGV.within == 'priority' then
+if ARGV.within == 'priority' and not job[4] then -- One that holds its line stays first.
   local place = placeOf(id, job[2])
   local rank = priority * 0x100000000 + seq % 0x100000000
   if ARGV.lifo then rank = priority == 0 and -seq or priority * 0x100000000 end

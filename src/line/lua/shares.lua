@@ -53,11 +53,16 @@ local function makeReady(id, share, priority, burst)
   redis.call('ZADD', MARKER, 0, '0')
 end
 
+-- The job sleeps no more.
+local function awake(id, share)
+  local _, tenant = partsOf(share)
+  redis.call('ZREM', readyJobsKey(tenant), id)
+end
+
 -- The sleeping job has no share any more.
 local function leave(id, share)
-  local _, tenant = partsOf(share)
   -- rule: job-without-a-share-is-not-ready
-  redis.call('ZREM', readyJobsKey(tenant), id)
+  awake(id, share)
   redis.call('HDEL', BASE .. id, 'redlock:share')
 end
 
@@ -93,7 +98,10 @@ local function takeReady()
     local id = jobs[1]
     if id then redis.call('ZREM', readyJobsKey(tenant), id) end
     if not jobs[2] then redis.call('ZREM', SPACE .. 'ready', tenant) end
-    if id and redis.call('ZREM', DELAYED, id) == 1 then
+    local score = id and redis.call('ZSCORE', DELAYED, id)
+    -- rule: ready-job-sleeps
+    if score and tonumber(score) >= ASLEEP then
+      redis.call('ZREM', DELAYED, id)
       local weight = partsOf(redis.call('HGET', BASE .. id, 'redlock:share') or '1 ')
       local now = exactly(used + QUANTUM / weight)
       redis.call('ZADD', SPACE .. 'shares', now, tenant)
@@ -108,5 +116,5 @@ local function takeReady()
     end
   end
 end
-return {isReady = isReady, makeReady = makeReady, leave = leave, charge = charge, takeReady = takeReady,
+return {isReady = isReady, makeReady = makeReady, awake = awake, leave = leave, charge = charge, takeReady = takeReady,
   QUANTUM = QUANTUM}

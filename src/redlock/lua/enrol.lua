@@ -15,7 +15,7 @@
 ]]
 local known = redis.call('HMGET', KEYS[1], 'runId', 'maxLeaseMs', 'fleetSize', 'fenceTtlMs',
   'durable', 'founder', 'quarantine', 'votesInMs', 'resizing', 'retired')
--- rule: closed-master-enrols-nobody
+-- rule: closed-master-enrols-no-client
 if known[9] or known[10] then return {known[9] and 'resizing' or 'retired'} end
 if known[2] and known[2] ~= ARGV[2] then return {'mismatch', 'maxLeaseMs', known[2]} end
 -- rule: fleets-of-one-size

@@ -23,7 +23,7 @@ export interface AccessOptions {
    */
   readonly token?: string
   /**
-   * Whoever has it may look and act: retry, skip and cancel jobs, pause and limit resources,
+   * A user who has it may look and act: retry, skip and cancel jobs, pause and limit resources,
    * release leases. At least 16 characters, and not `token`. Without it, and without `operator`,
    * the page only reads.
    */
@@ -31,7 +31,7 @@ export interface AccessOptions {
   /** For an application that has its own login: whether this request is answered. */
   readonly authorize?: (request: IncomingMessage) => boolean | Promise<boolean>
   /**
-   * For an application that has its own login: the name of whoever may act, which is logged with
+   * For an application that has its own login: the name of the user who may act, which is logged with
    * each action; undefined for one who may only look.
    */
   readonly operator?: (request: IncomingMessage) => string | undefined | Promise<string | undefined>
@@ -103,7 +103,7 @@ export class Access {
     return this.#operatorToken !== undefined
   }
 
-  /** The name of whoever may act; undefined for one who may only look. */
+  /** The name of a user who may act; undefined for one who may only look. */
   async operatorOf(request: IncomingMessage): Promise<string | undefined> {
     const named = await this.#operator?.(request)
     return named ?? this.#sessionIn(request)?.operator
@@ -183,7 +183,7 @@ function signed(token: string, text: string): string {
 
 /**
  * Whether no page of another origin can have sent this. A form cannot send JSON; a script of
- * another origin may send it only after a question that nobody here answers. A browser also says
+ * another origin may send it only after a question that is not answered here. A browser also says
  * where a request comes from, and what is no browser has to send the token itself.
  */
 export function isOwnRequest({ headers }: IncomingMessage): boolean {

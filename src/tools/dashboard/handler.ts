@@ -236,7 +236,7 @@ class Dashboard {
 
   /** The page asks for the state as soon as it is loaded: the look begins at once. */
   #page(): Promise<HttpAnswer> {
-    this.#snapshots.latest().catch(() => undefined) // Whoever asks for the state is told.
+    this.#snapshots.latest().catch(() => undefined) // Each request for the state is told.
     return file('index.html')
   }
 

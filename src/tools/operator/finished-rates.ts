@@ -20,7 +20,7 @@ const finishedScript = defineScript('finished', luaText('tools/operator/lua/fini
 
 /** A rate is that of so much time. */
 const WINDOW_MS = 10_000
-/** A stream that nobody looked at for longer is counted from now on. */
+/** A stream that was not looked at for longer is counted from now on. */
 const GAP_MS = 15_000
 /** Events that one script call looks at. */
 const PAGE = 250

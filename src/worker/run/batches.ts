@@ -43,17 +43,17 @@ const MIN_POLL_MS = 5
 
 /**
  * Runs jobs in batches.
- * @param alone runs a job of several resources, and any job of a worker without lines.
+ * @param alone runs a job of several resources.
  */
 export function batching(
   alone: Process,
   { size, waitMs, run }: Batched,
   channel: Channel,
-  source?: BatchSource,
+  source: BatchSource,
 ): Process {
   return async (first, lease) => {
     channel.tell('batch:started', { job: first.job })
-    if (source === undefined || size === 1 || first.resources.length > 1) return alone(first, lease)
+    if (size === 1 || first.resources.length > 1) return alone(first, lease)
     first.first = first
     const members: BatchMember[] = []
     const until = systemClock.now() + waitMs

@@ -529,7 +529,7 @@ describeService('zookeeper', 'ZooKeeperLocks on an ensemble of three', () => {
     for (const { process } of ensemble.members) process.freeze()
     await aborted(lease.signal)
     for (const { process } of ensemble.members) process.thaw()
-    const next = await locks.acquire('expired', { waitMs: 60_000 })
+    const next = await locks.acquire('expired', { waitMs: 30_000 })
     expect(next.fencingToken).toBeGreaterThan(lease.fencingToken)
     expect(lease.remainingMs()).toBe(0)
     await expect(lease.extend()).rejects.toMatchObject({ code: 'LEASE_LOST' })

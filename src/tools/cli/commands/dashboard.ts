@@ -24,7 +24,7 @@ export function dashboardCommand(): Command {
     summary: 'a web page of masters, leases, lines and losses, live',
     description:
       'Serves a web page that shows what is wrong now, failed jobs, lines of jobs with what each waits for, live leases and the fleet. ' +
-      'It looks only while the page is open. Without a token it answers this machine alone. Whoever logs in with the ' +
+      'It looks only while the page is open. Without a token it answers this machine alone. Users who log in with the ' +
       "operator's token may also act: retry, skip, cancel, pause, limit, release.",
     servers: 'both',
     examples: ['dashboard', 'dashboard --host 0.0.0.0 --port 8080  # with a token'],
@@ -37,7 +37,7 @@ export function dashboardCommand(): Command {
     )
     .option(
       '--operator-token <text>',
-      `lets whoever logs in with it act (${OPERATOR_TOKEN_VARIABLE}); without it the page only reads`,
+      `lets users act who log in with it (${OPERATOR_TOKEN_VARIABLE}); without it the page only reads`,
     )
     .option(
       '--allowed-host <name>',

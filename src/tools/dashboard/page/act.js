@@ -81,7 +81,7 @@ async function act(pressed, afterwards) {
   }
 }
 
-/** It stays until it is closed: nobody has to read fast. */
+/** It stays until the user closes it. */
 function show(state, text) {
   byId('outcome').hidden = false
   byId('outcome-text').dataset.state = state
