@@ -161,6 +161,8 @@ export class LineBackend extends Backend implements LineRunner {
   #isDrained = false
   /** When BullMQ is to look for a job again, as it heard last. */
   #looksAt = 0
+  /** Until when the queue's rate lets no job start, as BullMQ heard last. */
+  #limitedUntil = 0
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Once it is connected: before anything is sent. */
@@ -438,6 +440,14 @@ export class LineBackend extends Backend implements LineRunner {
     return { ...found, score }
   }
 
+  override async moveJobFromActiveToWait(
+    ...args: Method<'moveJobFromActiveToWait'>['args']
+  ): Method<'moveJobFromActiveToWait'>['reply'] {
+    const limitMs = await super.moveJobFromActiveToWait(...args)
+    this.#limitedUntil = systemClock.wallNow() + limitMs
+    return limitMs
+  }
+
   override async moveToDelayed(
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
@@ -630,6 +640,7 @@ export class LineBackend extends Backend implements LineRunner {
       return undefined
     }
     this.#isDrained = false
+    this.#limitedUntil = 0
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {
@@ -646,8 +657,10 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** Where there is no job, BullMQ is told when there will be one: it counts on the clock here. */
   #countByOwnClock(reply: number[]): void {
-    const [, , , delayUntil = 0, serverMs] = reply
-    if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
+    const [, , limitMs = 0, delayUntil = 0, serverMs] = reply
+    const now = systemClock.wallNow()
+    if (serverMs !== undefined) this.#aheadMs = now - serverMs
+    this.#limitedUntil = now + limitMs
     // rule: waits-by-its-own-clock
     if (delayUntil > 0) reply[3] = delayUntil + this.#aheadMs
     this.#looksAt = reply[3] ?? 0
@@ -655,9 +668,13 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** At a reply without a job BullMQ forgets when it is to look again. This one says it again. */
   #withDueTime<Found extends readonly unknown[] | void>(found: Found): Found {
+    const now = systemClock.wallNow()
     // rule: reply-without-a-job-forgets-no-due-time
-    if (found?.length !== 0 || this.#looksAt < systemClock.wallNow()) return found
-    return [null, undefined, 0, this.#looksAt] as unknown as Found
+    const looksAt = this.#looksAt < now ? 0 : this.#looksAt
+    // rule: reply-without-a-job-forgets-no-rate
+    const limitMs = Math.max(0, this.#limitedUntil - now)
+    if (found?.length !== 0 || (looksAt === 0 && limitMs === 0)) return found
+    return [null, undefined, limitMs, looksAt] as unknown as Found
   }
 
   #nextJoin(): Join {

@@ -72,6 +72,24 @@ differs(
   { bullmq: { inMs: undefined }, ours: { inMs: 60_000 } },
 )
 
+differs(
+  'a job that is tried again later: the reply says how long the rate lets no job start',
+  async (side) => {
+    const queue = side.queue()
+    const limiter = { max: 1, duration: 60_000 }
+    const worker = side.worker(() => undefined, { autorun: false, limiter })
+    await side.add(queue, 'a', [1], { attempts: 2, backoff: 90_000 })
+    await side.add(queue, 'b', [2])
+    const job = await fetched(worker, 'one')
+    await fetched(worker, 'two', { block: false }) // Is told of the rate.
+    const found: unknown = await job?.moveToFailed(new Error('no'), 'one', true)
+    const [, , limitMs] = found as readonly (number | undefined)[]
+    return { limitMs: limitMs && Math.round(limitMs / 60_000) * 60_000 }
+  },
+  // BullMQ's worker asks again at once.
+  { bullmq: { limitMs: undefined }, ours: { limitMs: 60_000 } },
+)
+
 same(
   'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job',
   async (side) => {

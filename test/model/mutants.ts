@@ -412,8 +412,13 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'reply-without-a-job-forgets-no-due-time',
-    ['found?.length !== 0', 'true'],
-    'compatibility/by-hand: a job that is tried again later',
+    ['< now', '< Infinity'],
+    'compatibility/by-hand: a job that is tried again later: the reply says when',
+  ),
+  mutant(
+    'reply-without-a-job-forgets-no-rate',
+    ['this.#limitedUntil - now', '0'],
+    'compatibility/by-hand: a job that is tried again later: the reply says how long',
   ),
   mutant(
     'wait-is-counted-from-when-it-could-start',

@@ -31,8 +31,8 @@ export interface AccessOptions {
   /** For an application that has its own login: whether this request is answered. */
   readonly authorize?: (request: IncomingMessage) => boolean | Promise<boolean>
   /**
-   * For an application that has its own login: the name of the user who may act, which is logged with
-   * each action; undefined for one who may only look.
+   * For an application that has its own login: the name of the user who may act, which is logged
+   * with each action; undefined for one who may only look.
    */
   readonly operator?: (request: IncomingMessage) => string | undefined | Promise<string | undefined>
   /**

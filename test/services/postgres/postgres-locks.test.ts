@@ -133,7 +133,8 @@ describeService('postgres', 'PostgresLocks', () => {
     server.process.freeze()
     try {
       await aborted(lease.signal)
-      expect(performance.now()).toBeGreaterThanOrEqual(lease.trustedUntil)
+      const { trustedUntil } = lease
+      expect(performance.now()).toBeGreaterThanOrEqual(trustedUntil - 1) // A timer may be early.
       expect((await locks.tryAcquire('other')).status).toBe('unreachable')
     } finally {
       server.process.thaw()
