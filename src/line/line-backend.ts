@@ -159,10 +159,6 @@ export class LineBackend extends Backend implements LineRunner {
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
   #isDrained = false
-  /** When BullMQ is to look for a job again, as it heard last. */
-  #looksAt = 0
-  /** Until when the queue's rate lets no job start, as BullMQ heard last. */
-  #limitedUntil = 0
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Once it is connected: before anything is sent. */
@@ -389,7 +385,7 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   override moveToCompleted(
-    ...[job, value, remove, token, fetches]: Method<'moveToCompleted'>['args']
+    ...[job, value, remove, token, fetches = false]: Method<'moveToCompleted'>['args']
   ): Method<'moveToCompleted'>['reply'] {
     const keepJobs = this.getKeepJobs(remove, this.#options.removeOnComplete)
     const opts = finishOptions(job.opts, keepJobs, this.#options)
@@ -435,23 +431,16 @@ export class LineBackend extends Backend implements LineRunner {
   override async waitForJob(...args: Method<'waitForJob'>['args']): Method<'waitForJob'>['reply'] {
     const found = await super.waitForJob(...args)
     if (!found || found.score <= 0) return found
-    const score = found.score + this.#aheadMs
-    if (score < this.#looksAt || this.#looksAt < systemClock.wallNow()) this.#looksAt = score
-    return { ...found, score }
+    return { ...found, score: found.score + this.#aheadMs }
   }
 
-  override async moveJobFromActiveToWait(
-    ...args: Method<'moveJobFromActiveToWait'>['args']
-  ): Method<'moveJobFromActiveToWait'>['reply'] {
-    const limitMs = await super.moveJobFromActiveToWait(...args)
-    this.#limitedUntil = systemClock.wallNow() + limitMs
-    return limitMs
-  }
-
+  /** At an empty reply BullMQ forgets what it heard of rates and delays; at none it does not. */
   override async moveToDelayed(
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
-    return this.#withDueTime(await super.moveToDelayed(...args))
+    const found = await super.moveToDelayed(...args)
+    // rule: retry-without-a-job-says-nothing
+    return found?.length === 0 ? undefined : found
   }
 
   override async drain(delayed: boolean): Promise<void> {
@@ -560,15 +549,19 @@ export class LineBackend extends Backend implements LineRunner {
     job: Pick<Job, 'id' | 'opts'>,
     value: string | undefined,
     token: string,
-    fetches: boolean | undefined,
+    fetches: boolean,
     opts: string,
-    own: Arguments,
+    unusual: Arguments,
   ): Promise<Completed> {
     const { id = '' } = job
     // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
     const visit = this.#settings.visits?.ending(job)
-    const keeps = fetches !== true || this.queue.closing !== undefined
-    const more = { ...own, keeps: keeps || undefined, ...(visit?.move && unusualOf(visit.move)) }
+    const keeps = !fetches || this.queue.closing !== undefined
+    const more = {
+      ...unusual,
+      keeps: keeps || undefined,
+      ...(visit?.move && unusualOf(visit.move)),
+    }
     return new Promise((resolve, reject) => {
       const text = value ?? 'null'
       const end = { id, token, opts, more, value: text, visit, finishedOn: 0, resolve, reject }
@@ -613,7 +606,8 @@ export class LineBackend extends Backend implements LineRunner {
       if (reply === 0 && !asksNone) this.#isDrained = true
       next = this.#heard(reply)
       const found = bullmq.raw2NextJobData(reply as unknown[])
-      resolve({ result: asksNone ? this.#withDueTime(found) : found, finishedOn })
+      // rule: reply-that-asked-nothing-says-nothing
+      resolve({ result: asksNone && found.length === 0 ? undefined : found, finishedOn })
     } catch (error) {
       reject(error) // What BullMQ cannot read of one job is no other job's error.
     }
@@ -640,7 +634,6 @@ export class LineBackend extends Backend implements LineRunner {
       return undefined
     }
     this.#isDrained = false
-    this.#limitedUntil = 0
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {
@@ -657,24 +650,10 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** Where there is no job, BullMQ is told when there will be one: it counts on the clock here. */
   #countByOwnClock(reply: number[]): void {
-    const [, , limitMs = 0, delayUntil = 0, serverMs] = reply
-    const now = systemClock.wallNow()
-    if (serverMs !== undefined) this.#aheadMs = now - serverMs
-    this.#limitedUntil = now + limitMs
+    const [, , , delayUntil = 0, serverMs] = reply
+    if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
     // rule: waits-by-its-own-clock
     if (delayUntil > 0) reply[3] = delayUntil + this.#aheadMs
-    this.#looksAt = reply[3] ?? 0
-  }
-
-  /** At a reply without a job BullMQ forgets when it is to look again. This one says it again. */
-  #withDueTime<Found extends readonly unknown[] | void>(found: Found): Found {
-    const now = systemClock.wallNow()
-    // rule: reply-without-a-job-forgets-no-due-time
-    const looksAt = this.#looksAt < now ? 0 : this.#looksAt
-    // rule: reply-without-a-job-forgets-no-rate
-    const limitMs = Math.max(0, this.#limitedUntil - now)
-    if (found?.length !== 0 || (looksAt === 0 && limitMs === 0)) return found
-    return [null, undefined, limitMs, looksAt] as unknown as Found
   }
 
   #nextJoin(): Join {

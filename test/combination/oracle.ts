@@ -921,13 +921,24 @@ function rates(knowledge: Knowledge): Found {
 
 function schedulers(knowledge: Knowledge): Found {
   const { history } = knowledge
-  const ids = new Set(knowledge.all('scheduler').map(({ operation }) => operation.id))
+  const sets = knowledge.all('scheduler')
+  const ids = new Set(sets.map(({ operation }) => operation.id))
+  // In a paused queue BullMQ leaves a scheduler's job of before where it is.
+  const mayStand = knowledge.all('pauseQueue', 'census').map(({ operation, at, endedAt }) => ({
+    from: at,
+    to: operation.do === 'census' ? (endedAt ?? Infinity) : Infinity,
+  }))
   return history.censuses.flatMap(({ jobs, at }) =>
     [...ids].flatMap((id) => {
       const open = jobs.filter(
         (job) => job.id.startsWith(`repeat:${id}:`) && !/completed|failed/.test(job.state),
       )
-      if (open.length <= 3) return []
+      const added = sets.filter(
+        (set) =>
+          set.operation.id === id &&
+          mayStand.some(({ from, to }) => from < (set.endedAt ?? Infinity) && set.at < to),
+      )
+      if (open.length <= 3 + added.length) return []
       return [{ at, detail: `scheduler ${id} has ${open.length} unfinished jobs` }]
     }),
   )

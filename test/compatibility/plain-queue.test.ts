@@ -201,6 +201,19 @@ same(
   { order: [1, 2], delayed: 1 },
 )
 
+same(
+  'a scheduler that is set again while the queue is paused keeps the job that it added before',
+  async (side) => {
+    const queue = side.queue()
+    await queue.pause()
+    for (const every of [50_000, 60_000, 70_000]) {
+      await queue.upsertJobScheduler('s', { every }, { data: { customer: 'a', nr: 1 } })
+    }
+    return { waiting: await queue.getWaitingCount() }
+  },
+  { waiting: 3 },
+)
+
 differsAlone(
   'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker',
   async (side) => {

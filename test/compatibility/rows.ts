@@ -138,9 +138,9 @@ export const ROWS: readonly Row[] = [
     },
   }),
 
-  differs('The worker is told when the first of those that wait for a time is due.', {
-    'a job that is tried again later: the reply says when the one that is due before it starts': {
-      'In use': ['a delayed job, while another one is tried again later'],
+  differs('The worker still knows its rate, and when the first delayed job is due.', {
+    'a job that is tried again later: without a next job the reply says nothing': {
+      'In use': ['a delayed job or a rate, while another job is tried again later'],
     },
   }),
 
@@ -372,6 +372,9 @@ export const ROWS: readonly Row[] = [
     },
     'a scheduler with a pattern and immediately, startDate and endDate': {
       RepeatOptions: ['pattern', 'immediately', 'startDate', 'endDate'],
+    },
+    'a scheduler that is set again while the queue is paused keeps the job that it added before': {
+      'In use': ['a scheduler that is set again while the queue is paused'],
     },
   }),
   untouched('BullMQ’s scheduler works out the next time; no job takes part.', {
@@ -667,9 +670,12 @@ export const ROWS: readonly Row[] = [
       'In use': ['`worker.close(true)` while a job waits for its lease'],
     },
   }),
-  differs('Its reply names the next due time of any job; BullMQ’s may leave it out.', {
-    'a job that is tried again later: the reply says when the one that is due before it starts': {
+  differs('Without a next job it returns undefined; BullMQ returns an empty array.', {
+    'a job that is tried again later: without a next job the reply says nothing': {
       'In use': ['`moveToFailed` by hand of a job with backoff'],
+    },
+    'a job that ends and asks for no other: the reply says nothing': {
+      'In use': ['`moveToCompleted` by hand without `fetchNext`'],
     },
   }),
   differs('The clock of the queue’s Redis counts, not that of a process.', {

@@ -411,14 +411,14 @@ const worker: readonly Mutant[] = [
     'tools/operator/answers: no worker',
   ),
   mutant(
-    'reply-without-a-job-forgets-no-due-time',
-    ['< now', '< Infinity'],
-    'compatibility/by-hand: a job that is tried again later: the reply says when',
+    'reply-that-asked-nothing-says-nothing',
+    ['asksNone && ', 'false && '],
+    'compatibility/by-hand: a job that ends and asks for no other',
   ),
   mutant(
-    'reply-without-a-job-forgets-no-rate',
-    ['this.#limitedUntil - now', '0'],
-    'compatibility/by-hand: a job that is tried again later: the reply says how long',
+    'retry-without-a-job-says-nothing',
+    ['found?.length === 0 ? undefined : ', ''],
+    'compatibility/by-hand: a job that is tried again later',
   ),
   mutant(
     'wait-is-counted-from-when-it-could-start',

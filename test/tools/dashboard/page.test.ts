@@ -223,10 +223,10 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     const queue = invoices(fixture)
     for (const id of ['a', 'b']) await queue.add('invoice', { customer: '42' }, { jobId: id })
     const operatorToken = 'staple-horse-battery'
-    const log: string[] = []
+    const log: object[] = []
     const nothing = (): void => undefined
-    const warn = (_fields: object, message: string): void => {
-      log.push(message)
+    const warn = ({ who, did }: Record<string, unknown>): void => {
+      log.push({ who, did })
     }
     const logger = { debug: nothing, info: nothing, error: nothing, warn }
     const own = { prefix: fixture.namespace, operatorToken, logger }
@@ -255,7 +255,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await page.getByText('Job a waits again.').waitFor()
     await page.getByText('No failed job is kept.').waitFor()
     await page.locator('#done', { hasText: 'retry invoices a' }).getByText('ann').waitFor()
-    expect(log).toEqual(['ann did: retry invoices a'])
+    expect(log).toEqual([{ who: 'ann', did: 'retry invoices a' }])
   })
 
   test('with 10,000 lines the first paint takes at most a second, and rows stay where they are', async () => {
