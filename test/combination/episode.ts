@@ -385,7 +385,11 @@ class Episode {
         this.#history.parents.push({ uid: data.uid, at: machineMs() })
         return Promise.resolve()
       }
-      this.#otherWorker = new Worker(this.#other.name, run, { connection, prefix })
+      this.#otherWorker = new Worker(this.#other.name, run, {
+        ...{ connection, prefix, maxStalledCount: 5 },
+        // A failover may give it back a job that it has ended.
+        ...{ drainDelay: 1, lockDuration: 2_000, stalledInterval: 1_000 },
+      })
       this.#otherWorker.on('error', () => undefined)
     }
     return this.#other.name
@@ -642,6 +646,11 @@ class Episode {
   async #describeUnfinished(): Promise<readonly string[]> {
     const jobs = await this.#queue.getJobs([...UNFINISHED])
     const parents = await this.#other.getJobs([...UNFINISHED])
+    if (jobs.length + parents.length === 0) {
+      const counts = await this.#queue.getJobCounts(...UNFINISHED)
+      const states = Object.keys(counts).filter((state) => counts[state] !== 0)
+      return states.map((state) => `a job without a hash is ${state}`)
+    }
     if (jobs.length === 0) return parents.map(({ data }) => `${data.uid}, in a plain queue`)
     return Promise.all(
       jobs.slice(0, 5).map(async ({ id = '', data }) => {

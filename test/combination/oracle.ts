@@ -828,11 +828,16 @@ function lastJoined({ add, touches }: Known, run: Run, { history, graceMs }: Kno
 function stepsOnce(knowledge: Knowledge): Found {
   const { history, runs } = knowledge
   if (!history.plan.settings.checkpoints || knowledge.all('obliterate').length > 0) return []
-  // What a completed job kept goes with its end.
+  // What a job kept goes with its end, also when it is tried again afterwards.
   const again = knowledge.all('retryAll').filter(({ operation }) => operation.state === 'completed')
-  const isGone = ({ ended }: Run, at: number): boolean =>
-    ended?.outcome === 'done' &&
-    again.some((done) => done.at < at && (done.endedAt ?? at) > ended.at)
+  const isGone = (before: Run, at: number): boolean =>
+    runs.some(
+      (run) =>
+        run.ended?.outcome === 'done' &&
+        run.ended.at >= before.at &&
+        knowledge.instance(run) === knowledge.instance(before) &&
+        again.some((done) => done.at < at && (done.endedAt ?? at) > (run.ended?.at ?? at)),
+    )
   const kept = new Map<string, Run>()
   const found: { at: number; detail: string }[] = []
   for (const run of runs) {
