@@ -632,11 +632,20 @@ class Episode {
       const counts = await Promise.all(
         [this.#queue, this.#other].map((queue) => queue.getJobCounts(...UNFINISHED)),
       )
-      if (counts.flatMap((each) => Object.values(each)).every((count) => count === 0)) return true
+      const open = counts.flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each)
+      if (open === 0 || open === (await this.#orphanedParents())) return true
       if (machineMs() >= until) return false
       if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
       await delay(POLL_MS)
     }
+  }
+
+  /** A parent whose hash another program deleted waits for its children for ever, as in BullMQ. */
+  async #orphanedParents(): Promise<number> {
+    if (!this.#plan.operations.some((operation) => operation.do === 'deleteHash')) return 0
+    const state = 'waiting-children'
+    const found = await this.#queue.getJobs([state])
+    return ((await this.#queue.getJobCounts(state))[state] ?? 0) - found.length
   }
 
   async #skipFailed(): Promise<void> {
@@ -648,6 +657,8 @@ class Episode {
     const parents = await this.#other.getJobs([...UNFINISHED])
     if (jobs.length + parents.length === 0) {
       const counts = await this.#queue.getJobCounts(...UNFINISHED)
+      counts['waiting-children'] =
+        (counts['waiting-children'] ?? 0) - (await this.#orphanedParents())
       const states = Object.keys(counts).filter((state) => counts[state] !== 0)
       return states.map((state) => `a job without a hash is ${state}`)
     }
