@@ -771,5 +771,5 @@ function keeps(random: SeededRandom): true | { count: number } | { age: number }
 }
 
 function rate(random: SeededRandom): { limit: number; perMs: number; burst: number } {
-  return { limit: random.integer(1, 5), perMs: random.integer(10, 80), burst: random.integer(1, 3) }
+  return { limit: random.integer(1, 3), perMs: random.integer(20, 90), burst: random.integer(1, 3) }
 }

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer, Queue, Worker, type FlowJob, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedQueue, type Lease, type LimitOptions, type Redlock } from '../../src/index.ts'
+import { audit } from './audit.ts'
 import type { Frail } from './frail.ts'
 import { openHere, openInChild, type Hands } from './hands.ts'
 import {
@@ -165,6 +166,8 @@ class Episode {
     } finally {
       done.endedAt = machineMs()
     }
+    const found = await audit(this.#redis, this.#key('')).catch(() => [])
+    for (const detail of found) this.#history.audits.push({ at: done.endedAt, detail })
   }
 
   async #act(operation: Operation): Promise<unknown> {

@@ -66,6 +66,8 @@ export interface History {
   readonly seen: Seen[]
   readonly held: Held[]
   readonly censuses: Census[]
+  /** What was wrong in the lines while jobs ran. */
+  readonly audits: { readonly at: number; readonly detail: string }[]
   /** Runs of parents of flows, in a plain queue. */
   readonly parents: { readonly uid: string; readonly at: number }[]
   /** Ids of jobs by their names in the plan. */
@@ -89,7 +91,7 @@ export interface History {
 
 export function newHistory(plan: Plan, prefix: string, startedAt: number): History {
   return {
-    ...{ plan, prefix, startedAt, done: [], runs: new Map(), seen: [], held: [], censuses: [] },
+    ...{ plan, prefix, startedAt, done: [], runs: new Map(), seen: [], held: [], censuses: [], audits: [] },
     ...{ parents: [], ids: new Map(), unclosed: [], settlingAt: 0, settledAt: 0, unsettled: [] },
     ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
   }

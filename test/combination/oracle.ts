@@ -53,6 +53,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'counts are right': counts,
   'nothing is stuck': stuck,
   'nothing is left': left,
+  'places are of jobs': places,
   'no lease is lost': leases,
   'no error without a cause': errors,
 }
@@ -995,6 +996,10 @@ function isOfBullmq(key: string, knowledge: Knowledge): boolean {
   if (knowledge.all('deleteHash').length > 0 && !key.includes(':redlock:::')) return true
   const mayBe = knowledge.all('scheduler').length > 0 && knowledge.all('drainQueue').length > 0
   return mayBe && /:repeat:[^:]+:\d+$/.test(key)
+}
+
+function places(knowledge: Knowledge): Found {
+  return knowledge.all('deleteHash').length > 0 ? [] : knowledge.history.audits
 }
 
 function left(knowledge: Knowledge): Found {

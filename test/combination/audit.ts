@@ -1,0 +1,42 @@
+/** What holds at any moment, whatever runs: asked of the queue's Redis in one script. */
+import type { Redis } from 'ioredis'
+import { ASLEEP } from '../../src/line/asleep.ts'
+
+const AUDIT = `
+local base, asleep = ARGV[1], ARGV[2]
+local space = base .. 'redlock:::line:'
+local lines, found = {}, {}
+for _, key in ipairs(redis.call('KEYS', space .. '*')) do
+  local ids = {}
+  for _, place in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+    local id = string.match(place, '^(.*) %S+$')
+    if id then
+      ids[id] = true
+      local finishedOn, holds = unpack(redis.call('HMGET', base .. id, 'finishedOn', 'redlock:holds'))
+      if redis.call('EXISTS', base .. id) == 0 then
+        found[#found + 1] = 'job ' .. id .. ' is gone, and has a place'
+      elseif finishedOn and not holds then
+        found[#found + 1] = 'job ' .. id .. ' has ended, and has a place'
+      end
+    end
+  end
+  lines[string.sub(key, #space + 1)] = ids
+end
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'delayed', asleep, '+inf')) do
+  local names = redis.call('HGET', base .. id, 'redlock:lines')
+  for _, name in ipairs(names and cjson.decode(names) or {}) do
+    if not (lines[name] and lines[name][id]) then
+      found[#found + 1] = 'job ' .. id .. ' sleeps, and has no place in the line of ' .. name
+    end
+  end
+  if not names and redis.call('EXISTS', base .. id) == 1 then
+    found[#found + 1] = 'job ' .. id .. ' sleeps in no line'
+  end
+end
+return found
+`
+
+/** @returns what is wrong in the lines of the queue whose keys begin with `base`. */
+export async function audit(redis: Redis, base: string): Promise<readonly string[]> {
+  return (await redis.eval(AUDIT, 0, base, ASLEEP)) as string[]
+}
