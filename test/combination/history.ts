@@ -91,7 +91,17 @@ export interface History {
 
 export function newHistory(plan: Plan, prefix: string, startedAt: number): History {
   return {
-    ...{ plan, prefix, startedAt, done: [], runs: new Map(), seen: [], held: [], censuses: [], audits: [] },
+    ...{
+      plan,
+      prefix,
+      startedAt,
+      done: [],
+      runs: new Map(),
+      seen: [],
+      held: [],
+      censuses: [],
+      audits: [],
+    },
     ...{ parents: [], ids: new Map(), unclosed: [], settlingAt: 0, settledAt: 0, unsettled: [] },
     ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
   }
