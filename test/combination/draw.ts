@@ -642,7 +642,9 @@ function drawOperations(
   random: SeededRandom,
 ): readonly Operation[] {
   const has = (name: Feature): boolean => features.includes(name)
-  const resources = Array.from({ length: random.integer(1, 3) }, (_, index) => `r${index}`)
+  // A rate matters where many jobs are of one resource.
+  const most = has('rate by job') || has('setRate') ? 2 : 3
+  const resources = Array.from({ length: random.integer(1, most) }, (_, index) => `r${index}`)
   let jobs = 0
   const some: Record<Meant, string[]> = { failing: [], delayed: [], long: [], alone: [] }
   const draw: Draw = {
@@ -702,7 +704,7 @@ function drawJob(
   more: JobOptions,
 ): JobPlan {
   const canFail = has('failures') || has('retry') || has('skip')
-  const fails = canFail && random.chance(0.35) ? random.integer(1, 3) : 0
+  const fails = canFail && random.chance(has('batches') ? 0.5 : 0.35) ? random.integer(1, 3) : 0
   const isDelayed = (has('promote') || has('changeDelay')) && random.chance(0.4)
   const several = has('several resources') && resources.length > 1 && random.chance(0.4)
   const names = several
@@ -714,11 +716,7 @@ function drawJob(
       ...{ uid, resources: names, key: `k${random.integer(0, 2)}` },
       ...{ tenant: `t${random.integer(0, 1)}`, weight: random.pick([0.5, 1, 4]) },
       work: {
-        ms: Math.round(
-          has('long jobs') && random.chance(0.3)
-            ? random.integer(20, 90)
-            : random.integer(...MS.short),
-        ),
+        ms: lengthMs(random, has),
         fails,
         ...(has('unrecoverable') && random.chance(0.2) && { fails: 1, isFinal: true }),
         steps: has('steps') || has('checkpoints') ? random.integer(0, 3) : 0,
@@ -733,13 +731,15 @@ function drawJob(
     opts: {
       ...(attempts > 1 && { attempts }),
       ...(isDelayed && { delay: random.integer(30, 150) }),
-      ...(has('backoff') && {
-        backoff: random.pick([
-          random.integer(1, 60),
-          { type: 'exponential', delay: 5, jitter: 0.5 } as const,
-          { type: 'custom' } as const,
-        ]),
-      }),
+      ...(has('backoff') &&
+        random.chance(0.7) && {
+          backoff: random.pick([
+            random.integer(1, 60),
+            random.integer(20, 90),
+            { type: 'exponential', delay: 5, jitter: 0.5 } as const,
+            { type: 'custom' } as const,
+          ]),
+        }),
       ...(has('own timestamps') &&
         random.chance(0.5) && { timestamp: -random.integer(0, 20_000) / 4 }),
       ...(has('own limits') && { keepLogs: 1, stackTraceLimit: 1, sizeLimit: 10_000 }),
@@ -766,10 +766,17 @@ function drawJob(
   }
 }
 
+function lengthMs(random: SeededRandom, has: Draw['has']): number {
+  if (!has('long jobs') || !random.chance(0.3)) return random.integer(...MS.short)
+  // Workers look for requests about twice a second.
+  if (has('cancel') && random.chance(0.3)) return random.integer(500, 900)
+  return random.integer(20, 90)
+}
+
 function keeps(random: SeededRandom): true | { count: number } | { age: number } {
   return random.pick([true, { count: 2 }, { age: 100 }] as const)
 }
 
 function rate(random: SeededRandom): { limit: number; perMs: number; burst: number } {
-  return { limit: random.integer(1, 3), perMs: random.integer(20, 90), burst: random.integer(1, 3) }
+  return { limit: random.integer(1, 3), perMs: random.integer(30, 90), burst: random.integer(1, 2) }
 }

@@ -552,7 +552,19 @@ function cancelled(knowledge: Knowledge): Found {
   const { history, graceMs, reusesIds, jobs } = knowledge
   if (reusesIds) return []
   const calls = knowledge.all('cancel', 'cancelLine')
-  return calls.flatMap(({ at, endedAt = Infinity, answer, operation }) => {
+  const again = jobs.flatMap(({ kind, runs, touches }) =>
+    runs.flatMap((run, index) => {
+      const next = runs[index + 1]
+      if (run.stopped?.reason.includes('JobCancelledError') !== true || next === undefined)
+        return []
+      // It may have ended well all the same.
+      if (run.ended?.outcome === 'done' || kind === 'scheduler') return []
+      if (touches.some(({ operation }) => /^retry/.test(operation.do))) return []
+      if (knowledge.all('retryAll').length > 0 || knowledge.isLost(run)) return []
+      return [{ at: next.at, detail: `${nameOf(next)} began, though ${run.run} was cancelled` }]
+    }),
+  )
+  const said = calls.flatMap(({ at, endedAt = Infinity, answer, operation }) => {
     const outcomes = Array.isArray(answer) ? (answer as readonly CancelAnswer[]) : []
     return outcomes.flatMap(({ jobId, outcome }) => {
       const uid = [...history.ids].find(([, id]) => id === jobId)?.[0]
@@ -584,6 +596,7 @@ function cancelled(knowledge: Knowledge): Found {
       return found
     })
   })
+  return [...again, ...said]
 }
 
 /** Clocks of processes on one machine agree to this. */
