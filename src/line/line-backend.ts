@@ -158,7 +158,10 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #finishKeys: readonly unknown[]
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
+  /** The queue's Redis had no job to give last, and none slept in line. */
   #isDrained = false
+  /** Somebody was told, and it has given no job since. */
+  #toldDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Once it is connected: before anything is sent. */
@@ -322,9 +325,12 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  /** The queue's Redis had no job to give last, and none slept in line. */
-  get isDrained(): boolean {
-    return this.#isDrained
+  /** True once for each time that the queue's Redis has no job to give, and none sleeps in line. */
+  tellDrained(): boolean {
+    // rule: worker-is-drained-once-when-no-job-sleeps
+    if (this.#toldDrained || !this.#isDrained) return false
+    this.#toldDrained = true
+    return true
   }
 
   get queueName(): string {
@@ -633,7 +639,8 @@ export class LineBackend extends Backend implements LineRunner {
       this.#isDrained = reply[5] === 0
       return undefined
     }
-    this.#isDrained = false
+    // In the order of replies: BullMQ opens the job later.
+    this.#isDrained = this.#toldDrained = false
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {

@@ -297,9 +297,14 @@ const worker: readonly Mutant[] = [
     'worker/locked-queue: a scheduler goes on',
   ),
   mutant(
-    'worker-is-drained-when-no-job-sleeps',
-    [' || !this.#lines.isDrained', ''],
-    'compatibility/events: drained comes once',
+    'worker-is-drained-once-when-no-job-sleeps',
+    [' || !this.#isDrained', ''],
+    'compatibility/events: drained comes once after',
+  ),
+  mutant(
+    'worker-is-drained-once-when-no-job-sleeps',
+    ['this.#toldDrained || ', ''],
+    'compatibility/events: drained comes once after',
   ),
   mutant(
     'lost-lock-is-of-an-earlier-run',
