@@ -22,7 +22,14 @@ import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
 import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
-import { argumentsText, jsonText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
+import {
+  absentKeyIn,
+  argumentsText,
+  jsonText,
+  keyIn,
+  type Arguments,
+  type LineRunner,
+} from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { bullmqScripts } from './bullmq/bullmq-scripts.ts'
@@ -156,6 +163,7 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  readonly #absentKey: string
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
   /** The queue's Redis had no job to give last, and none slept in line. */
@@ -200,7 +208,8 @@ export class LineBackend extends Backend implements LineRunner {
     this.#options = queue.opts
     this.#scripts = lineScripts()
     const { numberOfKeys } = this.#scripts.finish
-    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys)
+    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys - 1)
+    this.#absentKey = absentKeyIn(toKey(''))
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
     const prepared = waiting.initializing.then((client) => {
@@ -345,7 +354,7 @@ export class LineBackend extends Backend implements LineRunner {
     const client = await this.#client()
     this.#define(client, script)
     // A key on the queue's slot of a cluster.
-    return client.runCommand(script.command, [this.keys['meta'], this.#named(args)])
+    return this.#call(client, script, [this.keys['meta'], this.#named(args)])
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -691,13 +700,14 @@ export class LineBackend extends Backend implements LineRunner {
   ): Promise<unknown> {
     const script = this.#scripts.composed.get(name) as ComposedScript
     const own = keysOf(name)
-    const more = Array<unknown>(script.numberOfKeys - own).fill(args[0])
+    const more = Array<unknown>(script.numberOfKeys - 1 - own).fill(args[0])
     return this.#send(client, script, args.toSpliced(own, 0, ...more), { replaces: name, ...ours })
   }
 
-  /** Whatever goes wrong, it rejects. */
-  async #call(client: Client, { command }: ComposedScript, args: unknown[]): Promise<unknown> {
-    return await client.runCommand(command, args)
+  /** Whatever goes wrong, it rejects. @param args without the absent key. */
+  async #call(client: Client, script: ComposedScript, args: unknown[]): Promise<unknown> {
+    args.splice(script.numberOfKeys - 1, 0, this.#absentKey)
+    return await client.runCommand(script.command, args)
   }
 
   #named(ours: Arguments): string {

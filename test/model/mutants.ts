@@ -444,6 +444,11 @@ const worker: readonly Mutant[] = [
     'worker/coordination: compute it once',
   ),
   mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
+  mutant(
+    'no-script-runs-while-its-slot-moves',
+    ["keyIn(base, 'absent')", '`${base}meta`'],
+    'worker/queue-cluster: while the slot of a queue moves',
+  ),
   mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
   mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
   mutant(
