@@ -318,6 +318,11 @@ const worker: readonly Mutant[] = [
   ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
+    'moved-job-stays-where-it-is',
+    'never',
+    'line/batches: leaves a job that has moved itself',
+  ),
+  mutant(
     'stopped-job-uses-no-attempt',
     ['isGivenBack(stop.reason)', 'false'],
     'worker/coordination: stops them at its limit',
