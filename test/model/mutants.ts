@@ -190,8 +190,18 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'dead-places-are-dropped',
-    [' or (job.finishedOn and not job.holds)', ''],
+    [' or (job.finishedOn and job.holds ~= job.finishedOn)', ''],
     `${LINE}: when a plain worker has finished its job`,
+  ),
+  mutant(
+    'dead-places-are-dropped',
+    ['job.holds ~= job.finishedOn', 'not job.holds'],
+    `${LINE}: no longer when a plain worker`,
+  ),
+  mutant(
+    'only-the-failure-that-holds-is-skipped',
+    [' and job[3] == job[4]', ''],
+    `${LINE}: no job that runs is skipped`,
   ),
   mutant('deleted-job-leaves', 'never', `${LINE}: have no place when they are`),
   mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),

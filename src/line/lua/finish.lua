@@ -84,7 +84,7 @@ local function finish(i)
       if next and not isTaken then wakeHeads(resources, not job.back, burst) end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
-      redis.call('HSET', jobKey, 'redlock:holds', 1)
+      redis.call('HSET', jobKey, 'redlock:holds', at) -- As its `finishedOn`.
       -- rule: no-job-passes-one-that-holds
       for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'XX', FIRST, place) end
     end
