@@ -452,6 +452,12 @@ const worker: readonly Mutant[] = [
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant('changed-delay-by-the-clock-of-the-server', 'removed', 'line/clocks: a changed delay'),
+  mutant('told-limits-are-in-force', 'always', 'worker/clocks: a limit ends, and is told'),
+  mutant(
+    'limits-end-by-the-clock-of-the-server',
+    ['nowMs() + ', ''],
+    'worker/clocks: a limit ends, and is told',
+  ),
   mutant('scheduler-by-the-clock-of-the-server', 'removed', 'worker/clocks: a scheduler begins'),
   mutant(
     'one-computes-a-result',

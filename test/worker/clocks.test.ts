@@ -106,6 +106,23 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     expect(last - first).toBeGreaterThan(900)
   })
 
+  test('a limit ends, and is told, by the clock of the server', async () => {
+    const queue = makeQueue()
+    setClock(aheadMs)
+    await queue.pauseResource('a', { until: Date.now() + 2_000 })
+    expect((await queue.getLimits('a')).paused).toBeDefined()
+    expect([...(await queue.getAllLimits()).keys()]).toEqual(['a'])
+    const addedAt = performance.now()
+    await queue.add('charge', { customer: 'a' })
+    vi.restoreAllMocks()
+    expect((await queue.getLimits('a')).paused).toBeDefined()
+    let ranAt = 0
+    await work(() => Promise.resolve((ranAt = performance.now())))
+    await until('it ran', () => ranAt > 0, 6_000)
+    expect(ranAt - addedAt).toBeGreaterThan(1_500)
+    expect(await queue.getLimits('a')).toEqual({})
+  })
+
   test('a job waits no longer, and no shorter, than its limit', async () => {
     setClock(aheadMs)
     const queue = makeQueue({ maxWaitMs: 1_000 })
