@@ -373,6 +373,11 @@ const worker: readonly Mutant[] = [
   ),
   mutant('due-by-the-clock-of-the-server', 'never', 'worker/clocks: is given back'),
   mutant('promoted-by-the-clock-of-the-server', 'removed', 'worker/clocks: a delay ends by'),
+  mutant(
+    'parent-is-due-by-the-clock-of-the-server',
+    ['(math.floor(nowMs()) - endsAt)', '0'],
+    'worker/clocks: the delay of a parent',
+  ),
   mutant('delay-by-the-clock-of-the-server', 'never', 'worker/clocks: a delay ends by'),
   mutant(
     'waits-by-its-own-clock',

@@ -47,6 +47,7 @@ local FIELDS, USUAL = 7, {}
 -- Before all places: those of LIFO jobs have negative scores.
 local FIRST = '-9007199254740992'
 local endsAs
+endsAt = at
 local function finish(i)
   local id, token, timestamp, lines, burst, value, more = unpack(theirs, FIELDS * i - 5, FIELDS * i + 1)
   local job = more == '{}' and USUAL or cjson.decode(more)
