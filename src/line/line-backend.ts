@@ -22,7 +22,14 @@ import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
 import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
-import { argumentsText, jsonText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
+import {
+  absentKeyIn,
+  argumentsText,
+  jsonText,
+  keyIn,
+  type Arguments,
+  type LineRunner,
+} from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { bullmqScripts } from './bullmq/bullmq-scripts.ts'
@@ -156,9 +163,13 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  readonly #absentKey: string
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
+  /** The queue's Redis had no job to give last, and none slept in line. */
   #isDrained = false
+  /** Somebody was told, and it has given no job since. */
+  #toldDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Once it is connected: before anything is sent. */
@@ -197,7 +208,8 @@ export class LineBackend extends Backend implements LineRunner {
     this.#options = queue.opts
     this.#scripts = lineScripts()
     const { numberOfKeys } = this.#scripts.finish
-    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys)
+    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys - 1)
+    this.#absentKey = absentKeyIn(toKey(''))
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
     const prepared = waiting.initializing.then((client) => {
@@ -322,9 +334,12 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  /** The queue's Redis had no job to give last, and none slept in line. */
-  get isDrained(): boolean {
-    return this.#isDrained
+  /** True once for each time that the queue's Redis has no job to give, and none sleeps in line. */
+  tellDrained(): boolean {
+    // rule: worker-is-drained-once-when-no-job-sleeps
+    if (this.#toldDrained || !this.#isDrained) return false
+    this.#toldDrained = true
+    return true
   }
 
   get queueName(): string {
@@ -339,7 +354,7 @@ export class LineBackend extends Backend implements LineRunner {
     const client = await this.#client()
     this.#define(client, script)
     // A key on the queue's slot of a cluster.
-    return client.runCommand(script.command, [this.keys['meta'], this.#named(args)])
+    return this.#call(client, script, [this.keys['meta'], this.#named(args)])
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -633,7 +648,8 @@ export class LineBackend extends Backend implements LineRunner {
       this.#isDrained = reply[5] === 0
       return undefined
     }
-    this.#isDrained = false
+    // In the order of replies: BullMQ opens the job later.
+    this.#isDrained = this.#toldDrained = false
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {
@@ -684,13 +700,14 @@ export class LineBackend extends Backend implements LineRunner {
   ): Promise<unknown> {
     const script = this.#scripts.composed.get(name) as ComposedScript
     const own = keysOf(name)
-    const more = Array<unknown>(script.numberOfKeys - own).fill(args[0])
+    const more = Array<unknown>(script.numberOfKeys - 1 - own).fill(args[0])
     return this.#send(client, script, args.toSpliced(own, 0, ...more), { replaces: name, ...ours })
   }
 
-  /** Whatever goes wrong, it rejects. */
-  async #call(client: Client, { command }: ComposedScript, args: unknown[]): Promise<unknown> {
-    return await client.runCommand(command, args)
+  /** Whatever goes wrong, it rejects. @param args without the absent key. */
+  async #call(client: Client, script: ComposedScript, args: unknown[]): Promise<unknown> {
+    args.splice(script.numberOfKeys - 1, 0, this.#absentKey)
+    return await client.runCommand(script.command, args)
   }
 
   #named(ours: Arguments): string {

@@ -52,6 +52,9 @@ const VIEWED = [
 /** BullMQ's scripts that delete the job of a scheduler, or the children of a parent. */
 const REMOVING = ['removeJobScheduler', 'removeUnprocessedChildren']
 
+/** BullMQ's scripts that look for locks: those that are elsewhere would be lost. */
+const OF_LOCKS = ['extendLocks', 'moveStalledJobsToWait']
+
 /** BullMQ's scripts that say when the next job of a scheduler is due. */
 const SCHEDULES = ['addJobScheduler', 'updateJobScheduler']
 
@@ -76,6 +79,7 @@ function defineAll(): LineScripts {
     composedScript(['drain'], 'remove-waiting'),
     composedScript(['cleanJobsInSet'], 'clean'),
     ...REMOVING.map((name) => composedScript([name], 'remove-others')),
+    ...OF_LOCKS.map((name) => composedScript([name], 'of-locks')),
     ...VIEWED.map((name) => composedScript([name], 'view')),
   ]
   return {

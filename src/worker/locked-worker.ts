@@ -116,7 +116,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   #lockRenewedAt = -Infinity
   #isLeaving = false
   #pausedByUser = false
-  #toldDrained = false
   #starting: Promise<void> | undefined
   #closed: Promise<void> | undefined
 
@@ -314,19 +313,14 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     event: Event,
     ...args: Parameters<LockedWorkerListener<Data, Result, Name>[Event]>
   ): boolean {
-    if (event === 'drained') {
-      // rule: worker-is-drained-when-no-job-sleeps
-      if (this.#toldDrained || !this.#lines.isDrained) return false
-      this.#toldDrained = true
-    }
+    if (event === 'drained' && !this.#lines.tellDrained()) return false
     return super.emit(event as never, ...(args as never))
   }
 
   protected override async nextJobFromJobData(
     ...args: Parameters<Worker<Data, Result, Name>['nextJobFromJobData']>
   ): ReturnType<Worker<Data, Result, Name>['nextJobFromJobData']> {
-    if (args[0]) this.#toldDrained = false
-    else this.emit('drained') // BullMQ, which has told it before, would not.
+    if (!args[0]) this.emit('drained') // BullMQ, which has told it before, would not.
     return super.nextJobFromJobData(...args)
   }
 

@@ -1081,15 +1081,8 @@ function leases(knowledge: Knowledge): Found {
 function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty) return []
-  // A forgotten step fails a whole batch, also those of its jobs that have moved.
-  const failsMoved =
-    history.plan.settings.batch !== undefined &&
-    knowledge.jobs.some(({ plan: { data } }) => data.work.forgets === true) &&
-    knowledge.jobs.some(({ plan: { data } }) => data.work.moves !== undefined)
   const isObliterated =
-    knowledge.all('obliterate', 'deleteHash').length > 0 ||
-    history.lagMs > LEASE_LAG_MS ||
-    failsMoved
+    knowledge.all('obliterate', 'deleteHash').length > 0 || history.lagMs > LEASE_LAG_MS
   const isClosed = knowledge.all('closeWorker', 'drainWorker').length > 0
   const isExpected = (message: string): boolean =>
     EXPECTED_ERRORS.test(message) ||

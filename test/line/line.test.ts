@@ -448,6 +448,42 @@ describe('onFailure: block', () => {
     await until('both ran', () => order.length === 2)
     expect(order).toEqual([1, 2])
   })
+
+  test('no longer when a plain worker has finished a job that held it', async () => {
+    const queue = makeQueue()
+    queue.on('error', () => undefined) // It reports the plain worker.
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    const { order, worker } = await work({ onFailure: 'block' }, failing)
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await worker.close()
+    await first?.retry()
+    const plain = new Worker(fixture.namespace, () => pause(1), { connection: connection() })
+    await until('the first is done', async () => (await queue.getCompletedCount()) === 1)
+    await plain.close()
+    await work({ onFailure: 'block' })
+    await until('the second is done', async () => (await queue.getCompletedCount()) === 2)
+    expect(order).toEqual([])
+  })
+
+  test('and no job that runs is skipped, though it held its line before', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    let isBroken = true
+    const wait = fixture.gate()
+    const { order, started } = await work({ onFailure: 'block' }, async (job) => {
+      if (isBroken) await failing(job)
+      await wait.passed
+    })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    isBroken = false
+    await first?.retry()
+    await until('it runs again', () => started.length === 2)
+    expect(await queue.skip(first?.id ?? '')).toBe(false)
+    expect((await queue.position(first?.id ?? ''))?.ahead).toBe(0)
+    wait.open()
+    await until('both ran', () => order.length === 2)
+    expect(order).toEqual([1, 2])
+  })
 })
 
 test('a finished job leaves and wakes the next one also when the server has no memory left', async () => {

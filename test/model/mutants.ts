@@ -190,8 +190,18 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'dead-places-are-dropped',
-    [' or (job.finishedOn and not job.holds)', ''],
+    [' or (job.finishedOn and job.holds ~= job.finishedOn)', ''],
     `${LINE}: when a plain worker has finished its job`,
+  ),
+  mutant(
+    'dead-places-are-dropped',
+    ['job.holds ~= job.finishedOn', 'not job.holds'],
+    `${LINE}: no longer when a plain worker`,
+  ),
+  mutant(
+    'only-the-failure-that-holds-is-skipped',
+    [' and job[3] == job[4]', ''],
+    `${LINE}: no job that runs is skipped`,
   ),
   mutant('deleted-job-leaves', 'never', `${LINE}: have no place when they are`),
   mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),
@@ -297,9 +307,14 @@ const worker: readonly Mutant[] = [
     'worker/locked-queue: a scheduler goes on',
   ),
   mutant(
-    'worker-is-drained-when-no-job-sleeps',
-    [' || !this.#lines.isDrained', ''],
-    'compatibility/events: drained comes once',
+    'worker-is-drained-once-when-no-job-sleeps',
+    [' || !this.#isDrained', ''],
+    'compatibility/events: drained comes once after',
+  ),
+  mutant(
+    'worker-is-drained-once-when-no-job-sleeps',
+    ['this.#toldDrained || ', ''],
+    'compatibility/events: drained comes once after',
   ),
   mutant(
     'lost-lock-is-of-an-earlier-run',
@@ -312,6 +327,11 @@ const worker: readonly Mutant[] = [
     'worker/coordination: is as old as its own computation',
   ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
+  mutant(
+    'moved-job-stays-where-it-is',
+    'never',
+    'line/batches: leaves a job that has moved itself',
+  ),
   mutant(
     'stopped-job-uses-no-attempt',
     ['isGivenBack(stop.reason)', 'false'],
@@ -353,6 +373,11 @@ const worker: readonly Mutant[] = [
   ),
   mutant('due-by-the-clock-of-the-server', 'never', 'worker/clocks: is given back'),
   mutant('promoted-by-the-clock-of-the-server', 'removed', 'worker/clocks: a delay ends by'),
+  mutant(
+    'parent-is-due-by-the-clock-of-the-server',
+    ['(math.floor(nowMs()) - endsAt)', '0'],
+    'worker/clocks: the delay of a parent',
+  ),
   mutant('delay-by-the-clock-of-the-server', 'never', 'worker/clocks: a delay ends by'),
   mutant(
     'waits-by-its-own-clock',
@@ -432,6 +457,12 @@ const worker: readonly Mutant[] = [
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant('changed-delay-by-the-clock-of-the-server', 'removed', 'line/clocks: a changed delay'),
+  mutant('told-limits-are-in-force', 'always', 'worker/clocks: a limit ends, and is told'),
+  mutant(
+    'limits-end-by-the-clock-of-the-server',
+    ['nowMs() + ', ''],
+    'worker/clocks: a limit ends, and is told',
+  ),
   mutant('scheduler-by-the-clock-of-the-server', 'removed', 'worker/clocks: a scheduler begins'),
   mutant(
     'one-computes-a-result',
@@ -439,6 +470,11 @@ const worker: readonly Mutant[] = [
     'worker/coordination: compute it once',
   ),
   mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
+  mutant(
+    'no-script-runs-while-its-slot-moves',
+    ["keyIn(base, 'absent')", '`${base}meta`'],
+    'worker/queue-cluster: while the slot of a queue moves',
+  ),
   mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
   mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
   mutant(

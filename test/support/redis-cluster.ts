@@ -1,4 +1,4 @@
-/** A Redis Cluster of three nodes, without replicas. */
+/** A Redis Cluster of three nodes, without replicas, and how a slot moves between two of them. */
 import { Redis } from 'ioredis'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
@@ -38,4 +38,41 @@ export async function startCluster(): Promise<readonly TestServer[]> {
   )
   for (const redis of clients) redis.disconnect()
   return nodes
+}
+
+/**
+ * Moves the slot of a key from its node to another one, the key itself first.
+ * @param meanwhile what happens when that key has moved, and no other.
+ */
+export async function moveSlot(
+  nodes: readonly TestServer[],
+  key: string,
+  meanwhile: () => Promise<void>,
+): Promise<void> {
+  const clients = nodes.map(({ url }) => new Redis(url))
+  try {
+    const ids = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'MYID')))
+    const slot = await clients[0]?.call('CLUSTER', 'KEYSLOT', key)
+    const share = Math.floor(SLOTS / nodes.length)
+    const from = Math.min(nodes.length - 1, Math.floor(Number(slot) / share))
+    const to = (from + 1) % nodes.length
+    const [source, target] = [clients[from] as Redis, clients[to] as Redis]
+    const { host = '', port = 0 } = nodes[to] ?? {}
+    const move = (keys: readonly string[]): Promise<unknown> =>
+      source.call('MIGRATE', host, port, '', 0, 5_000, 'KEYS', ...keys)
+    await target.call('CLUSTER', 'SETSLOT', String(slot), 'IMPORTING', String(ids[from]))
+    await source.call('CLUSTER', 'SETSLOT', String(slot), 'MIGRATING', String(ids[to]))
+    await move([key])
+    await meanwhile()
+    for (;;) {
+      const keys = (await source.call('CLUSTER', 'GETKEYSINSLOT', String(slot), 10)) as string[]
+      if (keys.length === 0) break
+      await move(keys)
+    }
+    for (const redis of [target, source, ...clients]) {
+      await redis.call('CLUSTER', 'SETSLOT', String(slot), 'NODE', String(ids[to]))
+    }
+  } finally {
+    for (const redis of clients) redis.disconnect()
+  }
 }

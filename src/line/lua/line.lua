@@ -8,7 +8,8 @@
   The job is the truth and a place only a hint: a place whose job is gone, finished, or another
   instance is dead. The script that meets a dead place drops it and goes on.
 
-  Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
+  Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`: the time of
+  the failure that holds. A job that was tried again since holds no more.
 ]]
 --- @include "keys"
 local MARK = '!limits' -- The first member of the line of a resource with limits.
@@ -81,7 +82,7 @@ local function jobAt(place, isWhole)
     return nil
   end
   -- rule: dead-places-are-dropped
-  if not isPlaceOf(place, id, job.timestamp) or (job.finishedOn and not job.holds) then return nil end
+  if not isPlaceOf(place, id, job.timestamp) or (job.finishedOn and job.holds ~= job.finishedOn) then return nil end
   job.place, job.lines = place, job.lines or '[]'
   return job
 end

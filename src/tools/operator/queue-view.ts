@@ -18,7 +18,7 @@ import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
 import { checkJobs, oldestJob, type OldestJob, type Standstill } from './standing-jobs.ts'
-import { argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
+import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
   /** `redis://`, `rediss://`, or ioredis options. */
@@ -439,7 +439,11 @@ export class QueueView {
         const script = getOrInsert(this.#scripts, own.command, () =>
           defineScript(own.command, own.lua),
         )
-        return this.server.run(script, [`${base}meta`], [argumentsText(base, 1, args)])
+        return this.server.run(
+          script,
+          [`${base}meta`, absentKeyIn(base)],
+          [argumentsText(base, 1, args)],
+        )
       },
     }
   }

@@ -26,7 +26,7 @@ import { settledValue } from './batch.ts'
 import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
 import type { Slots } from '../../slots.ts'
-import { failureOf, isGivenBack } from './failure.ts'
+import { failureOf, hasMoved, isGivenBack } from './failure.ts'
 import { insistToStart, NotStarted } from './insist.ts'
 import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
 import { delay, giveBack, requeue, type Requeue } from './requeue.ts'
@@ -232,6 +232,8 @@ export class JobRuns {
       isDone = true
       return result
     } catch (error) {
+      // rule: moved-job-stays-where-it-is
+      if (hasMoved(error)) throw error
       const failure = failureOf(error, visit)
       if (failure instanceof RateLimitError && visit.asleepUntil !== undefined) {
         await delay(job, token, Math.max(0, visit.asleepUntil - systemClock.now()))
