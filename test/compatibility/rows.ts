@@ -719,6 +719,11 @@ export const ROWS: readonly Row[] = [
       'In use': ['a processor’s third parameter'],
     },
   }),
+  differs('Every job has a signal; BullMQ makes one where the processor has a third parameter.', {
+    'every job has a signal, also where its processor takes no third parameter': {
+      'In use': ['`cancelJob`, and a processor without a third parameter'],
+    },
+  }),
   same('Compiles as with BullMQ.', {
     'types: a queue and a worker of any data': { 'In use': ['types: any data'] },
     'types: a queue and a worker of typed data': { 'In use': ['types: typed data'] },
