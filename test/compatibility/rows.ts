@@ -719,6 +719,11 @@ export const ROWS: readonly Row[] = [
       'In use': ['a processor’s third parameter'],
     },
   }),
+  differs('A processor starts some milliseconds later: its job takes its lease first.', {
+    'each job takes its lease before its processor starts': {
+      'In use': ['how soon a processor starts'],
+    },
+  }),
   differs('Every job has a signal; BullMQ makes one where the processor has a third parameter.', {
     'every job has a signal, also where its processor takes no third parameter': {
       'In use': ['`cancelJob`, and a processor without a third parameter'],
