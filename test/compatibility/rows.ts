@@ -226,6 +226,12 @@ export const ROWS: readonly Row[] = [
     'within: "priority": the order of jobs that were added before any worker started': {
       'In use': ['`within: "priority"` before any worker starts'],
     },
+    'within: "priority": delayed jobs that are promoted or due take their places by priority': {
+      'In use': ['`within: "priority"` and `delay`'],
+    },
+    'within: "priority": a failed job that is retried by hand takes its place by priority': {
+      'In use': ['`within: "priority"` and `job.retry`'],
+    },
     'within: "priority": changePriority of a job that waits in line': {
       'In use': ['`within: "priority"` and `changePriority`'],
     },

@@ -37,7 +37,7 @@ local function seen(...)
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
     if joins().isReady(first) then return 0 end
   elseif command == 'ZADD' then
-    if key == PRIORITIZED and joins().isReady(second) then return 0 end
+    if key == PRIORITIZED and joins().isReady(second, true) then return 0 end
     if key == MARKER and isTaken then return 0 end -- See `finish`.
   elseif command == 'HSET' and first == 'delay' and readyJobs and readyJobs[key] == 'uncharged' then return 0
   elseif command == 'RPOPLPUSH' and key == WAIT then
