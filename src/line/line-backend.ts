@@ -380,6 +380,7 @@ export class LineBackend extends Backend implements LineRunner {
       case 'updateJobScheduler':
         return this.#send(to, script, args, { time: 5 })
       case 'removeJob':
+      case 'reprocessJob':
         return this.#send(to, script, args, { id: argv[0] })
       case 'moveToWaitingChildren':
         return this.#send(to, script, args, { id: argv[3] })
@@ -388,7 +389,6 @@ export class LineBackend extends Backend implements LineRunner {
           id: argv[2],
           priority: argv[0],
           lifo: argv[3] === 1,
-          within: this.#settings.within,
         })
       case 'drain':
         return this.#send(to, script, args, { which: 'both' })

@@ -49,6 +49,9 @@ const VIEWED = [
   'moveJobsToWait',
 ]
 
+/** BullMQ's scripts by which a user starts a job that is delayed or finished. */
+const STARTS = ['promote', 'reprocessJob']
+
 /** BullMQ's scripts that delete the job of a scheduler, or the children of a parent. */
 const REMOVING = ['removeJobScheduler', 'removeUnprocessedChildren']
 
@@ -69,7 +72,7 @@ function defineAll(): LineScripts {
   const composed = [
     composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
     composedScript(FETCHES, 'fetch', { watched: MOVES }),
-    composedScript(['promote'], 'promote'),
+    ...STARTS.map((name) => composedScript([name], 'promote')),
     composedScript(['obliterate'], 'obliterate'),
     composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),
     composedScript(['moveToWaitingChildren'], 'wait-for-children'),

@@ -75,6 +75,55 @@ same(
 )
 
 same(
+  'within: "priority": delayed jobs that are promoted or due take their places by priority',
+  async (side) => {
+    const queue = side.queue(BY_PRIORITY)
+    const gate = side.gate()
+    side.worker(async ({ data }) => {
+      if (data.nr === 0) await gate.passed
+    })
+    await side.add(queue, 'a', [0])
+    await side.started(0)
+    await side.add(queue, 'a', [1], { priority: 1 })
+    await side.add(queue, 'a', [4], { priority: 4 })
+    const [promoted] = await side.add(queue, 'a', [2], { priority: 2, delay: 600_000 })
+    await side.add(queue, 'a', [3], { priority: 3, delay: 50 })
+    await promoted?.promote()
+    await pause(100)
+    gate.open()
+    await side.ended(5)
+    return { order: side.order }
+  },
+  { order: [0, 1, 2, 3, 4] },
+)
+
+same(
+  'within: "priority": a failed job that is retried by hand takes its place by priority',
+  async (side) => {
+    const queue = side.queue(BY_PRIORITY)
+    const gate = side.gate()
+    let failed = false
+    side.worker(async ({ data }) => {
+      if (data.nr === 0) await gate.passed
+      if (data.nr !== 9 || failed) return
+      failed = true
+      throw new Error('once')
+    })
+    const [job] = await side.add(queue, 'a', [9], { priority: 5 })
+    await side.until('it has failed', async () => (await queue.getFailedCount()) === 1)
+    await side.add(queue, 'a', [0])
+    await side.started(0)
+    await side.add(queue, 'a', [1], { priority: 1 })
+    await side.add(queue, 'a', [2])
+    await (await queue.getJob(job?.id ?? ''))?.retry('failed')
+    gate.open()
+    await side.ended(5)
+    return { order: side.order }
+  },
+  { order: [9, 0, 2, 1, 9] },
+)
+
+same(
   'priorities between customers mean what they mean in BullMQ',
   async (side) => {
     const queue = side.queue()

@@ -226,6 +226,12 @@ export const ROWS: readonly Row[] = [
     'within: "priority": the order of jobs that were added before any worker started': {
       'In use': ['`within: "priority"` before any worker starts'],
     },
+    'within: "priority": delayed jobs that are promoted or due take their places by priority': {
+      'In use': ['`within: "priority"` and `delay`'],
+    },
+    'within: "priority": a failed job that is retried by hand takes its place by priority': {
+      'In use': ['`within: "priority"` and `job.retry`'],
+    },
     'within: "priority": changePriority of a job that waits in line': {
       'In use': ['`within: "priority"` and `changePriority`'],
     },
@@ -717,6 +723,16 @@ export const ROWS: readonly Row[] = [
   same(AS_BULLMQ, {
     'the third parameter of a processor is the signal': {
       'In use': ['a processor’s third parameter'],
+    },
+  }),
+  differs('A processor starts some milliseconds later: its job takes its lease first.', {
+    'each job takes its lease before its processor starts': {
+      'In use': ['how soon a processor starts'],
+    },
+  }),
+  differs('Every job has a signal; BullMQ makes one where the processor has a third parameter.', {
+    'every job has a signal, also where its processor takes no third parameter': {
+      'In use': ['`cancelJob`, and a processor without a third parameter'],
     },
   }),
   same('Compiles as with BullMQ.', {

@@ -226,6 +226,23 @@ same(
   { stalled: [true] },
 )
 
+differs(
+  'each job takes its lease before its processor starts',
+  async (side) => {
+    const queue = side.queue()
+    const held: boolean[] = []
+    side.worker(async ({ data }) => {
+      const { holder } = await side.redlock.inspect(side.resourceOf(data.customer))
+      held.push(holder !== undefined)
+    })
+    await side.add(queue, 'a', [1])
+    await side.add(queue, 'b', [2])
+    await side.ended(2)
+    return { held }
+  },
+  { bullmq: { held: [false, false] }, ours: { held: [true, true] } },
+)
+
 same(
   'cancelJob and cancelAllJobs: the signal aborts with the reason',
   async (side) => {

@@ -238,6 +238,11 @@ const line: readonly Mutant[] = [
   mutant('no-job-passes-one-that-holds', 'removed', `${LINE}: holds the line also against`),
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),
   mutant(
+    'due-job-joins-by-its-priority',
+    'never',
+    'compatibility/order: delayed jobs that are promoted or due',
+  ),
+  mutant(
     'batch-ends-at-a-job-that-may-not-start',
     [' or not job.asleep or job.held', ' or job.held'],
     `${BATCH}: before a job that is delayed`,

@@ -16,7 +16,7 @@ const STORES =
 const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   ...{ addParentJob: [STORES], moveToWaitingChildren: [], changePriority: [], removeJob: [] },
   ...{ drain: [], cleanJobsInSet: [], getCounts: [], getJobs: [], getRanges: [] },
-  ...{ getState: [], getStateV2: [] },
+  ...{ getState: [], getStateV2: [], reprocessJob: [] },
   addStandardJob: [STORES, /rcall\(pushCmd, targetKey, jobId\)/],
   addPrioritizedJob: [STORES, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
   addDelayedJob: [STORES, /rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],

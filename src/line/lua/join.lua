@@ -4,14 +4,16 @@
   A module: it is made when a script first needs it.
 ]]
 -- A job that BullMQ puts among the waiting ones, because its delay or its children have ended, takes its
--- places now.
-local function join(id)
+-- places now. `isPrioritized`: BullMQ puts it among those with a priority.
+local function join(id, isPrioritized)
   local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
-    'redlock:share', 'priority')
+    'redlock:share', 'priority', 'redlock:ranked')
   if not job[1] then return end
   upNext = nil
   redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs()))
   local score = job[3] or nextSeq()
+  -- rule: due-job-joins-by-its-priority
+  if isPrioritized and job[6] and not job[3] then score = rankOf(job[5] or 0, score) end
   for _, resource in ipairs(resourcesOf(job[1])) do
     redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
   end
@@ -19,8 +21,8 @@ local function join(id)
 end
 
 -- Whether the job has a share, and so does not go among the jobs that wait.
-local function joinsAsReady(id)
-  local job = join(id)
+local function joinsAsReady(id, isPrioritized)
+  local job = join(id, isPrioritized)
   if not job or not job[4] then return false end
   local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
   readyJobs = readyJobs or {}

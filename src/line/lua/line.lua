@@ -8,6 +8,8 @@
   The job is the truth and a place only a hint: a place whose job is gone, finished, or another
   instance is dead. The script that meets a dead place drops it and goes on.
 
+  `redlock:ranked`: a place that it takes is ordered by its priority.
+
   Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`: the time of
   the failure that holds. A job that was tried again since holds no more.
 ]]
@@ -19,6 +21,9 @@ local woken, wokenCount = nil, 0 -- Jobs that this script has woken, by their ke
 
 -- A number that only grows.
 local function nextSeq() return redis.call('INCR', SPACE .. 'seq') end
+
+-- The score of a place of a job that was added `within` its priority: as BullMQ orders waiting jobs.
+local function rankOf(priority, seq) return string.format('%.0f', priority * 0x100000000 + seq % 0x100000000) end
 
 --- @module limitRules "limits"
 --- @module shareRules "shares"
