@@ -2,6 +2,7 @@
  * What an operator does from the page: as the commands of the same names. Each is checked, done,
  * and logged with who did it.
  */
+import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
 import { Log } from '../../log.ts'
 import type { Logger } from '../../logger.ts'
@@ -109,7 +110,10 @@ const ACTIONS: Readonly<Record<string, Action>> = {
       await queueOf(hands).changeLimits(queue, (limits) =>
         slots === 0 ? limits.resetSlots(resource) : limits.setSlots(resource, slots, options),
       )
-      return [true, `${resource} has ${slots === 0 ? 'its own' : slots} slots in ${queue}.`]
+      return [
+        true,
+        `${resource} has ${slots === 0 ? 'its own slots' : counted(slots, 'slot')} in ${queue}.`,
+      ]
     },
   },
   'reset rate': {
@@ -127,7 +131,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
       if (stored === undefined) throw new Refused('No master says its maxLeaseMs. Try again later.')
       const { free, masters } = await forceRelease(fleet, resource, stored)
       const released = masters.filter(({ outcome }) => outcome === 'released').length
-      const where = `It was released on ${released} of ${masters.length} masters.`
+      const where = `It was released on ${released} of ${counted(masters.length, 'master')}.`
       return [free, `${resource} is ${free ? 'free' : 'not free'}. ${where}`]
     },
   },
