@@ -32,7 +32,11 @@ export interface Wanted {
   readonly jobId: string
   readonly resource: string
   readonly reason: string
+  /** 0 for those of the options. */
   readonly slots: number
+  /** How many may start in `perMs`; 0 for the rate of the options. */
+  readonly limit: number
+  readonly perMs: number
 }
 
 /** What an action works on. */
@@ -53,6 +57,8 @@ type Act = (wanted: Wanted, hands: Hands & { readonly who: string }) => Promise<
 interface Action {
   /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
+  /** What it sets, for the log. */
+  readonly to?: (wanted: Wanted) => string
   readonly act: Act
 }
 
@@ -105,6 +111,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
   slots: {
     on: ['queue', 'resource'],
+    to: ({ slots }) => (slots === 0 ? 'reset' : String(slots)),
     act: async ({ queue, resource, slots, reason }, hands) => {
       const options = { by: hands.who, ...(reason !== '' && { reason }) }
       await queueOf(hands).changeLimits(queue, (limits) =>
@@ -116,11 +123,18 @@ const ACTIONS: Readonly<Record<string, Action>> = {
       ]
     },
   },
-  'reset rate': {
+  rate: {
     on: ['queue', 'resource'],
-    act: async ({ queue, resource }, hands) => {
-      await queueOf(hands).changeLimits(queue, (limits) => limits.resetRate(resource))
-      return [true, `${resource} has its own rate in ${queue}.`]
+    to: ({ limit, perMs }) => (limit === 0 ? 'reset' : `${limit}/${perMs}`),
+    act: async ({ queue, resource, limit, perMs, reason }, hands) => {
+      const options = { by: hands.who, ...(reason !== '' && { reason }) }
+      await queueOf(hands).changeLimits(queue, (limits) =>
+        limit === 0
+          ? limits.resetRate(resource)
+          : limits.setRate(resource, { limit, perMs }, options),
+      )
+      const rate = limit === 0 ? 'its own rate' : `${counted(limit, 'start')} in ${perMs} ms`
+      return [true, `${resource} has ${rate} in ${queue}.`]
     },
   },
   release: {
@@ -150,11 +164,14 @@ export function wantedIn(body: unknown): Wanted | undefined {
     const value = given[name]
     return typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
   }
-  const slots = given['slots']
+  const number = (name: string): number => {
+    const value = given[name]
+    return typeof value === 'number' && Number.isSafeInteger(value) ? value : 0
+  }
   const wanted: Wanted = {
     ...{ action: text('action'), queue: text('queue'), jobId: text('jobId') },
     ...{ resource: text('resource'), reason: text('reason') },
-    slots: typeof slots === 'number' && Number.isSafeInteger(slots) ? slots : 0,
+    ...{ slots: number('slots'), limit: number('limit'), perMs: number('perMs') },
   }
   if (!Object.hasOwn(ACTIONS, wanted.action)) return undefined
   const { on } = ACTIONS[wanted.action] ?? { on: [] }
@@ -175,11 +192,12 @@ export class Actions {
   }
 
   async do(wanted: Wanted, who: string, from: string, hands: Hands): Promise<Done> {
-    const { action, queue, jobId, resource, reason, slots } = wanted
+    const { action, queue, jobId, resource, reason } = wanted
     const [ok, outcome] = await outcomeOf(wanted, { ...hands, who })
-    const on = ACTIONS[action]?.on.map((name) => wanted[name]) ?? []
-    const what = [action, ...on, ...(action === 'slots' ? [String(slots)] : [])].join(' ')
-    const fields = { action, queue, job: jobId, resource, reason, slots, ok, outcome }
+    const { on, to } = ACTIONS[action] ?? { on: [] }
+    const set = to?.(wanted) ?? ''
+    const what = [action, ...on.map((name) => wanted[name]), set].join(' ').trimEnd()
+    const fields = { action, queue, job: jobId, resource, reason, set, ok, outcome }
     const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''))
     this.#log.write('operator:acted', { who, from, did: what, ...given })
     const done = { at: systemClock.wallNow(), who, what, ok, outcome }

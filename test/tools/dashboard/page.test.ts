@@ -258,6 +258,43 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     expect(log).toEqual([{ who: 'ann', did: 'retry invoices a' }])
   })
 
+  test('an operator sets a rate and slots of a resource, and resets them', async () => {
+    const operatorToken = 'staple-horse-battery'
+    const queue = invoices(fixture)
+    for (let nr = 0; nr < 2; nr++) await queue.add('invoice', { customer: '42' })
+    const log: unknown[] = []
+    const nothing = (): void => undefined
+    const warn = (fields: object): void => {
+      const { who, did } = fields as Record<string, unknown>
+      log.push({ who, did })
+    }
+    const logger = { debug: nothing, info: nothing, error: nothing, warn }
+    const served = await serve(fixture, { prefix: fixture.namespace, operatorToken, logger })
+    const page = await open(served, '/login')
+    await page.getByLabel('Token').fill(operatorToken)
+    await page.getByLabel('Your name').fill('ann')
+    await page.getByRole('button', { name: 'Log in' }).click()
+    await page.locator('#lines').getByRole('link', { name: 'customer:42' }).click()
+    await page.getByLabel('Starts', { exact: true }).fill('7')
+    await page.getByLabel('in ms').fill('60000')
+    await page.getByRole('button', { name: 'Set rate customer:42' }).click()
+    await page.locator('#outcome', { hasText: 'customer:42 has 7 starts in 60000 ms' }).waitFor()
+    await page.locator('#resource-queues').getByText('7 in 1 min').waitFor()
+    await page.getByLabel('Slots', { exact: true }).fill('3')
+    await page.getByRole('button', { name: 'Set slots customer:42' }).click()
+    await page.locator('#resource-queues').getByText('3 slots; 7 in 1 min').waitFor()
+    await page.getByRole('button', { name: 'Reset rate customer:42' }).click()
+    await page.getByText('customer:42 has its own rate in invoices.').waitFor()
+    await page.getByRole('button', { name: 'Reset slots customer:42' }).click()
+    await page.getByText('customer:42 has its own slots in invoices.').waitFor()
+    expect(await queue.getLimits('customer:42')).toEqual({})
+    expect(log).toEqual(
+      ['rate invoices customer:42 7/60000', 'slots invoices customer:42 3']
+        .concat('rate invoices customer:42 reset', 'slots invoices customer:42 reset')
+        .map((did) => ({ who: 'ann', did })),
+    )
+  })
+
   test('with 10,000 lines the first paint takes at most a second, and rows stay where they are', async () => {
     const queue = invoices(fixture)
     const customers = Array.from({ length: 10_000 }, (_, nr) => `c${nr}`)
