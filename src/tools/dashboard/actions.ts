@@ -94,49 +94,28 @@ const ACTIONS: Readonly<Record<string, Action>> = {
       return [isDone, `Job ${jobId}: ${outcome}.`]
     },
   },
-  pause: {
-    on: ['queue', 'resource'],
-    act: async ({ queue, resource, reason }, hands) => {
-      const options = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, (limits) => limits.pause(resource, options))
-      return [true, `${resource} is paused in ${queue}. Jobs that run finish.`]
-    },
-  },
-  resume: {
-    on: ['queue', 'resource'],
-    act: async ({ queue, resource }, hands) => {
-      await queueOf(hands).changeLimits(queue, (limits) => limits.resume(resource))
-      return [true, `${resource} is no longer paused in ${queue}.`]
-    },
-  },
-  slots: {
-    on: ['queue', 'resource'],
-    to: ({ slots }) => (slots === 0 ? 'reset' : String(slots)),
-    act: async ({ queue, resource, slots, reason }, hands) => {
-      const options = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, (limits) =>
-        slots === 0 ? limits.resetSlots(resource) : limits.setSlots(resource, slots, options),
-      )
-      return [
-        true,
-        `${resource} has ${slots === 0 ? 'its own slots' : counted(slots, 'slot')} in ${queue}.`,
-      ]
-    },
-  },
-  rate: {
-    on: ['queue', 'resource'],
-    to: ({ limit, perMs }) => (limit === 0 ? 'reset' : `${limit}/${perMs}`),
-    act: async ({ queue, resource, limit, perMs, reason }, hands) => {
-      const options = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, (limits) =>
-        limit === 0
-          ? limits.resetRate(resource)
-          : limits.setRate(resource, { limit, perMs }, options),
-      )
-      const rate = limit === 0 ? 'its own rate' : `${counted(limit, 'start')} in ${perMs} ms`
-      return [true, `${resource} has ${rate} in ${queue}.`]
-    },
-  },
+  pause: limiting(
+    (limits, { resource }, said) => limits.pause(resource, said),
+    ({ queue }) => `is paused in ${queue}. Jobs that run finish.`,
+  ),
+  resume: limiting(
+    (limits, { resource }) => limits.resume(resource),
+    ({ queue }) => `is no longer paused in ${queue}.`,
+  ),
+  slots: limiting(
+    (limits, { resource, slots }, said) =>
+      slots === 0 ? limits.resetSlots(resource) : limits.setSlots(resource, slots, said),
+    ({ queue, slots }) =>
+      `has ${slots === 0 ? 'its own slots' : counted(slots, 'slot')} in ${queue}.`,
+    ({ slots }) => (slots === 0 ? 'reset' : String(slots)),
+  ),
+  rate: limiting(
+    (limits, { resource, limit, perMs }, said) =>
+      limit === 0 ? limits.resetRate(resource) : limits.setRate(resource, { limit, perMs }, said),
+    ({ queue, limit, perMs }) =>
+      `has ${limit === 0 ? 'its own rate' : `${counted(limit, 'start')} in ${perMs} ms`} in ${queue}.`,
+    ({ limit, perMs }) => (limit === 0 ? 'reset' : `${limit}/${perMs}`),
+  ),
   release: {
     on: ['resource'],
     act: async ({ resource }, { fleet, maxLeaseMs }) => {
@@ -149,6 +128,29 @@ const ACTIONS: Readonly<Record<string, Action>> = {
       return [free, `${resource} is ${free ? 'free' : 'not free'}. ${where}`]
     },
   },
+}
+
+type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[1]>[0]
+interface Said {
+  readonly by: string
+  readonly reason?: string
+}
+
+/** An action on what is set for a resource. */
+function limiting(
+  change: (limits: LineLimits, wanted: Wanted, said: Said) => Promise<void>,
+  outcome: (wanted: Wanted) => string,
+  to: (wanted: Wanted) => string = () => '',
+): Action {
+  return {
+    ...{ on: ['queue', 'resource'], to },
+    async act(wanted, hands) {
+      const { queue, resource, reason } = wanted
+      const said = { by: hands.who, ...(reason !== '' && { reason }) }
+      await queueOf(hands).changeLimits(queue, (limits) => change(limits, wanted, said))
+      return [true, `${resource} ${outcome(wanted)}`]
+    },
+  }
 }
 
 function queueOf({ queue }: Hands): QueueView {
