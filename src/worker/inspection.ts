@@ -129,18 +129,57 @@ function describeClosed({ paused, asleepUntil }: ResourceLimits): string | undef
   return `${asleepUntil.toISOString()}: a job was told to slow down (lease.rateLimit)`
 }
 
+/** What keeps every job of a queue from starting, and what to do. */
+export interface Standstill {
+  /** A sentence. */
+  readonly fact: string
+  readonly fix: string
+}
+
+/** Undefined where nothing does. */
+export function standstillOf(
+  queue: string,
+  isPaused: boolean,
+  workers: number,
+): Standstill | undefined {
+  if (isPaused) return { fact: `Queue \`${queue}\` is paused.`, fix: 'call `queue.resume()`' }
+  if (workers > 0) return undefined
+  return { fact: `No worker of queue \`${queue}\` is connected.`, fix: 'start one' }
+}
+
+export interface Explanation {
+  readonly state: string
+  readonly why: string
+  /** What keeps every job of the queue from starting. */
+  readonly standstill?: string
+}
+
 /**
+ * Why a job does not run, in words.
  * @param resources what the job touches: what its hash records, or what `resource` names.
- * @returns undefined for a job that has no place in their lines, and waits for no time or child.
  */
-export async function whyWaits(
+export async function explainJob(
   job: Job,
   resources: readonly string[],
   locks: Pick<LockService, 'inspect'>,
   backend: LineBackend,
-): Promise<string | undefined> {
+  standstill: () => Promise<Standstill | undefined>,
+): Promise<Explanation> {
+  const state = await backend.getState(job.id ?? '')
+  const why = await whyWaits(job, state, resources, locks, backend)
+  const isOver = ['active', 'completed', 'failed'].includes(state)
+  const { fact } = (isOver ? undefined : await standstill()) ?? {}
+  return fact === undefined ? { state, why } : { state, why: `${why} ${fact}`, standstill: fact }
+}
+
+async function whyWaits(
+  job: Job,
+  state: string,
+  resources: readonly string[],
+  locks: Pick<LockService, 'inspect'>,
+  backend: LineBackend,
+): Promise<string> {
   const id = job.id ?? ''
-  const state = await backend.getState(id)
   if (state === 'completed') return `Job ${id} has completed.`
   for (const name of resources) {
     const { line, limits, lease } = await inspectResource(name, locks, backend)
@@ -163,9 +202,13 @@ export async function whyWaits(
   }
   if (state === 'failed') return `Job ${id} has failed: ${job.failedReason}`
   if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
-  if (state !== 'delayed') return undefined
-  const due = await backend.dueAt(id)
-  if (due === undefined) return undefined
+  const due = state === 'delayed' ? await backend.dueAt(id) : undefined
+  if (due === undefined) {
+    return (
+      `Job ${id} (${state}) has no place in a line: it was not added through a LockedQueue and has ` +
+      "not been started, or its workers keep no lines (order: 'relaxed')."
+    )
+  }
   return due.getTime() > systemClock.wallNow()
     ? `Job ${id} (delayed) waits for ${describeDelay(due)}.`
     : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`

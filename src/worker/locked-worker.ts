@@ -11,13 +11,18 @@ import { Repeats, withoutNumbers } from '../repeats.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import { namesLockKeys } from '../lock/key-kinds.ts'
 import type { LockService } from '../lock/lock-service.ts'
-import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend, type TakenJob } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
-import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
+import {
+  explainJob,
+  inspectResource,
+  standstillOf,
+  type ResourceInspection,
+  type Standstill,
+} from './inspection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
 import { checkProcessorOptions, jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
@@ -383,8 +388,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
     const recorded = await this.#lines.recordedResources(jobId)
     const resources = recorded ?? resourcesOf(this.#resource, job, jobId)
-    const why = await whyWaits(job, resources, this.#redlock, this.#lines)
-    return why ?? `Job ${jobId} has no place in the line of \`${labelOf(resources)}\` yet.`
+    const stands = async (): Promise<Standstill | undefined> =>
+      standstillOf(this.name, await this.#lines.hasQueueMetaField('paused'), 1)
+    return (await explainJob(job, resources, this.#redlock, this.#lines, stands)).why
   }
 
   /**

@@ -15,7 +15,7 @@ for _, key in ipairs(redis.call('KEYS', space .. '*')) do
       local finishedOn, holds = unpack(redis.call('HMGET', base .. id, 'finishedOn', 'redlock:holds'))
       if redis.call('EXISTS', base .. id) == 0 then
         found[#found + 1] = 'job ' .. id .. ' is gone, and has a place'
-      elseif finishedOn and not holds then
+      elseif finishedOn and holds ~= finishedOn then
         found[#found + 1] = 'job ' .. id .. ' has ended, and has a place'
       end
     end

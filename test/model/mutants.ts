@@ -437,7 +437,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'no-estimate-while-the-queue-stands',
-    ['standstill === undefined && ', ''],
+    ['if (queueStands) ', 'if (false) '],
     'tools/operator/answers: no worker',
   ),
   mutant(

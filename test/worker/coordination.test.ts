@@ -373,6 +373,30 @@ describe('checkpoints', () => {
     expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(/`load` runs twice/)
   })
 
+  test('a step gives the same the first time as from its checkpoint: JSON', async () => {
+    const queue = makeQueue()
+    const seen: unknown[] = []
+    const load = async (_job: unknown, lease: JobLease): Promise<void> => {
+      seen.push(await lease.step('load', () => ({ at: new Date(0), none: undefined })))
+      if (seen.length === 1) throw new Error('after the step')
+    }
+    work(await fixture.redlock(), load, { checkpoints: true })
+    await queue.add('report', { of: 'delta' }, { attempts: 2 })
+    await allDone(queue, 1)
+    expect(seen).toEqual([{ at: '1970-01-01T00:00:00.000Z' }, { at: '1970-01-01T00:00:00.000Z' }])
+  })
+
+  test('a step without a name is refused', async () => {
+    const queue = makeQueue()
+    const nameless = (_job: unknown, lease: JobLease): Promise<number> => lease.step('', () => 1)
+    work(await fixture.redlock(), nameless, {})
+    const job = await queue.add('report', { of: 'delta' })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(
+      /Expected a step to have a name/,
+    )
+  })
+
   test('an older run cannot overwrite what a later one has claimed', async () => {
     const queue = makeQueue()
     const results = new ResultStore(LineBackend.of(queue), 1_000)

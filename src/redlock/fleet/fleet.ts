@@ -7,6 +7,7 @@
  * on the master itself, so that all clients agree on whether it may vote again.
  */
 import { randomInt, randomUUID } from 'node:crypto'
+import { counted } from '../../counted.ts'
 import { batchScript, callOf } from '../wire/batch.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import {
@@ -370,7 +371,7 @@ export class LockFleet {
     const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
     return own !== undefined
       ? `the fleet's \`${name}\` is ${theirs}, this client's is ${own}`
-      : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
+      : `the fleet has ${counted(Number(theirs), 'master')}, this client's \`masters\` are ${addresses.length}`
   }
 
   /**

@@ -1,3 +1,4 @@
+import { counted } from '../../counted.ts'
 import { luaConstant } from '../../lua.ts'
 import type { AcquireVote } from '../verbs/votes.ts'
 
@@ -12,7 +13,7 @@ export function quorumOf(masters: number): number {
 /** Of a fleet in which too few masters vote, in words. @param others why others do not. */
 export function noQuorum(voting: number, masters: number, others: readonly string[]): string {
   return [
-    `${voting} of ${masters} masters vote and ${quorumOf(masters)} are needed`,
+    `${voting} of ${counted(masters, 'master votes', 'masters vote')} and ${counted(quorumOf(masters), 'is', 'are')} needed`,
     ...others,
   ].join('. ')
 }

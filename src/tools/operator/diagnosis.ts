@@ -1,4 +1,5 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
+import { counted } from '../../counted.ts'
 import { noQuorum, quorumOf } from '../../redlock/quorum/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import type { Finding } from '../../lock/finding.ts'
@@ -122,7 +123,7 @@ function checkOwnClock(commonOffsetMs: number): readonly Finding[] {
 function checkFleet(size: number, voting: number, quorum: number): readonly Finding[] {
   return findingsOf('fleet', (report) => {
     if (voting < quorum) {
-      const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be granted`
+      const fact = `${noQuorum(voting, size, [])}: no lease can be granted`
       const fix = 'repair the masters named here; jobs wait and use no attempts'
       report('error', 'no-quorum', fact, fix)
     } else if (voting === quorum && size > 1) {
@@ -134,7 +135,7 @@ function checkFleet(size: number, voting: number, quorum: number): readonly Find
       report('note', 'even', fact, 'use an odd number of masters')
     }
     if (size < 3) {
-      const fact = `with ${size} of them, one failure stops every worker`
+      const fact = `with ${counted(size, 'master')}, one failure stops every worker`
       report('note', 'small', fact, 'use five masters in production; three survive one failure')
     }
   })

@@ -1,4 +1,5 @@
 /** What can be wrong with one master. Pure. */
+import { counted } from '../../counted.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf, type Report } from './findings.ts'
@@ -117,7 +118,7 @@ function checkConstants({ enrolment }: MasterSurvey, around: Surroundings, repor
     report('error', 'max-lease-differs', fact, fix)
   }
   if (![0, fleetSize].includes(enrolment.fleetSize)) {
-    const fact = `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`
+    const fact = `is one of ${counted(enrolment.fleetSize, 'master')} for its clients, but ${counted(fleetSize, 'is', 'are')} named here`
     const fix = `name the masters of your workers; to change their number, run \`bullmq-redlock resize\``
     report('error', 'fleet-size-differs', fact, fix)
   }

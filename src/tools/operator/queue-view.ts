@@ -10,14 +10,21 @@ import { defineScript, type Script } from '../../redlock/wire/script.ts'
 import { QueueServer } from './queue-server.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
-import { inspectResource, whyWaits, type LineEntry } from '../../worker/inspection.ts'
+import {
+  explainJob,
+  inspectResource,
+  standstillOf,
+  type Explanation,
+  type LineEntry,
+  type Standstill,
+} from '../../worker/inspection.ts'
 import { leaveLines, skipJob } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 import { globEscape } from './glob.ts'
-import { checkJobs, oldestJob, type OldestJob, type Standstill } from './standing-jobs.ts'
+import { checkJobs, oldestJob, type OldestJob } from './standing-jobs.ts'
 import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
@@ -68,13 +75,9 @@ export interface LineSearch {
   readonly heads: number
 }
 
-export interface Explanation {
-  readonly state: string
+export interface JobExplanation extends Explanation {
   /** In whose lines it stands. */
   readonly resources: readonly string[]
-  readonly why: string
-  /** What keeps every job of the queue from starting. */
-  readonly standstill?: string
   /** Its place in its line; with an estimate where the job, its line and its queue move. */
   readonly position?: LinePosition
 }
@@ -280,34 +283,24 @@ export class QueueView {
     jobId: string,
     inspect: Inspect,
     resources?: readonly string[],
-  ): Promise<Explanation | undefined> {
+  ): Promise<JobExplanation | undefined> {
     const job = await this.#within(queue, (opened) => Job.fromId(opened, jobId))
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
-    const state = await this.#within(queue, () => job.getState())
     let isUngranted = false
     const asks = async (resource: string): Promise<Inspection> => {
       const found = await inspect(resource)
       isUngranted ||= found.ungranted !== undefined
       return found
     }
-    const waits = await this.#within(queue, (opened) =>
-      whyWaits(job, lines, { inspect: asks }, LineBackend.of(opened)),
+    const told = await this.#within(queue, (opened) =>
+      explainJob(job, lines, { inspect: asks }, LineBackend.of(opened), () =>
+        this.standstill(queue),
+      ),
     )
-    const why =
-      waits ??
-      `Job ${jobId} (${state}) has no place in a line: it was not added through a LockedQueue and has ` +
-        "not been started, or its workers keep no lines (order: 'relaxed')."
-    const isOver = ['active', 'completed', 'failed'].includes(state)
-    const standstill = isOver ? undefined : await this.standstill(queue)
-    const found = await positionOf(this.#runner(queue), jobId)
-    // rule: no-estimate-while-the-queue-stands
-    const moves = standstill === undefined && !isOver && !isUngranted
-    const position = moves ? found : withoutEstimate(found)
-    const told = { state, resources: lines, ...(position !== undefined && { position }) }
-    if (standstill === undefined) return { ...told, why }
-    const { fact } = standstill
-    return { ...told, why: `${why} ${fact}`, standstill: fact }
+    const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
+    const position = await positionOf(this.#runner(queue), jobId, stands)
+    return { ...told, resources: lines, ...(position !== undefined && { position }) }
   }
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
@@ -317,10 +310,8 @@ export class QueueView {
       this.#within(queue, (opened) => opened.getWorkersCount()),
       this.server.isCluster(),
     ])
-    if (isPaused) return { fact: `Queue \`${queue}\` is paused.`, fix: 'call `queue.resume()`' }
     // A node of a cluster does not see the workers of the others.
-    if (workers > 0 || isCluster) return undefined
-    return { fact: `No worker of queue \`${queue}\` is connected.`, fix: 'start one' }
+    return standstillOf(queue, isPaused, isCluster ? 1 : workers)
   }
 
   /** Tries a failed job again, in its place in line. @returns the state in which it was found. */
@@ -447,12 +438,6 @@ export class QueueView {
       },
     }
   }
-}
-
-function withoutEstimate(position: LinePosition | undefined): LinePosition | undefined {
-  if (position === undefined) return undefined
-  const { estimate: _, ...place } = position
-  return place
 }
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */

@@ -10,6 +10,7 @@
  * nothing of the new fleet is, and another goal may replace this one.
  */
 import { randomUUID } from 'node:crypto'
+import { counted } from '../../counted.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { luaText } from '../../lua.ts'
@@ -119,7 +120,9 @@ export async function planResize(
   for (const { enrolment } of olds) {
     const size = enrolment?.fleetSize ?? 0
     if (![0, old.size].includes(size) && (begun === '' || enrolment?.resized !== begun)) {
-      refuse(`The fleet has ${size} masters, and ${old.size} are named: name them all`)
+      refuse(
+        `The fleet has ${counted(size, 'master')}, and ${counted(old.size, 'is', 'are')} named: name them all`,
+      )
     }
   }
   for (const { enrolment } of added) {
@@ -215,8 +218,8 @@ async function closeOne(
   if (word === 'mismatch') {
     return refuse(
       masters === 0
-        ? `${probe.name} is one of another fleet of ${detail} masters`
-        : `${probe.name} is one of ${detail} masters, and ${masters} are named`,
+        ? `${probe.name} is one of another fleet of ${counted(Number(detail), 'master')}`
+        : `${probe.name} is one of ${counted(Number(detail), 'master')}, and ${counted(masters, 'is', 'are')} named`,
     )
   }
   return { runId, outcome: word }

@@ -1,7 +1,8 @@
 /**
- * Every state of a job, a line, a queue and a fleet × every command that answers: the answer is
- * true, names the command to type, and is the same in text, in JSON and in the exit code. Outages
- * of servers are in `test/stories/outage-table.test.ts`.
+ * Every state of a job, a line, a queue, a worker and a fleet × everything that answers: the
+ * commands, `/readyz`, a worker, a queue and a Redlock. The answer is true, names the command to
+ * type, and is the same in text, in JSON and in the exit code. Outages of servers are in
+ * `test/stories/outage-table.test.ts`.
  */
 import { once } from 'node:events'
 import { FlowProducer, Queue } from 'bullmq'
@@ -14,7 +15,10 @@ import {
   type LockedWorkerOptions,
 } from '../../../src/index.ts'
 import { systemClock } from '../../../src/clock.ts'
+import { healthPages, voteCount } from '../../../src/tools/cli/work/health.ts'
 import type { Diagnosis } from '../../../src/tools/operator/diagnosis.ts'
+import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
+import { fleetView } from '../../../src/tools/operator/lock-view.ts'
 import { granted, until, useFleet, type Fixture } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, type Said } from '../cli/run-cli.ts'
@@ -34,9 +38,16 @@ interface Data {
   readonly fails?: boolean
 }
 
+interface Own {
+  readonly quick?: boolean
+  readonly redlock?: Redlock
+}
+
 /** What a state is made of. */
 class Scene {
   readonly queue: string = `q-${fixture.namespace}`
+  /** Those that are not closed, each with its Redlock. */
+  readonly workers = new Map<LockedWorker<Data>, Redlock>()
   readonly #connection = { url: fixture.fleet.queue.url }
   #producer: LockedQueue<Data> | undefined
 
@@ -54,11 +65,10 @@ class Scene {
   }
 
   /** Its jobs run until the test ends; `quick` ones end at once. */
-  async work(
-    options: Partial<LockedWorkerOptions<Data>> & { readonly quick?: boolean } = {},
-  ): Promise<LockedWorker<Data>> {
+  async work(options: Partial<LockedWorkerOptions<Data>> & Own = {}): Promise<LockedWorker<Data>> {
     const { quick = false, ...more } = options
     const { passed } = fixture.gate()
+    const redlock = more.redlock ?? (await fixture.redlock(LONG))
     const worker = new LockedWorker<Data>(
       this.queue,
       async ({ data }, lease) => {
@@ -67,11 +77,11 @@ class Scene {
         if (!quick) await passed
       },
       {
-        ...{ connection: this.#connection, redlock: more.redlock ?? (await fixture.redlock(LONG)) },
         resource: ({ data }) => `customer:${data.customer}`,
-        ...more,
+        ...{ connection: this.#connection, ...more, redlock },
       },
     )
+    this.workers.set(worker, redlock)
     worker.on('error', () => undefined)
     fixture.defer(() => worker.close())
     return worker
@@ -87,6 +97,7 @@ class Scene {
       async () => (await this.producer.getCompletedCount()) >= before + 3,
     )
     await worker.close()
+    this.workers.delete(worker)
   }
 
   /** A job of the customer runs until the test ends. */
@@ -117,6 +128,8 @@ interface Answers {
   readonly job?: string
   readonly why?: RegExp
   readonly whyCode?: number
+  /** What a worker says; by default, as `why`. */
+  readonly whyOfWorker?: RegExp
   /** `why` gives an estimate. */
   readonly estimate?: boolean
   /** Of `customer:1`. */
@@ -127,6 +140,8 @@ interface Answers {
   readonly doctorSays?: RegExp
   readonly doctorCode?: number
   readonly limits?: RegExp
+  /** Of `/readyz`, where a worker runs: 503, and why. */
+  readonly notReady?: RegExp
 }
 
 const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
@@ -313,7 +328,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job,
       why: /waits for the rate limit of its resource, until 20\d\d-\S+Z\./,
       doctor: [],
-      limits: /1 starts in 600000 ms, burst 1/,
+      limits: /1 start in 600000 ms, burst 1/,
     }
   },
   'a line: another client has the lease': async (scene) => {
@@ -386,6 +401,23 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       doctorSays: /`order` is relaxed in a LockedWorker and strict in a LockedQueue/,
     }
   },
+  'a worker: paused': async (scene) => {
+    await scene.wasQuick()
+    const worker = await scene.work({ concurrency: 1 })
+    await scene.busy(2)
+    await worker.pause(true)
+    return {
+      job: await scene.add(),
+      why: /waits for a free worker/,
+      doctor: [],
+      notReady: /"state":"paused"/,
+    }
+  },
+  'a worker: does not run yet': async (scene) => {
+    await scene.work({ autorun: false })
+    await scene.add()
+    return { doctor: [], notReady: /"state":"starting"/ }
+  },
   'a fleet: new, and no worker has used it': async (scene) => ({
     job: await scene.add(),
     why: /waits for a quorum of the lock masters: 0 of 3 masters vote[^]*start a worker/,
@@ -406,6 +438,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another \S+ s.*the time counts only while one is connected/,
       inspect: /No lease is granted: 0 of 3 masters vote/,
       doctor: ['no-quorum', 'quarantined', 'quarantined', 'quarantined'],
+      whyOfWorker: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another/,
+      notReady: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another/,
       doctorSays: /fix: start a worker: the time counts only while one is connected/,
       doctorCode: 3,
     }
@@ -427,6 +461,7 @@ it.each(Object.keys(STATES))('%s', async (name) => {
     // On a busy machine a master may be slow in one of two looks.
     for (let n = 0; n < 5 && said.json.code !== said.text.code; n++) said = await both()
     expect(said.json.code).toBe(said.text.code)
+    expect(said.text.out).not.toMatch(/\b1 (masters|jobs|leases|lines|slots|starts|workers)\b/)
     return said
   }
   if (!name.startsWith('a fleet')) await fixture.redlock(LONG)
@@ -470,4 +505,48 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   }
   const limits = await ask('limits', scene.queue)
   expect(limits.text.out).toMatch(answers.limits ?? /no resource is paused or limited/)
+  await expectOwnAnswers(scene, answers, json.json<Diagnosis>())
 })
+
+/** What the processes say of themselves agrees with what an operator sees from outside. */
+async function expectOwnAnswers(
+  { producer, workers }: Scene,
+  { job, why, whyOfWorker = why, estimate = false, notReady }: Answers,
+  { voting, quorum }: Diagnosis,
+): Promise<void> {
+  const place = job === undefined ? undefined : await producer.position(job)
+  expect(place?.estimate !== undefined).toBe(estimate)
+  const probe = new FleetProbe({
+    ...{ masters: fixture.fleet.urls, namespace: fixture.namespace, timeoutMs: 2_000 },
+  })
+  for (const [worker, redlock] of workers) {
+    if (job !== undefined && whyOfWorker !== undefined) {
+      expect(`${await worker.why(job)}\n`).toMatch(whyOfWorker)
+    }
+    await until('it holds a lease for each job that runs', async () => {
+      return redlock.status().leases === (await producer.getActiveCount())
+    })
+    const { masters, quorum: needed } = redlock.status()
+    expect([masters.filter(({ state }) => state === 'voting').length, needed]).toEqual([
+      voting,
+      quorum,
+    ])
+    for (const { state, reason } of masters) {
+      expect(reason === undefined).toBe(state === 'voting')
+    }
+    const pages = healthPages({
+      ...{ workers: [worker], signal: new AbortController().signal },
+      votes: async () => voteCount(await fleetView(probe).diagnose()),
+      asksQueue: () => producer.getActiveCount(),
+    })
+    expect((await pages.get('/healthz')?.())?.status).toBe(200)
+    const { status, body } = (await pages.get('/readyz')?.()) ?? {}
+    expect(status).toBe(notReady === undefined ? 200 : 503)
+    expect(JSON.parse(String(body))).toMatchObject({
+      status: notReady === undefined ? 'ready' : 'not ready',
+      masters: { voting, quorum },
+    })
+    if (notReady !== undefined) expect(String(body)).toMatch(notReady)
+  }
+  probe.close()
+}

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
 import type { Finding } from '../../../lock/finding.ts'
 import { grouped } from '../../operator/findings.ts'
@@ -95,7 +96,7 @@ function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): 
 }
 
 function verdict({ voting, masters, quorum, margin, healthy }: Diagnosis, out: Output): string {
-  const votes = `${voting} of ${masters.length} masters vote, ${quorum} are needed`
+  const votes = `${voting} of ${counted(masters.length, 'master votes', 'masters vote')}, ${counted(quorum, 'is', 'are')} needed`
   if (margin < 0) return out.paint('red', `NO QUORUM: ${votes}`)
   const spare = margin === 0 ? 'none may fail' : `${margin} more may fail`
   return out.paint(

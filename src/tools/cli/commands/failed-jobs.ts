@@ -30,7 +30,7 @@ async function retry(cli: Cli, queue: string, jobId: string): Promise<ExitCode> 
   const state = (await view.retry(queue, jobId)) ?? 'missing'
   const isDone = state === 'failed'
   cli.out.result({ queue, jobId, outcome: isDone ? 'retried' : state }, () =>
-    printable(isDone ? `job ${jobId} waits again` : notFailed(queue, jobId, state)),
+    printable(isDone ? `job ${jobId} waits again` : `job ${jobId} has not failed: it is ${state}`),
   )
   return isDone ? EXIT.done : EXIT.attention
 }
@@ -44,10 +44,4 @@ async function skip(cli: Cli, queue: string, jobId: string): Promise<ExitCode> {
     ),
   )
   return isDone ? EXIT.done : EXIT.attention
-}
-
-function notFailed(queue: string, jobId: string, state: string): string {
-  return state === 'missing'
-    ? `There is no job ${jobId} in queue \`${queue}\`.`
-    : `Job ${jobId} has not failed: it is ${state}.`
 }

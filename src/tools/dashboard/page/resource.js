@@ -74,7 +74,10 @@ function drawQueues(resource, queues) {
         ...(limits.slots
           ? [{ label: 'Reset slots', action: 'slots', slots: 0, queue, resource }]
           : []),
-        ...(limits.rate ? [{ label: 'Reset rate', action: 'reset rate', queue, resource }] : []),
+        { label: 'Set rate', action: 'rate', queue, resource },
+        ...(limits.rate
+          ? [{ label: 'Reset rate', action: 'rate', limit: 0, queue, resource }]
+          : []),
       ]),
     ],
   )
