@@ -557,8 +557,9 @@ function cancelled(knowledge: Knowledge): Found {
       const next = runs[index + 1]
       if (run.stopped?.reason.includes('JobCancelledError') !== true || next === undefined)
         return []
-      // It may have ended well all the same.
+      // It may have ended before.
       if (run.ended?.outcome === 'done' || kind === 'scheduler') return []
+      if ((run.ended?.at ?? Infinity) <= run.stopped.at) return []
       if (touches.some(({ operation }) => /^retry/.test(operation.do))) return []
       if (knowledge.all('retryAll').length > 0 || knowledge.isLost(run)) return []
       return [{ at: next.at, detail: `${nameOf(next)} began, though ${run.run} was cancelled` }]
@@ -1012,7 +1013,13 @@ function isOfBullmq(key: string, knowledge: Knowledge): boolean {
 }
 
 function places(knowledge: Knowledge): Found {
-  return knowledge.all('deleteHash').length > 0 ? [] : knowledge.history.audits
+  if (knowledge.all('deleteHash').length > 0) return []
+  // BullMQ's own queue replaces a job, and knows nothing of its place.
+  const replaces = knowledge.jobs.some(
+    ({ plan: { opts }, add: { operation } }) =>
+      opts.deduplication !== undefined && 'by' in operation && operation.by === 'plain',
+  )
+  return replaces ? [] : knowledge.history.audits
 }
 
 function left(knowledge: Knowledge): Found {
