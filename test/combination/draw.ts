@@ -594,6 +594,7 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['maxWaitMs', 'delay', 'failures', 'backoff'],
   ['jobs deleted from outside', 'long jobs', 'pause a line'],
   ['within priority', 'priority', 'long jobs'],
+  ['within priority', 'priority', 'delay', 'long jobs'],
 ]
 const THEMED = 0.35
 

@@ -131,23 +131,28 @@ function tokensIncrease(knowledge: Knowledge): Found {
 }
 
 /** Whether a job takes its places when it is added. */
-function joinsAtOnce({ plan, add, kind }: Known, knowledge: Knowledge): boolean {
-  const { delay, deduplication, jobId } = plan.opts
+function joinsAtOnce(job: Known, knowledge: Knowledge): boolean {
+  return job.plan.opts.delay === undefined && isOrdinary(job, knowledge)
+}
+
+/** One that a `LockedQueue` has added for certain, under an id of its own. */
+function isOrdinary({ plan, add, kind }: Known, knowledge: Knowledge): boolean {
+  const { deduplication, jobId } = plan.opts
   if (kind !== 'add' && kind !== 'addBulk') return false
   if ('by' in add.operation && add.operation.by === 'plain') return false
   if (add.error !== undefined || add.endedAt === undefined) return false
   if (knowledge.mayBeUndone(add.at, add.endedAt)) return false
-  return delay === undefined && deduplication === undefined && jobId === undefined
+  return deduplication === undefined && jobId === undefined
 }
 
-/** Jobs that joined their lines when they were added, and were left alone since. */
-function plainJoins(knowledge: Knowledge): readonly Known[] {
+/** Jobs that joined their lines by themselves and were left alone since. */
+function plainJoins(knowledge: Knowledge, when = joinsAtOnce): readonly Known[] {
   const { jobs, history } = knowledge
   const { order, within } = history.plan.settings
   if (order !== 'strict') return []
   return jobs.filter(
     (job) =>
-      joinsAtOnce(job, knowledge) &&
+      when(job, knowledge) &&
       job.touches.length === 0 &&
       job.plan.data.work.moves !== 'children' &&
       !(within === 'priority' && job.plan.opts.lifo === true),
@@ -194,14 +199,14 @@ function isBefore(one: Known, other: Known): boolean {
   return (one.add.endedAt ?? Infinity) < other.add.at
 }
 
-/** With 0 for none, the most urgent comes first. */
+/** With 0 for none, the most urgent comes first; also before one whose delay has ended. */
 function urgency(knowledge: Knowledge): Found {
   const { history, graceMs, isFaulty } = knowledge
   if (history.plan.settings.within !== 'priority' || isFaulty) return []
   if (knowledge.all('leaveLines').length > 0) return []
   const joins = plainJoins(knowledge)
   const priorityOf = ({ plan }: Known): number => plan.opts.priority ?? 0
-  return joins.flatMap((late) => {
+  return plainJoins(knowledge, isOrdinary).flatMap((late) => {
     const [start] = late.runs
     if (start === undefined) return []
     const given = knowledge.givenAt(start)

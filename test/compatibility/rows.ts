@@ -725,6 +725,11 @@ export const ROWS: readonly Row[] = [
       'In use': ['a processor’s third parameter'],
     },
   }),
+  differs('Jobs of one customer run one at a time, whatever the concurrency; `slots` allow more.', {
+    'concurrency: jobs of one customer run one at a time, those of two customers together': {
+      'In use': ['`concurrency`, and jobs of one customer'],
+    },
+  }),
   differs('A processor starts some milliseconds later: its job takes its lease first.', {
     'each job takes its lease before its processor starts': {
       'In use': ['how soon a processor starts'],
