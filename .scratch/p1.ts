@@ -48,6 +48,7 @@ await probe('B15b parent that waited for children 2 s, maxWaitMs 1 s, resource h
   const t = await flow.add({ name: 'p', queueName: n, data: { r: 'a' }, children: [{ name: 'c', queueName: n, data: { r: 'b' } }] })
   await until('child done', async () => (await q.getCompletedCount()) === 1)
   await pause(400)
+  console.log((await q.getFailed()).map((j: any) => [j.name, j.failedReason]), await redis.hgetall(`bull:${n}:${t.job.id}`))
   const st = await t.job.getState(); const f = (await q.getJob(t.job.id!))?.failedReason
   await lease.release(); await flow.close()
   return { st, f }

@@ -447,9 +447,10 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'wait-is-counted-from-when-it-could-start',
-    ['job[7] or ', ''],
+    ['from or ', ''],
     'worker/clocks: a job waits no longer',
   ),
+  mutant('requeued-job-goes-on-waiting', 'never', 'worker/clocks: waits no shorter for a lease'),
   mutant(
     'late-reply-puts-no-clock-ahead',
     [' - reference.uncertaintyMs', ''],

@@ -195,14 +195,21 @@ export class JobRuns {
 
   async #requeue(visit: Visit, outcome: NotGranted): Promise<never> {
     const { job, token, resources } = visit
-    const { maxWaitMs, maxUnreachableMs, channel } = this.#options
-    const mayBeLate = job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
-    if (mayBeLate) throw this.#waitedTooLong(resources)
+    const { maxUnreachableMs, channel } = this.#options
+    if (await this.#isLate(visit)) throw this.#waitedTooLong(resources)
     const startedAt = systemClock.now()
     const why = await insistToStart(visit, channel, () =>
       requeue(job, token, outcome, maxUnreachableMs),
     )
     throw this.#requeued(job, why, systemClock.now() - startedAt)
+  }
+
+  async #isLate(visit: Visit): Promise<boolean> {
+    const { lines, maxWaitMs, channel } = this.#options
+    const { job } = visit
+    if (lines) return !(await insistToStart(visit, channel, () => lines.mayGoBack(job)))
+    // A worker without lines knows only what the producer wrote.
+    return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
   }
 
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
