@@ -297,6 +297,11 @@ const worker: readonly Mutant[] = [
     'compatibility/plain-queue: a scheduler that is faster',
   ),
   mutant(
+    'scheduled-job-without-a-line-waits-in-place',
+    ['lines === undefined', 'lines === null'],
+    'worker/locked-queue: adds no more in a plain worker',
+  ),
+  mutant(
     'job-fetched-by-hand-adds-the-next-of-its-scheduler',
     'removed',
     'compatibility/by-hand: the next one is added',
