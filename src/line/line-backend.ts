@@ -115,6 +115,7 @@ interface Addition {
 }
 
 const KEEP_ALL = { count: -1 }
+const backScript = ownScript('line/lua/goes-back')
 const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
@@ -263,11 +264,12 @@ export class LineBackend extends Backend implements LineRunner {
    * `maxWaitMs`.
    */
   async park({
-    job: { id = '', timestamp, opts, attemptsMade },
+    job,
     token,
     resources,
     join,
   }: LineVisit): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
+    const { id = '', timestamp } = job
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
@@ -275,9 +277,7 @@ export class LineBackend extends Backend implements LineRunner {
       id,
       timestamp: String(timestamp),
       resources: JSON.stringify(resources),
-      // Who was started has waited.
-      maxWaitMs: attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs),
-      dueAt: dueAt({ timestamp, opts }),
+      ...this.#waiting(job),
     }
     const client = await this.#client()
     if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
@@ -291,6 +291,13 @@ export class LineBackend extends Backend implements LineRunner {
       throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
     }
     return 'parked'
+  }
+
+  /** A job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
+  async mayGoBack(job: LineVisit['job']): Promise<boolean> {
+    const waiting = this.#waiting(job)
+    if (waiting.maxWaitMs === undefined) return true
+    return (await this.run(backScript, { id: job.id, ...waiting })) === 0
   }
 
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
@@ -486,6 +493,15 @@ export class LineBackend extends Backend implements LineRunner {
   override async getJobData(jobId: string): Method<'getJobData'>['reply'] {
     const job = await super.getJobData(jobId)
     return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
+  }
+
+  /** As `lua/deadline.lua` has it. Who was started has waited. */
+  #waiting({ timestamp, opts, attemptsMade }: LineVisit['job']): {
+    maxWaitMs: number | undefined
+    dueAt: number
+  } {
+    const maxWaitMs = attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs)
+    return { maxWaitMs, dueAt: dueAt({ timestamp, opts }) }
   }
 
   async #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {

@@ -302,6 +302,11 @@ const worker: readonly Mutant[] = [
     'compatibility/plain-queue: a scheduler that is faster',
   ),
   mutant(
+    'scheduled-job-without-a-line-waits-in-place',
+    ['lines === undefined', 'lines === null'],
+    'worker/locked-queue: adds no more in a plain worker',
+  ),
+  mutant(
     'job-fetched-by-hand-adds-the-next-of-its-scheduler',
     'removed',
     'compatibility/by-hand: the next one is added',
@@ -452,9 +457,10 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'wait-is-counted-from-when-it-could-start',
-    ['job[7] or ', ''],
+    ['from or ', ''],
     'worker/clocks: a job waits no longer',
   ),
+  mutant('requeued-job-goes-on-waiting', 'never', 'worker/clocks: waits no shorter for a lease'),
   mutant(
     'late-reply-puts-no-clock-ahead',
     [' - reference.uncertaintyMs', ''],

@@ -187,6 +187,35 @@ test('a limit on waiting does not count a delay, nor the time before a retry', a
   expect(await queue.getFailedCount()).toBe(0)
 })
 
+test.each(['of a producer whose clock is behind', 'that waited for its children'])(
+  'a job %s waits no shorter for a lease that others hold',
+  async (what) => {
+    const options = { maxWaitMs: 1_500 }
+    const queue = makeQueue(options)
+    const redlock = await fixture.redlock()
+    const lease = await redlock.acquire('a', { autoExtend: true })
+    if (what.startsWith('of')) {
+      setClock(-3_600_000)
+      await queue.add('charge', { customer: 'a' })
+      vi.restoreAllMocks()
+    } else {
+      const flows = new FlowProducer({ connection: connection() })
+      fixture.defer(() => flows.close())
+      const queueName = fixture.namespace
+      await flows.add({
+        ...{ name: 'whole', queueName, data: { customer: 'a' } },
+        children: [{ name: 'part', queueName, data: { customer: 'b' }, opts: { delay: 1_600 } }],
+      })
+    }
+    let requeuedAt: number | undefined
+    const worker = await workOn(() => Promise.resolve('done'), { ...options, redlock })
+    worker.on('requeued', () => (requeuedAt ??= performance.now()))
+    await until('it has failed', async () => (await queue.getFailedCount()) === 1, 10_000)
+    expect(performance.now() - (requeuedAt ?? Infinity)).toBeGreaterThan(1_000)
+    await lease.release()
+  },
+)
+
 test('a worker whose clock the masters refuse says so, takes no jobs, and starts when it is right', async () => {
   const queue = makeQueue()
   const redlock = await fixture.redlock({ maxLeaseMs: 30_000 })

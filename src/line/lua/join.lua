@@ -7,10 +7,12 @@
 -- places now. `isPrioritized`: BullMQ puts it among those with a priority.
 local function join(id, isPrioritized)
   local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
-    'redlock:share', 'priority', 'redlock:ranked')
+    'redlock:share', 'priority', 'redlock:ranked', 'redlock:back')
+  -- rule: requeued-job-goes-on-waiting
+  if job[7] then redis.call('HDEL', BASE .. id, 'redlock:back')
+  elseif job[2] then redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs())) end
   if not job[1] then return end
   upNext = nil
-  redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs()))
   local score = job[3] or nextSeq()
   -- rule: due-job-joins-by-its-priority
   if isPrioritized and job[6] and not job[3] then score = rankOf(job[5] or 0, score) end

@@ -2,8 +2,7 @@
   A job that has to wait for its turn sleeps behind the others, if it has to. Part of `fetch`.
 
   ARGV  base · slots · id, timestamp: of the job · resources: JSON
-        maxWaitMs: nil for no limit
-        dueAt: ms from which it waits, where the queue's Redis has not noted it
+        maxWaitMs, dueAt: see `deadline`
   Returns  -100 and the slots that are set: it is its turn | -101 it is not, and too late to wait |
   as BullMQ's
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
@@ -43,8 +42,7 @@ local function park()
       return {-100, slotRules().set(own)}
     end
   end
-  -- rule: wait-is-counted-from-when-it-could-start
-  local deadline = ARGV.maxWaitMs and (job[7] or ARGV.dueAt) + ARGV.maxWaitMs
+  local deadline = deadlineFrom(job[7])
   if deadline and deadline <= nowMs() then return -101 end
   local result = bullmq(KEYS, theirs)
   if type(result) == 'number' and result < 0 then return result end

@@ -10,7 +10,7 @@ local readyJobs
 
 -- The time of the client, by which BullMQ ends a job. A parent that its last child lets go on is due by
 -- the server's.
-local endsAt
+local endsAt = nil
 
 --- @module joins "join"
 

@@ -13,10 +13,10 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
-import { systemClock, withinMs } from '../../clock.ts'
+import { sleep, systemClock, withinMs } from '../../clock.ts'
 import { RedlockClosedError, type ShutdownError, WaitedTooLongError } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { NotGranted } from '../../lock/outcome.ts'
+import type { AcquireOutcome, NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { dueAt, type LineBackend } from '../../line/line-backend.ts'
 import { LineLimits } from '../../line/limits.ts'
@@ -29,7 +29,7 @@ import type { Slots } from '../../slots.ts'
 import { failureOf, hasMoved, isGivenBack } from './failure.ts'
 import { insistToStart, NotStarted } from './insist.ts'
 import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
-import { delay, giveBack, requeue, type Requeue } from './requeue.ts'
+import { delay, giveBack, requeue, requeueDelayMs, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
 import { lossOf, RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
@@ -184,8 +184,19 @@ export class JobRuns {
   }
 
   async #acquire(visit: Visit, slots: Slots | undefined): Promise<Lease> {
-    const { admission, channel } = this.#options
-    const outcome = await insistToStart(visit, channel, () => leaseFor(visit, slots, admission))
+    const { admission, channel, lines, maxUnreachableMs } = this.#options
+    const ask = (): Promise<AcquireOutcome> =>
+      insistToStart(visit, channel, () => leaseFor(visit, slots, admission))
+    let outcome = await ask()
+    // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
+    // rule: scheduled-job-without-a-line-waits-in-place
+    const staysHere = lines === undefined && visit.job.repeatJobKey !== undefined
+    for (let tries = 0; outcome.status !== 'granted' && staysHere; tries++) {
+      if (await this.#isLate(visit)) break
+      const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
+      await insistToStart(visit, channel, () => sleep(systemClock, ms, visit.stop.signal))
+      outcome = await ask()
+    }
     if (outcome.status !== 'granted') return this.#requeue(visit, outcome)
     // rule: no-job-starts-while-its-worker-stops
     if (!this.#isStopping) return outcome.lease
@@ -195,14 +206,21 @@ export class JobRuns {
 
   async #requeue(visit: Visit, outcome: NotGranted): Promise<never> {
     const { job, token, resources } = visit
-    const { maxWaitMs, maxUnreachableMs, channel } = this.#options
-    const mayBeLate = job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
-    if (mayBeLate) throw this.#waitedTooLong(resources)
+    const { maxUnreachableMs, channel } = this.#options
+    if (await this.#isLate(visit)) throw this.#waitedTooLong(resources)
     const startedAt = systemClock.now()
     const why = await insistToStart(visit, channel, () =>
       requeue(job, token, outcome, maxUnreachableMs),
     )
     throw this.#requeued(job, why, systemClock.now() - startedAt)
+  }
+
+  async #isLate(visit: Visit): Promise<boolean> {
+    const { lines, maxWaitMs, channel } = this.#options
+    const { job } = visit
+    if (lines) return !(await insistToStart(visit, channel, () => lines.mayGoBack(job)))
+    // A worker without lines knows only what the producer wrote.
+    return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
   }
 
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
