@@ -85,7 +85,6 @@ async function take(closing: Closing): Promise<void> {
     [PHONE, 'dashboard-390-dark.png'],
   ] as const) {
     const page = await open(options)
-    await page.locator('#seen-rates dd').first().waitFor()
     await page.screenshot({ path: join(PICTURES, name) })
   }
 }
