@@ -20,13 +20,13 @@ import {
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Channel, MasterStatus, Question } from '../../channel.ts'
-import { noQuorum, quorumOf } from '../quorum/quorum.ts'
-import { Deadlines, instant } from '../../clock.ts'
+import { noQuorum, quorumOf } from '../quorum.ts'
+import { Deadlines, instant, withinMs } from '../../clock.ts'
 import { ProposalClock } from '../proposal-clock.ts'
 import { constantsFor, type Settings } from '../settings.ts'
-import { outcomeOf, type Vote } from '../verbs/votes.ts'
+import { outcomeOf, type Vote } from '../verbs.ts'
 import { Bag } from '../../bag.ts'
-import type { Poll } from '../ask.ts'
+import type { Poll } from '../poll.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
@@ -79,6 +79,10 @@ export class LockFleet {
   readonly polls: Bag<'pollPlace', Poll> = new Bag('pollPlace')
   readonly leases: LeaseRegistry
   readonly proposals: ProposalClock
+  /** The duration of the last attempt that a quorum answered; retries wait longer than this. */
+  attemptMs = 0
+  /** Nothing is granted any more. */
+  isClosed = false
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
   readonly #quarantines: Quarantines
@@ -145,8 +149,9 @@ export class LockFleet {
         this.#checkVotes()
       },
     })
-    this.masters = settings.addresses.map((address) =>
+    this.masters = settings.addresses.map((address, index) =>
       settings.connect({
+        index,
         address,
         limits,
         clock: settings.clock,
@@ -191,14 +196,14 @@ export class LockFleet {
     }
   }
 
-  /** What `quiet` waits for. */
+  /** What `close` waits for. */
   readonly inBackground = (work: Promise<void>): void => {
     this.#background.add(work)
     void work.finally(() => this.#background.delete(work))
   }
 
   /** When no poll is open and the background work of this moment is done. */
-  async quiet(): Promise<void> {
+  async #quiet(): Promise<void> {
     while (this.polls.size > 0)
       await Promise.all(this.polls.values().map(({ complete }) => complete))
     await Promise.all(this.#background)
@@ -307,12 +312,14 @@ export class LockFleet {
     return ended
   }
 
-  /** Tells quarantined masters how long this client has waited for them. */
-  reportQuarantines(): Promise<void> {
-    return this.#quarantines.report()
-  }
-
-  close(): void {
+  /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
+  async close(): Promise<void> {
+    const { clock, masterTimeoutMs } = this.settings
+    this.isClosed = true
+    await this.leases.close()
+    // Quarantined masters hear how long this client has waited for them.
+    this.inBackground(this.#quarantines.report())
+    await withinMs(clock, masterTimeoutMs, this.#quiet())
     for (const master of this.masters) master.close()
     this.#quarantines.close()
     this.#masterLog.close()

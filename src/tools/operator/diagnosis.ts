@@ -1,5 +1,5 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
-import { noQuorum, quorumOf } from '../../redlock/quorum/quorum.ts'
+import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import type { Finding } from '../../lock/finding.ts'
 import { duration } from './duration.ts'

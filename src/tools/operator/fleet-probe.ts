@@ -2,7 +2,7 @@
  * All masters of a fleet as an operator looks at them: in whatever state they are, each by itself.
  */
 import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
-import { quorumOf } from '../../redlock/quorum/quorum.ts'
+import { quorumOf } from '../../redlock/quorum.ts'
 import {
   batchArgs,
   batchScript,

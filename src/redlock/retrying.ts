@@ -5,12 +5,12 @@
  * trip.
  */
 import pRetry from 'p-retry'
-import { jitteredMs } from '../../backoff.ts'
-import type { Clock } from '../../clock.ts'
-import { ResourceTakenError } from '../../errors.ts'
+import { jitteredMs } from '../backoff.ts'
+import type { Clock } from '../clock.ts'
+import { ResourceTakenError } from '../errors.ts'
 import { turnMs, type TurnWatch } from './announcements.ts'
-import type { Lease } from '../../lock/lease.ts'
-import { outcomeError, type AcquireOutcome } from '../../lock/outcome.ts'
+import type { Lease } from '../lock/lease.ts'
+import { outcomeError, type AcquireOutcome } from '../lock/outcome.ts'
 
 export interface RetryOptions {
   readonly clock: Clock

@@ -7,8 +7,8 @@
  * quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a
  * waiter one delay and nothing else.
  */
-import type { Clock } from '../../clock.ts'
-import type { Master, Subscription } from '../wire/master.ts'
+import type { Clock } from '../clock.ts'
+import type { Master, Subscription } from './wire/master.ts'
 
 /**
  * Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it.
