@@ -30,8 +30,10 @@ const TOMBSTONE_LEASES = 2
 const MAX_RELEASE_TRIES = 5
 const RELEASE_RETRY_MS = 25
 
-/** What a caller wants that asks for a lease. */
-export interface Wish {
+/** What a caller asks for. */
+export interface Demand {
+  /** Sorted, without repetitions. */
+  readonly names: readonly string[]
   readonly terms: LeaseTerms
   /** How much longer it waits if it is not granted; 0 for not at all. */
   readonly waitMs: number
@@ -43,7 +45,7 @@ export class Attempt {
   readonly fleet: LockFleet
   /** Sorted, without repetitions: all or none are granted, under one token and fencing token. */
   readonly resources: readonly string[]
-  readonly wish: Wish
+  readonly demand: Demand
   readonly token: string
   /** Before the first command left. */
   readonly start: Instant
@@ -64,10 +66,10 @@ export class Attempt {
   #releaseCall: Call | undefined
   #callForGood: Call | undefined
 
-  constructor(fleet: LockFleet, resources: readonly string[], wish: Wish) {
+  constructor(fleet: LockFleet, resources: readonly string[], demand: Demand) {
     this.fleet = fleet
     this.resources = resources
-    this.wish = wish
+    this.demand = demand
     this.token = fleet.freshToken()
     this.start = instant(fleet.settings.clock)
     this.fence = fleet.proposals.next()
@@ -76,7 +78,7 @@ export class Attempt {
   }
 
   get leaseMs(): number {
-    return this.wish.terms.leaseMs
+    return this.demand.terms.leaseMs
   }
 
   get maxLeaseMs(): number {
@@ -90,7 +92,7 @@ export class Attempt {
    */
   take(): Promise<AcquireOutcome> {
     const { fleet, resources, token, leaseMs, fence } = this
-    const { waitMs, waiter } = this.wish
+    const { waitMs, waiter } = this.demand
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
     const timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
@@ -149,7 +151,7 @@ export class Attempt {
     }
     const outcome = why ?? {
       status: 'granted',
-      lease: new QuorumLease(this, this.wish.terms, start.now),
+      lease: new QuorumLease(this, this.demand.terms, start.now),
     }
     return fleet.isClosed ? closed(outcome) : outcome
   }

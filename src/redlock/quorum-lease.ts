@@ -4,12 +4,12 @@ import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
 import { trustFrom } from '../lock/trust.ts'
+import { turnMs } from '../lock/waiting.ts'
 import type { Attempt } from './attempt.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { answersOf } from './explain.ts'
 import { Poll } from './poll.ts'
 import { extend, heal, TOKENS_PER_GRANT, type ExtendVote } from './verbs.ts'
-import { turnMs } from './announcements.ts'
 import { callOf } from './wire/batch.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
@@ -62,9 +62,9 @@ export class QuorumLease extends HeldLease {
 
   /** Deletes the keys on every master. */
   protected free(): Promise<void> {
-    const { fleet, tookMs, wish } = this.#attempt
+    const { fleet, tookMs, demand } = this.#attempt
     const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
-    return this.#attempt.release(graceMs, wish.waiter).decided
+    return this.#attempt.release(graceMs, demand.waiter).decided
   }
 
   /** Its keys expire. */

@@ -16,7 +16,7 @@ import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
-import { Attempt, type Wish } from './attempt.ts'
+import { Attempt, type Demand } from './attempt.ts'
 import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './inspect.ts'
@@ -29,10 +29,10 @@ import type { AcquireOutcome } from '../lock/outcome.ts'
 import { QuorumLease } from './quorum-lease.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
-import { acquireWithin } from './retrying.ts'
 import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
 import { resolveSettings, type RedlockOptions } from './settings.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
+import { waitFor } from '../lock/waiting.ts'
 
 /** The state of a fleet as one client sees it. */
 export interface RedlockStatus {
@@ -52,13 +52,8 @@ export interface BootstrapOptions {
   readonly confirmed?: boolean
 }
 
-/** What an attempt is for. */
-interface Wanted extends Wish {
-  readonly names: readonly string[]
-}
-
 /** An `acquire`. */
-interface Waiter extends Wanted {
+interface Waiter extends Demand {
   readonly startedAt: number
   readonly signal: AbortSignal | undefined
 }
@@ -364,20 +359,25 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /** Goes on where the first attempt was not granted. */
-  #wait(waiter: Waiter, first: AcquireOutcome): Promise<Lease> {
-    const { names, terms, waitMs, startedAt, signal } = waiter
+  async #wait(waiter: Waiter, first: AcquireOutcome): Promise<Lease> {
+    const { names, terms, startedAt, waitMs, signal } = waiter
+    const { clock } = this.#fleet.settings
     const all = names.flatMap((name) => slotNames(name, terms.slots))
-    return acquireWithin({
-      ...{ clock: this.#fleet.settings.clock, first, startedAt, waitMs, signal },
-      attempt: (leftMs) => this.#try({ ...waiter, waitMs: leftMs }),
-      roundTripMs: () => this.#fleet.attemptMs,
-      listen: () => this.#announcements.listen(waiter.waiter, all, startedAt),
-      stopped: (granted) => {
-        // A place among the waiters for what was granted ends with the lease.
-        if (granted && all.length === names.length) return
-        this.#fleet.withdraw(all, waiter.waiter)
-      },
-    })
+    const turns = waitMs > 0 ? this.#announcements.listen(waiter.waiter, all, startedAt) : undefined
+    let hasPlaces = waitMs > 0
+    try {
+      const lease = await waitFor(first, {
+        ...{ clock, startedAt, waitMs, signal, turns },
+        attempt: (leftMs) => this.#try({ ...waiter, waitMs: leftMs }),
+        tripMs: () => this.#fleet.attemptMs,
+      })
+      // A place among the waiters for what was granted ends with the lease.
+      if (all.length === names.length) hasPlaces = false
+      return lease
+    } finally {
+      turns?.stop()
+      if (hasPlaces) this.#fleet.withdraw(all, waiter.waiter)
+    }
   }
 
   #tellWaited({ names, startedAt }: Waiter, granted: boolean): void {
@@ -386,17 +386,17 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /** The resources, or one slot of each. */
-  #try(wanted: Wanted): Promise<AcquireOutcome> {
+  #try(demand: Demand): Promise<AcquireOutcome> {
     this.#assertOpen()
-    if (wanted.terms.slots === 1) return new Attempt(this.#fleet, wanted.names, wanted).take()
-    return this.#trySlots(wanted)
+    if (demand.terms.slots === 1) return new Attempt(this.#fleet, demand.names, demand).take()
+    return this.#trySlots(demand)
   }
 
-  #trySlots(wanted: Wanted): Promise<AcquireOutcome> {
+  #trySlots(demand: Demand): Promise<AcquireOutcome> {
     const fleet = this.#fleet
-    const slots = wanted.names.map((name) => slotNames(name, wanted.terms.slots))
+    const slots = demand.names.map((name) => slotNames(name, demand.terms.slots))
     const random = (): number => fleet.settings.clock.random()
-    return trySlots(slots, random, (claim) => new Attempt(fleet, claim, wanted).take())
+    return trySlots(slots, random, (claim) => new Attempt(fleet, claim, demand).take())
   }
 
   /** Frozen options are checked once: a worker gives the same ones for each of its jobs. */
