@@ -1,7 +1,8 @@
 /** The locks as an operator looks at them: a fleet of masters, or a lock service besides Redis. */
-import type { Finding } from '../../lock/finding.ts'
-import type { Inspection, ServiceHealth } from '../../lock/inspection.ts'
-import type { LockClient } from '../../lock/lock-client.ts'
+import type { Finding } from '../../services/finding.ts'
+import type { Inspection } from '../../lock/inspection.ts'
+import type { ServiceHealth } from '../../services/service-health.ts'
+import type { LockClient } from '../../services/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { quorumOf } from '../../redlock/quorum.ts'
 import type { QueueServer } from './queue-server.ts'
