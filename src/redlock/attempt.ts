@@ -70,9 +70,9 @@ export class Attempt {
     this.fleet = fleet
     this.resources = resources
     this.demand = demand
-    this.token = fleet.freshToken()
+    this.token = fleet.proposals.token()
     this.start = instant(fleet.settings.clock)
-    this.fence = fleet.proposals.next()
+    this.fence = fleet.proposals.fence()
     this.granted = { kind: 'granted', counter: this.fence }
     this.#states = fleet.states
   }
