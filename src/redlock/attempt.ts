@@ -91,8 +91,9 @@ export class Attempt {
    * released.
    */
   take(): Promise<AcquireOutcome> {
-    const { fleet, resources, token, leaseMs, fence } = this
-    const { waitMs, waiter } = this.demand
+    const { fleet, resources, token, fence } = this
+    const { terms, waitMs, waiter } = this.demand
+    const { leaseMs } = terms
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
     const timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
@@ -130,17 +131,18 @@ export class Attempt {
 
   /** A quorum has granted it, or `refusal` says why not. */
   #end(refusal: NotGranted | undefined): AcquireOutcome | Promise<never> {
-    const { fleet, resources, start, leaseMs } = this
+    const { fleet, resources, start } = this
+    const { terms } = this.demand
     const { clock, driftFactor } = fleet.settings
     const end = instant(clock)
     this.tookMs = end.now - start.now
     // rule: trust-from-before-the-first-command
-    this.trust = trustFrom(this.start, leaseMs, driftFactor)
+    this.trust = trustFrom(this.start, terms.leaseMs, driftFactor)
     let why = refusal
     // rule: too-late-after-the-votes
     if (why === undefined && remainingMs(this.trust, end) <= 0) {
       this.release()
-      why = tooLate(resources, leaseMs, this.tookMs, fleet.names)
+      why = tooLate(resources, terms.leaseMs, this.tookMs, fleet.names)
     }
     const status: AcquireOutcome['status'] = why === undefined ? 'granted' : why.status
     if (status !== 'unreachable') fleet.attemptMs = this.tookMs
@@ -151,7 +153,7 @@ export class Attempt {
     }
     const outcome = why ?? {
       status: 'granted',
-      lease: new QuorumLease(this, this.demand.terms, start.now),
+      lease: new QuorumLease(this, terms, start.now),
     }
     return fleet.isClosed ? closed(outcome) : outcome
   }
