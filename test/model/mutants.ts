@@ -87,10 +87,10 @@ const lock: readonly Mutant[] = [
   mutant('token-above-forgotten-ones', 'removed', 'hazards/wrong-clocks: a token is larger'),
   mutant('one-server-of-one-fleet', [' and record[4] == fleetSize', ''], GRANT),
   mutant('one-server-of-one-fleet', ['record[1] == runId and ', ''], GRANT),
-  mutant('suspended-master-grants-nothing', 'never', 'redlock/verbs/replies'),
+  mutant('suspended-master-grants-nothing', 'never', 'redlock/replies'),
   mutant(
     'suspended-master-is-asked-the-time',
-    ['master.ask(', 'if (request.call !== ASKS_THE_TIME) master.ask('],
+    ['master.ask(', 'if (this.#askedTheTime?.has(master.index) !== true) master.ask('],
     'sim/clock-returns',
   ),
   mutant(

@@ -1,8 +1,8 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
 import { counted } from '../../counted.ts'
-import { noQuorum, quorumOf } from '../../redlock/quorum/quorum.ts'
+import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf, grouped } from './findings.ts'
 import { checkMaster, silences, unreachable, waits } from './master-checks.ts'

@@ -3,7 +3,7 @@
  */
 import { counted } from '../../counted.ts'
 import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
-import { quorumOf } from '../../redlock/quorum/quorum.ts'
+import { quorumOf } from '../../redlock/quorum.ts'
 import {
   batchArgs,
   batchScript,

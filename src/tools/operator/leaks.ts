@@ -1,6 +1,6 @@
 /** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
 import { luaText } from '../../lua.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
 import { findingsOf } from './findings.ts'
 import type { FleetProbe } from './fleet-probe.ts'

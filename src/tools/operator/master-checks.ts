@@ -1,6 +1,6 @@
 /** What can be wrong with one master. Pure. */
 import { counted } from '../../counted.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf, type Report } from './findings.ts'
 import type { ServerSurvey } from './server-survey.ts'

@@ -14,9 +14,8 @@ import { counted } from '../../counted.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { luaText } from '../../lua.ts'
-import { closeScript, openScript, retireScript } from '../../redlock/fleet/enrol-scripts.ts'
-import { TOKENS_PER_GRANT } from '../../redlock/verbs/verbs.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { TOKENS_PER_GRANT } from '../../redlock/verbs.ts'
+import { defineScript, type Script } from '../../redlock/wire/script.ts'
 import { diagnose } from './diagnosis.ts'
 import { globEscape } from './glob.ts'
 import { valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
@@ -66,7 +65,11 @@ const CHANGING = ['max-lease-differs', 'fleet-size-differs', 'resizing', 'retire
 /** Keys of one script call. */
 const PAGE = 1_000
 
-const outstandingScript = defineScript('outstanding', luaText('tools/operator/lua/outstanding'))
+const scriptOf = (name: string): Script => defineScript(name, luaText(`tools/operator/lua/${name}`))
+const outstandingScript = scriptOf('outstanding')
+const closeScript = scriptOf('close')
+const openScript = scriptOf('open')
+const retireScript = scriptOf('retire')
 
 /** @throws ResizeRefusedError. Changes nothing. */
 export async function planResize(

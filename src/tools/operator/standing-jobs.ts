@@ -2,7 +2,7 @@
 import type { Standstill } from '../../worker/inspection.ts'
 import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
 import type { LineRunner } from '../../line/line-runner.ts'

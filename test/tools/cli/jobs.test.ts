@@ -11,7 +11,7 @@ import {
   type LockedQueueOptions,
   type Redlock,
 } from '../../../src/index.ts'
-import type { Finding } from '../../../src/lock/finding.ts'
+import type { Finding } from '../../../src/services/finding.ts'
 import type { LineEntry } from '../../../src/worker/inspection.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'

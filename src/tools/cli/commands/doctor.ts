@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { counted } from '../../../counted.ts'
 import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
-import type { Finding } from '../../../lock/finding.ts'
+import type { Finding } from '../../../services/finding.ts'
 import { grouped } from '../../operator/findings.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { systemClock, withinMs } from '../../../clock.ts'
-import type { LockClient } from '../../../lock/lock-client.ts'
+import type { LockClient } from '../../../services/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
