@@ -484,6 +484,9 @@ export const ROWS: readonly Row[] = [
       'worker.on': ['drained'],
       'queueEvents.on': ['drained'],
     },
+    'drained comes once for each time, also where another loop of the worker looks meanwhile': {
+      'In use': ['`drained`, with a `concurrency` above 1'],
+    },
     'the stalled event names a job whose worker died': {
       'worker.on': ['stalled'],
       'queueEvents.on': ['stalled'],
@@ -775,11 +778,14 @@ export const ROWS: readonly Row[] = [
       },
     },
   ),
-  differs('A step’s stored result comes back as JSON has it; a `Date` is a string then.', {
-    'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string': {
-      'In use': ['`checkpoints` and a `Date`'],
+  differs(
+    'A step gives what JSON keeps of its result, also the first time: a `Date` is a string.',
+    {
+      'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string': {
+        'In use': ['`checkpoints` and a `Date`'],
+      },
     },
-  }),
+  ),
 
   // Connections
   same(AS_BULLMQ, {

@@ -419,7 +419,8 @@ describe('a rate', () => {
     const [eight = 0, five = 0, two = 0] = counted
     expect(eight - addedAt).toBeGreaterThan(598)
     expect(five - eight).toBeGreaterThan(498 + 298)
-    expect(two - five).toBeGreaterThan(198)
+    // What a late start has saved counts.
+    expect(two - five).toBeGreaterThan(150)
     expect(seen.requeued).toEqual([])
     await queue.setRate('b', { limit: 100, perMs: 1_000 })
     await queue.addBulk(jobs('b', 20))
