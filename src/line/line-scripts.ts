@@ -21,7 +21,7 @@ const MOVES = [
   ...['HMSET', 'HSET', 'HINCRBY', 'HGETALL', 'ZRANGEBYSCORE'],
 ]
 /** What the add script sees. */
-const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
+const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE', 'DEL']
 
 /** What most jobs call when they are added. A name that is missing costs time. */
 export const ADDS_CALL: readonly string[] = [
@@ -74,7 +74,7 @@ function defineAll(): LineScripts {
     composedScript(FETCHES, 'fetch', { watched: MOVES }),
     ...STARTS.map((name) => composedScript([name], 'promote')),
     composedScript(['obliterate'], 'obliterate'),
-    composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),
+    composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] }),
     composedScript(['moveToWaitingChildren'], 'wait-for-children'),
     composedScript(['changeDelay'], 'change-delay'),
     ...SCHEDULES.map((name) => composedScript([name], 'schedule')),

@@ -918,10 +918,13 @@ function rates(knowledge: Knowledge): Found {
       ({ operation }) =>
         !('resource' in operation) || history.prefix + operation.resource === resource,
     )
-  const isPlain = knowledge.jobs.some(({ add, kind }) =>
-    kind !== 'add' && kind !== 'addBulk'
+  const isPlain = knowledge.jobs.some(({ add, kind, plan: { opts } }) =>
+    // BullMQ keeps it for later, and adds it without our arguments.
+    opts.deduplication?.keepLastIfActive === true
       ? true
-      : 'by' in add.operation && add.operation.by === 'plain',
+      : kind !== 'add' && kind !== 'addBulk'
+        ? true
+        : 'by' in add.operation && add.operation.by === 'plain',
   )
   const { rate } = settings
   const byJob =

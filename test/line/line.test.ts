@@ -1,5 +1,5 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
-import { FlowProducer, Queue, Worker, type Job, type QueueOptions } from 'bullmq'
+import { FlowProducer, Queue, Worker, type FlowJob, type Job, type QueueOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -140,6 +140,34 @@ describe('a place is dead', () => {
     await first?.remove()
     const waiting = await plainQueue().getWaiting()
     expect(waiting.map(({ data }) => data.nr)).toEqual([2])
+  })
+
+  test('when it is cancelled: the next job is awake at once, and no worker is needed', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    await queue.cancel(first?.id ?? '')
+    const waiting = await plainQueue().getWaiting()
+    expect(waiting.map(({ data }) => data.nr)).toEqual([2])
+  })
+
+  test('when it is removed with its parent', async () => {
+    const queue = makeQueue()
+    const client = redis()
+    const wait = fixture.gate()
+    const { started } = await work({}, () => wait.passed)
+    await queue.addBulk(jobs('a', 1))
+    await until('the first runs', () => started.length === 1)
+    const flows = new FlowProducer({ connection: connection() })
+    fixture.defer(() => flows.close())
+    const node = (customer: string, nr: number): FlowJob => ({
+      ...{ name: 'charge', queueName: fixture.namespace, data: { customer, nr } },
+    })
+    const { job } = await flows.add({ ...node('b', 2), children: [node('a', 3)] })
+    const length = (): Promise<number> => client.zcard(`bull:${fixture.namespace}:redlock:::line:a`)
+    await until('its child waits in line', async () => (await length()) === 2)
+    await (await queue.getJob(job.id ?? ''))?.remove()
+    expect(await length()).toBe(1)
+    wait.open()
   })
 
   test('and a thousand of them cost the next job of the line nothing', async () => {

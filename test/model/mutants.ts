@@ -232,7 +232,7 @@ const line: readonly Mutant[] = [
     `${LINE}: when the server has no memory left`,
   ),
   mutant('removed-job-leaves', 'removed', `${LINE}: when it is removed`),
-  mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is removed`),
+  mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
   mutant('failed-job-holds-its-line', 'removed', `${LINE}: holds the line until the failed job`),
   mutant('no-job-passes-one-that-holds', 'removed', `${LINE}: holds the line also against`),

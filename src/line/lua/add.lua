@@ -15,6 +15,7 @@
   job is stored, with its rules for ids and deduplication.
 ]]
 --- @include "line"
+--- @include "removing"
 --- @include "asleep-view"
 --- @include "together"
 -- Of the job that is added now. `lines` is JSON of its resources.
@@ -69,6 +70,7 @@ local function rcall(...)
   elseif command == 'ZREM' or command == 'ZSCORE' then
     asleepView = asleepView or viewOf()
     return asleepView.call(...)
+  elseif command == 'DEL' then return removing(redis).call(...) -- Another job takes its place.
   end
   return redis.call(...)
 end

@@ -14,7 +14,7 @@ export type Silence = {
   | { readonly state: 'suspended' | 'quarantined'; readonly votesInMs: number }
 )
 
-interface Sources {
+interface Facts {
   readonly refusals: Pick<Refusals, 'of'>
   readonly clocks: Pick<ClockWatch, 'suspendedMs' | 'isOutOfLine'>
   readonly quarantines: Pick<Quarantines, 'leftMs'>
@@ -23,7 +23,7 @@ interface Sources {
 /** The first reason; undefined where the master votes. */
 export function silenceOf(
   master: Master,
-  { refusals, clocks, quarantines }: Sources,
+  { refusals, clocks, quarantines }: Facts,
 ): Silence | undefined {
   const { state } = master
   const refusal = state.status === 'refused' ? state : refusals.of(master)
