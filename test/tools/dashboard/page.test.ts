@@ -215,7 +215,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
       .waitFor()
     broken = false
     await row.getByRole('button', { name: 'Retry job a' }).click()
-    await page.getByText('Job a waits again.').waitFor()
+    await page.locator('#outcome-text', { hasText: 'Job a waits again.' }).waitFor()
     await page.getByText('No failed job is kept.').waitFor()
     await page.locator('#done', { hasText: 'retry invoices a' }).getByText('ann').waitFor()
     expect(log).toEqual([{ who: 'ann', did: 'retry invoices a' }])
@@ -247,9 +247,13 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await page.getByRole('button', { name: 'Set slots customer:42' }).click()
     await page.locator('#resource-queues').getByText('3 slots; 7 in 1 min').waitFor()
     await page.getByRole('button', { name: 'Reset rate customer:42' }).click()
-    await page.getByText('customer:42 has its own rate in invoices.').waitFor()
+    await page
+      .locator('#outcome-text', { hasText: 'customer:42 has its own rate in invoices.' })
+      .waitFor()
     await page.getByRole('button', { name: 'Reset slots customer:42' }).click()
-    await page.getByText('customer:42 has its own slots in invoices.').waitFor()
+    await page
+      .locator('#outcome-text', { hasText: 'customer:42 has its own slots in invoices.' })
+      .waitFor()
     expect(await queue.getLimits('customer:42')).toEqual({})
     expect(log).toEqual(
       ['rate invoices customer:42 7/60000', 'slots invoices customer:42 3']
