@@ -436,6 +436,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     const page = await open(await serve(fixture), `/#resource=${encodeURIComponent(evil)}`)
     await live(page)
     expect(await rows(page, 'leases')).toEqual([evil])
+    await page.locator('#resource-title', { hasText: 'onerror' }).waitFor()
     expect(await page.locator('#resource-title').innerText()).toBe(evil)
     await page.getByRole('searchbox').fill(evil)
     await page.getByText('1 lease with').waitFor()
