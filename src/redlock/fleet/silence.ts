@@ -14,7 +14,7 @@ export type Silence = {
   | { readonly state: 'suspended' | 'quarantined'; readonly votesInMs: number }
 )
 
-interface Facts {
+interface SilenceFacts {
   readonly refusals: Pick<Refusals, 'of'>
   readonly clocks: Pick<ClockWatch, 'suspendedMs' | 'isOutOfLine'>
   readonly quarantines: Pick<Quarantines, 'leftMs'>
@@ -23,7 +23,7 @@ interface Facts {
 /** The first reason; undefined where the master votes. */
 export function silenceOf(
   master: Master,
-  { refusals, clocks, quarantines }: Facts,
+  { refusals, clocks, quarantines }: SilenceFacts,
 ): Silence | undefined {
   const { state } = master
   const refusal = state.status === 'refused' ? state : refusals.of(master)
