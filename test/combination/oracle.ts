@@ -893,10 +893,11 @@ function rates(knowledge: Knowledge): Found {
     { limit, perMs, burst }: { limit: number; perMs: number; burst: number },
     from: number,
     to: number,
+    counts: (run: Run) => boolean = () => true,
   ): Found => {
     const starts = runs
       // Children that a job adds by a plain queue have no rate of their own.
-      .filter((run) => run.resources.includes(resource) && !run.uid.endsWith('+'))
+      .filter((run) => run.resources.includes(resource) && !run.uid.endsWith('+') && counts(run))
       .map((run) => knowledge.givenAt(run))
       .filter((at) => at > from && at < to)
       .sort((a, b) => a - b)
@@ -918,21 +919,21 @@ function rates(knowledge: Knowledge): Found {
       ({ operation }) =>
         !('resource' in operation) || history.prefix + operation.resource === resource,
     )
-  const isPlain = knowledge.jobs.some(({ add, kind, plan: { opts } }) =>
-    // BullMQ keeps it for later, and adds it without our arguments.
-    opts.deduplication?.keepLastIfActive === true
-      ? true
-      : kind !== 'add' && kind !== 'addBulk'
-        ? true
-        : 'by' in add.operation && add.operation.by === 'plain',
-  )
+  // Of a plain queue, a flow or a scheduler a job has none. BullMQ adds a kept one by itself.
+  const hasOwn = ({ uid }: Run): boolean => {
+    const known = knowledge.byUid.get(uid)
+    if (known === undefined || (known.kind !== 'add' && known.kind !== 'addBulk')) return false
+    const { operation } = known.add
+    if (known.plan.opts.deduplication?.keepLastIfActive === true) return false
+    return 'by' in operation && operation.by !== 'plain'
+  }
   const { rate } = settings
   const byJob =
-    rate === undefined || isPlain || knowledge.all('leaveLines').length > 0
+    rate === undefined || knowledge.all('leaveLines').length > 0
       ? []
       : resourcesIn(knowledge)
           .filter((resource) => !isChanged(resource))
-          .flatMap((resource) => tooMany(resource, rate, -Infinity, Infinity))
+          .flatMap((resource) => tooMany(resource, rate, -Infinity, Infinity, hasOwn))
   const set = knowledge.all('setRate').flatMap(({ operation, at, endedAt }) => {
     if (endedAt === undefined) return []
     const next = changes.filter(
