@@ -1025,8 +1025,10 @@ function places(knowledge: Knowledge): Found {
   if (knowledge.all('deleteHash').length > 0) return []
   // BullMQ's own queue replaces a job, and knows nothing of its place.
   const replaces = knowledge.jobs.some(
-    ({ plan: { opts }, add: { operation } }) =>
-      opts.deduplication !== undefined && 'by' in operation && operation.by === 'plain',
+    ({ plan: { opts }, kind, add: { operation } }) =>
+      (opts.deduplication !== undefined || kind === 'scheduler') &&
+      'by' in operation &&
+      operation.by === 'plain',
   )
   return replaces ? [] : knowledge.history.audits
 }
