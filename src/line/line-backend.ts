@@ -169,7 +169,7 @@ export class LineBackend extends Backend implements LineRunner {
   #aheadMs = 0
   /** The queue's Redis had no job to give last, and none slept in line. */
   #isDrained = false
-  /** Somebody was told, and it has given no job since. */
+  /** The worker was told so, and was given no job since. */
   #toldDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
@@ -293,8 +293,8 @@ export class LineBackend extends Backend implements LineRunner {
     return 'parked'
   }
 
-  /** A job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
-  async mayGoBack(job: LineVisit['job']): Promise<boolean> {
+  /** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
+  async goBack(job: LineVisit['job']): Promise<boolean> {
     const waiting = this.#waiting(job)
     if (waiting.maxWaitMs === undefined) return true
     return (await this.run(backScript, { id: job.id, ...waiting })) === 0

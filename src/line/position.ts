@@ -50,12 +50,12 @@ type LineFacts = readonly [
 
 /**
  * Undefined for a job that has ended, does not exist, or has no place in a line.
- * @param queueStands no job of the queue starts, or none gets a lease.
+ * @param queueStands whether no job of the queue starts, or none gets a lease.
  */
 export async function positionOf(
   runner: LineRunner,
   jobId: string,
-  queueStands: boolean,
+  queueStands: () => Promise<boolean>,
 ): Promise<LinePosition | undefined> {
   const reply = await runner.run(positionScript, { id: jobId, most: RECENT })
   const [lines, own, all] = reply as readonly [LineFacts[], number[], number[]]
@@ -70,10 +70,10 @@ export async function positionOf(
   const isNext = ahead === 0 && Number(opensInMs) === 0
   const isDelayed = members[ahead]?.delayedUntil !== undefined
   const stands = isDelayed || (members[0] !== undefined && standsBehind(members[0], holds))
-  // rule: no-estimate-while-the-queue-stands
-  if (queueStands) return place
   // rule: no-estimate-while-the-line-stands
   if (stands || isNext || holds.length === 0 || Number(opensInMs) < 0) return place
+  // rule: no-estimate-while-the-queue-stands
+  if (await queueStands()) return place
   const rest = { slots, opensInMs: Number(opensInMs), intervalMs: Number(intervalMs) }
   return { ...place, estimate: estimateOf(ahead, holds, rest) }
 }

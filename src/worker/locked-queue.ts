@@ -303,8 +303,11 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns undefined for a job that has ended, does not exist, or has no place yet.
    */
   async position(jobId: string): Promise<LinePosition | undefined> {
-    const [isPaused, workers] = await Promise.all([this.isPaused(), this.getWorkersCount()])
-    return positionOf(this.#lines, jobId, standstillOf(this.name, isPaused, workers) !== undefined)
+    return positionOf(this.#lines, jobId, async () => {
+      // Without the right to `CLIENT LIST` it is unknown whether there are workers.
+      const workers = this.getWorkersCount().catch(() => 1)
+      return standstillOf(this.name, await this.isPaused(), await workers) !== undefined
+    })
   }
 
   /** As BullMQ's. What is known of processes with other settings is emitted before. */

@@ -231,7 +231,7 @@ const line: readonly Mutant[] = [
     ['if ', "redis.call('HSET', head.jobKey, 'delay', 0)\n    if "],
     `${LINE}: when the server has no memory left`,
   ),
-  mutant('removed-job-leaves', 'removed', `${LINE}: when it is removed`),
+  mutant('removed-job-wakes-the-next', 'removed', `${LINE}: when it is removed`),
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
   mutant('failed-job-holds-its-line', 'removed', `${LINE}: holds the line until the failed job`),
@@ -442,7 +442,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'no-estimate-while-the-queue-stands',
-    ['if (queueStands) ', 'if (false) '],
+    ['if (await queueStands()) ', 'if (false) '],
     'tools/operator/answers: no worker',
   ),
   mutant(

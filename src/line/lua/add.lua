@@ -70,7 +70,7 @@ local function rcall(...)
   elseif command == 'ZREM' or command == 'ZSCORE' then
     asleepView = asleepView or viewOf()
     return asleepView.call(...)
-  elseif command == 'DEL' then return removing(redis).call(...) -- Another job takes its place.
+  elseif command == 'DEL' then return removing(redis).call(...) -- BullMQ replaces a job.
   end
   return redis.call(...)
 end

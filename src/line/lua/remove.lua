@@ -3,7 +3,7 @@
 
   ARGV  base · slots · id: of the job
   Returns  as BullMQ's
-  Keeps: who is removed, and its children with it, leaves its lines, and the next is woken.
+  Keeps: the job, and the children that go with it, leave their lines, and the next jobs are woken.
 ]]
 --- @include "line"
 --- @include "removing"
@@ -17,6 +17,6 @@ local view = {pcall = redis.pcall, call = function(...)
   return redis.call(unpack(fields))
 end}
 local result = bullmq(removing(view), KEYS, theirs)
--- rule: removed-job-leaves
+-- rule: removed-job-wakes-the-next
 if left[1] then wakeHeads(left, false, '') end
 return result

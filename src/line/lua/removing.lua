@@ -1,6 +1,6 @@
 --[[
   For the scripts by which BullMQ removes jobs: a job that it deletes leaves its lines, which are
-  `left`. Who does not wake their heads leaves that to a sweep.
+  `left`. A script that wakes no heads of them leaves that to a sweep.
 ]]
 local left = {}
 local function removing(view)

@@ -1,8 +1,8 @@
 /**
- * What looks at the masters, one after the other, tell of leases that nobody gave back. Pure. A
- * lease whose time ran out, as it was seen to do in two looks without an extension, was not given
- * back: its holder died, froze, or could not extend it. One that began and ended between two looks
- * was not seen.
+ * What looks at the masters, one after the other, tell of leases that were not released. Pure. A
+ * lease whose time ran out, as it was seen to do in two looks without an extension, was not
+ * released: its holder died, froze, or could not extend it. One that began and ended between two
+ * looks was not seen.
  */
 import { hasQuorum } from './fleet-probe.ts'
 import type { LiveLease, LiveLeases } from './live-leases.ts'

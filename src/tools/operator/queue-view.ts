@@ -299,7 +299,7 @@ export class QueueView {
       ),
     )
     const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
-    const position = await positionOf(this.#runner(queue), jobId, stands)
+    const position = await positionOf(this.#runner(queue), jobId, () => Promise.resolve(stands))
     return { ...told, resources: lines, ...(position !== undefined && { position }) }
   }
 

@@ -218,7 +218,7 @@ export class JobRuns {
   async #isLate(visit: Visit): Promise<boolean> {
     const { lines, maxWaitMs, channel } = this.#options
     const { job } = visit
-    if (lines) return !(await insistToStart(visit, channel, () => lines.mayGoBack(job)))
+    if (lines) return !(await insistToStart(visit, channel, () => lines.goBack(job)))
     // A worker without lines knows only what the producer wrote.
     return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
   }

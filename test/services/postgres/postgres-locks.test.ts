@@ -134,7 +134,7 @@ describeService('postgres', 'PostgresLocks', () => {
     try {
       await aborted(lease.signal)
       const { trustedUntil } = lease
-      expect(performance.now()).toBeGreaterThanOrEqual(trustedUntil - 1) // A timer may be early.
+      expect(performance.now()).toBeGreaterThanOrEqual(trustedUntil - 1) // The wall clock counts whole ms.
       expect((await locks.tryAcquire('other')).status).toBe('unreachable')
     } finally {
       server.process.thaw()
