@@ -434,6 +434,11 @@ const worker: readonly Mutant[] = [
     'removed',
     'tools/operator/resize: lost its memory is not opened again',
   ),
+  mutant(
+    'start-of-a-client-is-no-outage',
+    ["why?.state === 'suspended' ? undefined : ", ''],
+    'redlock/fleet/master-log: whose clock is not compared yet',
+  ),
   mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),
   mutant(
     'no-estimate-while-the-line-stands',

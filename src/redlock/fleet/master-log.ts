@@ -28,8 +28,13 @@ export class MasterLog {
     this.#repeats = new Repeats(clock)
   }
 
-  /** It is silent for another reason now, or for none. A clock that jumped is told by itself. */
-  entered(master: Master, silence: Silence | undefined): void {
+  /**
+   * It is silent for another reason now, or for none. A clock that jumped is told by itself; until a
+   * quorum has answered, every clock is out of line.
+   */
+  entered(master: Master, why: Silence | undefined): void {
+    // rule: start-of-a-client-is-no-outage
+    const silence = why?.state === 'suspended' ? undefined : why
     const state = silence?.state
     if (this.isSilent || state === 'enrolling' || state === 'closed') return
     const times = this.#repeats.due(master, state ?? 'voting')

@@ -51,6 +51,18 @@ test('masters that are quarantined at once share one line', async () => {
   expect(all).toEqual([{ event: 'master:quarantined', masters, votesInMs: 1_002 }])
 })
 
+test('a master whose clock is not compared yet is no outage that ends', () => {
+  const { all, logger } = lines()
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), new FakeClock())
+  log.entered(master('a:1'), { state: 'suspended', reason: '', votesInMs: 1 })
+  log.entered(master('b:2'), undefined)
+  log.allVote(2)
+  expect(all).toEqual([
+    { event: 'master:enrolled', master: 'a:1' },
+    { event: 'master:enrolled', master: 'b:2' },
+  ])
+})
+
 const fixture = useFleet({ masters: 3 })
 
 test('a dead master is one line for all its attempts', async () => {
