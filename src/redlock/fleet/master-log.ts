@@ -29,8 +29,8 @@ export class MasterLog {
   }
 
   /**
-   * It is silent for another reason now, or for none. A clock that jumped is told by itself; until a
-   * quorum has answered, every clock is out of line.
+   * It is silent for another reason now, or for none. A clock that jumped is told by itself. Until
+   * a quorum has answered, every clock is out of line.
    */
   entered(master: Master, why: Silence | undefined): void {
     // rule: start-of-a-client-is-no-outage
