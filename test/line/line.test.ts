@@ -170,6 +170,23 @@ describe('a place is dead', () => {
     wait.open()
   })
 
+  test('and wakes one job, also where the line has slots', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue({ slots: 2 })
+    const [first, wait] = [fixture.gate(), fixture.gate()]
+    const { started } = await work({ slots: 2, concurrency: 2 }, ({ data }) =>
+      data.nr === 1 ? first.passed : wait.passed,
+    )
+    const added = await queue.addBulk(jobs('a', 1, 2, 3, 4, 5, 6))
+    await until('two run', () => started.length === 2)
+    await redis().del(`bull:${fixture.namespace}:${added[2]?.id ?? ''}`)
+    first.open()
+    await until('the job behind the dead place runs', () => started.length === 3)
+    expect(started).toEqual([1, 2, 4])
+    expect(await plainQueue().getWaitingCount()).toBe(0)
+    wait.open()
+  })
+
   test('and a thousand of them cost the next job of the line nothing', async () => {
     await turnSweepsOff()
     const queue = makeQueue()

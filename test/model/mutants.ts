@@ -217,7 +217,7 @@ const line: readonly Mutant[] = [
     'line/full-lines: keeps the order of one addBulk',
   ),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
-  mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
+  mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: and wakes one job`),
   mutant('turn-only-at-the-head', 'removed', LINE),
   mutant('woken-at-the-head-of-all-lines', 'removed', LINE),
   mutant(
