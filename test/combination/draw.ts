@@ -284,7 +284,10 @@ export const FEATURES = {
     action: (draw) => ({ do: 'deleteHash', uid: draw.uid('alone') }),
     weight: 4,
   },
-  removeById: { action: (draw) => ({ do: 'removeById', uid: draw.uid() }), weight: 4 },
+  removeById: {
+    action: (draw) => ({ do: 'removeById', uid: draw.uid(), by: draw.producer() }),
+    weight: 4,
+  },
   retryAll: {
     action: ({ random }) => ({
       do: 'retryAll',
@@ -357,7 +360,8 @@ export const FEATURES = {
     action: (draw) => {
       const resource = draw.resource()
       if (draw.random.chance(0.3)) return { do: 'resetRate', resource }
-      return { do: 'setRate', resource, ...rate(draw.random) }
+      const wide = draw.random.chance(0.5) && { limit: 20, burst: 20 }
+      return { do: 'setRate', resource, ...rate(draw.random), ...wide }
     },
     weight: 8,
   },
@@ -564,7 +568,7 @@ const FEW = 2
 const ADDS = 50
 /** So many times as often. */
 const MEANT = 3
-const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters'])
+const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters', 'drainWorker'])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
 /** What seldom meets by chance, and what it takes for a rule to matter. */
@@ -575,13 +579,14 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['pause a line', 'several workers', 'long jobs'],
   ['rate by job', 'several workers'],
   ['rate by job', 'costs', 'several resources'],
-  ['setRate', 'several resources'],
+  ['setRate', 'rate by job', 'several resources', 'several workers'],
   ['cancel', 'failures', 'long jobs'],
   ['drain a worker', 'long jobs', 'several workers'],
   ['batches', 'failures', 'backoff'],
   ['checkpoints', 'failures', 'obliterate'],
   ['checkpoints', 'slots', 'failures'],
-  ['own ids', 'removeById', 'cancel', 'failures', 'checkpoints'],
+  ['own ids', 'removeById', 'plain producer', 'failures', 'checkpoints'],
+  ['own ids', 'removeById', 'cancel', 'failures'],
   ['dedupe', 'dedupe key', 'slots', 'long jobs'],
   ['dedupe', 'dedupe fresh', 'dedupe key', 'slots', 'plain producer'],
   ['several resources', 'slots', 'long jobs'],
@@ -748,7 +753,8 @@ function drawJob(
       ...(has('removal by job') && random.chance(0.3) && { removeOnFail: keeps(random) }),
       ...(has('priority') && random.chance(0.5) && { priority: random.integer(1, 3) }),
       ...(has('lifo') && random.chance(0.3) && { lifo: true }),
-      ...(has('own ids') && random.chance(0.5) && { jobId: `own${random.integer(0, 4)}` }),
+      ...(has('own ids') &&
+        random.chance(0.5) && { jobId: `own${random.integer(0, has('checkpoints') ? 1 : 4)}` }),
       ...(has('deduplication') &&
         random.chance(0.5) && {
           deduplication: {
@@ -770,7 +776,8 @@ function drawJob(
 function lengthMs(random: SeededRandom, has: Draw['has']): number {
   if (!has('long jobs') || !random.chance(0.3)) return random.integer(...MS.short)
   // Workers look for requests about twice a second.
-  if (has('cancel') && random.chance(0.3)) return random.integer(500, 900)
+  if (has('cancel') && random.chance(0.5)) return random.integer(500, 900)
+  if (has('drain a worker') && random.chance(0.5)) return random.integer(150, 300)
   return random.integer(20, 90)
 }
 

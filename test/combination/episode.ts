@@ -214,7 +214,9 @@ class Episode {
       case 'remove':
         return this.#with(operation.uid, (job) => job.remove())
       case 'removeById':
-        return (await queue.remove(this.#idOf(operation.uid))) === 1 ? 'done' : 'absent'
+        return (await this.#producer(operation.by).remove(this.#idOf(operation.uid))) === 1
+          ? 'done'
+          : 'absent'
       case 'deleteHash': {
         const id = this.#idOf(operation.uid)
         // A worker that runs the job could end another one, which has its id by now.
@@ -619,6 +621,7 @@ class Episode {
       this.#queue.removeGlobalConcurrency(),
       this.#queue.removeGlobalRateLimit(),
     ])
+    history.idleSchedulers = await this.#idleSchedulers()
     for (const { key } of await this.#queue.getJobSchedulers()) {
       await this.#queue.removeJobScheduler(key)
     }
@@ -627,6 +630,21 @@ class Episode {
     if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
     history.settledAt = machineMs()
     history.unsettled = await this.#describeUnfinished()
+  }
+
+  /** Schedulers that are not at their limit and have no next job. */
+  async #idleSchedulers(): Promise<readonly string[]> {
+    const until = machineMs() + REST_MS
+    for (;;) {
+      const idle: string[] = []
+      for (const { key, next, limit, iterationCount } of await this.#queue.getJobSchedulers()) {
+        const state = await this.#queue.getJobState(`repeat:${key}:${next}`)
+        const isOpen = (UNFINISHED as readonly string[]).includes(state)
+        if (!isOpen && (iterationCount ?? 0) < (limit ?? Infinity)) idle.push(key)
+      }
+      if (idle.length === 0 || machineMs() > until) return idle
+      await delay(POLL_MS)
+    }
   }
 
   async #untilEnded(limitMs: number): Promise<boolean> {

@@ -70,6 +70,8 @@ export interface History {
   readonly audits: { readonly at: number; readonly detail: string }[]
   /** Runs of parents of flows, in a plain queue. */
   readonly parents: { readonly uid: string; readonly at: number }[]
+  /** Schedulers without a next job, before all was put right. */
+  idleSchedulers: readonly string[]
   /** Ids of jobs by their names in the plan. */
   readonly ids: Map<string, string>
   /** Why it could not be brought to its end. */
@@ -102,7 +104,8 @@ export function newHistory(plan: Plan, prefix: string, startedAt: number): Histo
       censuses: [],
       audits: [],
     },
-    ...{ parents: [], ids: new Map(), unclosed: [], settlingAt: 0, settledAt: 0, unsettled: [] },
+    ...{ parents: [], idleSchedulers: [], ids: new Map(), unclosed: [] },
+    ...{ settlingAt: 0, settledAt: 0, unsettled: [] },
     ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
   }
 }

@@ -1,6 +1,7 @@
 /** What must hold of every episode. A rule returns what is wrong, in words. */
 import { Knowledge, type Known } from './known.ts'
 import type { History, Run } from './history.ts'
+import type { Action } from './plan.ts'
 
 export interface Violation {
   readonly rule: string
@@ -50,6 +51,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'steps are of the job': stepsOfTheJob,
   'a rate holds': rates,
   'a scheduler adds one at a time': schedulers,
+  'a scheduler goes on': idleSchedulers,
   'counts are right': counts,
   'nothing is stuck': stuck,
   'nothing is left': left,
@@ -398,10 +400,14 @@ function pausedQueue(knowledge: Knowledge): Found {
 }
 
 function drains(knowledge: Knowledge): Found {
-  const { runs, graceMs } = knowledge
+  const { runs, graceMs, history } = knowledge
+  const { batch, dedupe, workers } = history.plan.settings
   return knowledge.all('drainWorker').flatMap(({ at, endedAt, answer, operation }) => {
+    // In another process it begins later; what has its lease may wait for others, or for a result.
+    const isExact = workers[operation.worker] !== 'child' && !batch && !dedupe
     const late = runs.filter(
-      (run) => run.worker === answer && knowledge.givenAt(run) > at + graceMs,
+      (run) =>
+        run.worker === answer && (isExact ? run.at > at : knowledge.givenAt(run) > at + graceMs),
     )
     const found = late.map((run) => ({
       at: run.at,
@@ -716,6 +722,11 @@ function endings(knowledge: Knowledge): Found {
   })
 }
 
+/** BullMQ's own queue knows nothing of places. */
+function isPlainRemoval({ operation }: { readonly operation: Action }): boolean {
+  return operation.do === 'removeById' && operation.by === 'plain'
+}
+
 function isDeletion({ operation }: Known['touches'][number]): boolean {
   return operation.do === 'deleteHash'
 }
@@ -816,6 +827,12 @@ function computedOnce(knowledge: Knowledge): Found {
     runs.some(
       (run) => keyOf(run) === keyOf(asker) && run.at > (kept.ended?.at ?? 0) && run.at < asker.at,
     )
+  // One that is given up lets others compute.
+  const isBeside = (other: Run, run: Run): boolean =>
+    other !== run &&
+    [other, run].every((each) => each.stopped === undefined && !knowledge.isLost(each)) &&
+    other.at < run.at &&
+    (other.ended?.at ?? Infinity) > run.at + CLOCK_MS
   return runs.flatMap((run) => {
     // A job that takes its place later may not know that it was added before.
     const job = byUid.get(run.uid)
@@ -828,9 +845,13 @@ function computedOnce(knowledge: Knowledge): Found {
         (other.ended?.at ?? Infinity) + graceMs < run.at &&
         !(dedupe.fresh && (addedAt > knowledge.givenAt(other) || isDropped(other, run))),
     )
-    if (first === undefined) return []
-    const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
-    return [{ at: run.at, detail }]
+    if (first !== undefined) {
+      const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
+      return [{ at: run.at, detail }]
+    }
+    const beside = runs.find((other) => keyOf(other) === keyOf(run) && isBeside(other, run))
+    if (beside === undefined) return []
+    return [{ at: run.at, detail: `${nameOf(run)} computed beside ${nameOf(beside)}` }]
   })
 }
 
@@ -973,6 +994,15 @@ function schedulers(knowledge: Knowledge): Found {
   )
 }
 
+function idleSchedulers(knowledge: Knowledge): Found {
+  const { history, isFaulty } = knowledge
+  if (isFaulty || history.plan.operations.some((each) => ENDS_SCHEDULERS.test(each.do))) return []
+  const at = history.settlingAt
+  return history.idleSchedulers.map((id) => ({ at, detail: `scheduler ${id} has no next job` }))
+}
+
+const ENDS_SCHEDULERS = /drainQueue|clean|obliterate|deleteHash/
+
 function counts(knowledge: Knowledge): Found {
   const { history } = knowledge
   const all = [...history.censuses, ...(history.final === undefined ? [] : [history.final])]
@@ -1030,7 +1060,8 @@ function places(knowledge: Knowledge): Found {
       'by' in operation &&
       operation.by === 'plain',
   )
-  return replaces ? [] : knowledge.history.audits
+  const removes = knowledge.all('removeById').some(isPlainRemoval)
+  return replaces || removes ? [] : knowledge.history.audits
 }
 
 function left(knowledge: Knowledge): Found {
@@ -1038,7 +1069,7 @@ function left(knowledge: Knowledge): Found {
   const { lines, leases: held, leftAfterObliterate, unsettled, settledAt: at } = history
   // Nothing says in which line a job was whose hash is gone: the next job there drops its place.
   const damaged = knowledge.jobs
-    .filter(({ touches }) => touches.some(isDeletion))
+    .filter(({ touches }) => touches.some((touch) => isDeletion(touch) || isPlainRemoval(touch)))
     .flatMap(({ resources }) => resources)
   const isDamaged = (text: string): boolean =>
     damaged.some((resource) => text.includes(`line:${resource}`))

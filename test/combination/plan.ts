@@ -98,7 +98,7 @@ export type Action =
     }
   | { readonly do: 'removeScheduler'; readonly id: string }
   | { readonly do: 'remove' | 'retry' | 'promote' | 'skip' | 'look'; readonly uid: string }
-  | { readonly do: 'removeById'; readonly uid: string }
+  | { readonly do: 'removeById'; readonly uid: string; readonly by: Producer }
   /** By another program, which knows nothing of queues. */
   | { readonly do: 'deleteHash'; readonly uid: string }
   | { readonly do: 'retryAll'; readonly state: 'failed' | 'completed' }

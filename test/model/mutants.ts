@@ -348,11 +348,6 @@ const worker: readonly Mutant[] = [
     'worker/coordination: stops them at its limit',
   ),
   mutant(
-    'no-job-starts-while-its-worker-stops',
-    'always',
-    'worker/coordination: requeues a job that still asks the lock masters',
-  ),
-  mutant(
     'lost-lock-stops-its-job',
     'removed',
     "worker/locked-worker: aborts when BullMQ's lock on the job is lost",
@@ -369,6 +364,11 @@ const worker: readonly Mutant[] = [
     'leaving-worker-starts-no-job',
     ['this.#isLeaving || ', ''],
     'worker/ending: starts no job',
+  ),
+  mutant(
+    'leaving-worker-starts-no-job',
+    ['this.#isLeaving || ', ''],
+    'worker/coordination: requeues a job that still asks the lock masters',
   ),
   mutant('leaving-worker-takes-no-mark', 'removed', 'worker/ending: waits for no mark'),
   mutant(

@@ -607,28 +607,31 @@ describe('drain', () => {
     expect(await queue.getFailedCount()).toBe(0)
   })
 
-  test('requeues a job that still asks the lock masters, and never starts it', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock({ masterTimeoutMs: 2_000 })
-    let started = false
-    let asks = false
-    const worker = work(redlock, () => {
-      started = true
-      return Promise.resolve('ok')
-    })
-    worker.on('active', () => (asks = true))
-    await worker.waitUntilReady()
-    await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
-    const job = await queue.add('report', { of: 'delta' })
-    await until('it asks', () => asks)
-    const drained = worker.drain({ timeoutMs: 0 })
-    await pause(50)
-    await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
-    await drained
-    expect(started).toBe(false)
-    expect(['delayed', 'waiting']).toContain(await job.getState())
-    expect(redlock.status().leases).toBe(0)
-  })
+  test.each([0, 5_000])(
+    'requeues a job that still asks the lock masters (%i)',
+    async (timeoutMs) => {
+      const queue = makeQueue()
+      const redlock = await fixture.redlock({ masterTimeoutMs: 2_000 })
+      let started = false
+      let asks = false
+      const worker = work(redlock, () => {
+        started = true
+        return Promise.resolve('ok')
+      })
+      worker.on('active', () => (asks = true))
+      await worker.waitUntilReady()
+      await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
+      const job = await queue.add('report', { of: 'delta' })
+      await until('it asks', () => asks)
+      const drained = worker.drain({ timeoutMs })
+      await pause(50)
+      await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
+      await drained
+      expect(started).toBe(false)
+      expect(['delayed', 'waiting']).toContain(await job.getState())
+      expect(redlock.status().leases).toBe(0)
+    },
+  )
 
   test('requeues a job that BullMQ is about to start, and never starts it', async () => {
     const queue = makeQueue()

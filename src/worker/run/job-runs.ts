@@ -123,12 +123,12 @@ export class JobRuns {
         }
         const isTurn = !ordered || turn.turn === 'woken' || turn.turn === 'yes'
         const slots = isTurn || !lines ? turn.slots : await this.#takeTurn(lines, visit)
-        this.#assertMayStart()
         lease ??= await this.#acquire(visit, slots)
         visit.lease = lease
       }
       // rule: started-job-adds-the-next-of-its-scheduler
       await this.#addNext(visit)
+      if (member === undefined) this.#assertMayStart()
     } catch (error) {
       // That of a batch is its first job's.
       if (member === undefined) await this.#leaveUnused(visit)
@@ -197,11 +197,7 @@ export class JobRuns {
       await insistToStart(visit, channel, () => sleep(systemClock, ms, visit.stop.signal))
       outcome = await ask()
     }
-    if (outcome.status !== 'granted') return this.#requeue(visit, outcome)
-    // rule: no-job-starts-while-its-worker-stops
-    if (!this.#isStopping) return outcome.lease
-    await outcome.lease.release()
-    throw new NotStarted()
+    return outcome.status === 'granted' ? outcome.lease : this.#requeue(visit, outcome)
   }
 
   async #requeue(visit: Visit, outcome: NotGranted): Promise<never> {
