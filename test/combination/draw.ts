@@ -285,8 +285,10 @@ export const FEATURES = {
     weight: 4,
   },
   removeById: {
-    action: (draw) => ({ do: 'removeById', uid: draw.uid(), by: draw.producer() }),
-    weight: 4,
+    action: (draw): Action => ({
+      ...{ do: 'removeById', by: draw.producer() },
+      uid: draw.uid(draw.has('checkpoints') ? 'failing' : undefined),
+    }),
   },
   retryAll: {
     action: ({ random }) => ({
@@ -357,10 +359,11 @@ export const FEATURES = {
     weight: 8,
   },
   setRate: {
-    action: (draw) => {
-      const resource = draw.resource()
+    action: (draw): Action => {
+      // The others keep the rates of their jobs.
+      const resource = draw.has('several resources') ? 'r0' : draw.resource()
       if (draw.random.chance(0.3)) return { do: 'resetRate', resource }
-      const wide = draw.random.chance(0.5) && { limit: 20, burst: 20 }
+      const wide = draw.random.chance(0.7) && { limit: 20, burst: 20 }
       return { do: 'setRate', resource, ...rate(draw.random), ...wide }
     },
     weight: 8,
@@ -579,13 +582,13 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['pause a line', 'several workers', 'long jobs'],
   ['rate by job', 'several workers'],
   ['rate by job', 'costs', 'several resources'],
-  ['setRate', 'rate by job', 'several resources', 'several workers'],
+  ['setRate', 'rate by job', 'several resources', 'addBulk'],
   ['cancel', 'failures', 'long jobs'],
   ['drain a worker', 'long jobs', 'several workers'],
   ['batches', 'failures', 'backoff'],
   ['checkpoints', 'failures', 'obliterate'],
   ['checkpoints', 'slots', 'failures'],
-  ['own ids', 'removeById', 'plain producer', 'failures', 'checkpoints'],
+  ['own ids', 'removeById', 'plain producer', 'failures', 'checkpoints', 'addBulk'],
   ['own ids', 'removeById', 'cancel', 'failures'],
   ['dedupe', 'dedupe key', 'slots', 'long jobs'],
   ['dedupe', 'dedupe fresh', 'dedupe key', 'slots', 'plain producer'],
@@ -601,12 +604,12 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['within priority', 'priority', 'long jobs'],
   ['within priority', 'priority', 'delay', 'long jobs'],
 ]
-const THEMED = 0.35
+const THEMED = 0.75
 
 /** @param must features that the plan has, where they may be combined. */
 export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
   const random = new SeededRandom(seed)
-  const theme = random.chance(THEMED) ? random.pick(THEMES) : []
+  const theme = random.chance(THEMED) ? (THEMES[seed % THEMES.length] ?? []) : []
   const meant = must.length === 0 ? theme : must
   const features = drawFeatures(random.fork(), meant)
   const settings = drawSettings(features, random.fork())
@@ -650,7 +653,8 @@ function drawOperations(
   const has = (name: Feature): boolean => features.includes(name)
   // A rate matters where many jobs are of one resource.
   const most = has('rate by job') || has('setRate') ? 2 : 3
-  const resources = Array.from({ length: random.integer(1, most) }, (_, index) => `r${index}`)
+  const least = has('several resources') ? 2 : 1
+  const resources = Array.from({ length: random.integer(least, most) }, (_, index) => `r${index}`)
   let jobs = 0
   const some: Record<Meant, string[]> = { failing: [], delayed: [], long: [], alone: [] }
   const draw: Draw = {
@@ -681,7 +685,7 @@ function drawOperations(
     },
   }
   const actions = features.filter((name) => RULES[name].action !== undefined)
-  const length = random.integer(6, 34)
+  const length = random.integer(meant.length > 0 ? 16 : 6, 34)
   const operations: Operation[] = []
   while (operations.length < length) {
     const weights = actions.map(
@@ -710,9 +714,12 @@ function drawJob(
   more: JobOptions,
 ): JobPlan {
   const canFail = has('failures') || has('retry') || has('skip')
-  const fails = canFail && random.chance(has('batches') ? 0.5 : 0.35) ? random.integer(1, 3) : 0
+  const fails =
+    canFail && random.chance(has('batches') || has('checkpoints') ? 0.5 : 0.35)
+      ? random.integer(1, 3)
+      : 0
   const isDelayed = (has('promote') || has('changeDelay')) && random.chance(0.4)
-  const several = has('several resources') && resources.length > 1 && random.chance(0.4)
+  const several = has('several resources') && resources.length > 1 && random.chance(0.6)
   const names = several
     ? random.shuffle(resources).slice(0, random.integer(2, resources.length))
     : [random.pick(resources)]
@@ -725,7 +732,7 @@ function drawJob(
         ms: lengthMs(random, has),
         fails,
         ...(has('unrecoverable') && random.chance(0.2) && { fails: 1, isFinal: true }),
-        steps: has('steps') || has('checkpoints') ? random.integer(0, 3) : 0,
+        steps: has('checkpoints') ? random.integer(1, 3) : has('steps') ? random.integer(0, 3) : 0,
         ...(has('rate limit in a job') && random.chance(0.2) && { restMs: random.integer(5, 80) }),
         ...(has('jobs that move') &&
           random.chance(0.3) && { moves: random.pick(['delay', 'wait', 'children'] as const) }),
@@ -774,7 +781,8 @@ function drawJob(
 }
 
 function lengthMs(random: SeededRandom, has: Draw['has']): number {
-  if (!has('long jobs') || !random.chance(0.3)) return random.integer(...MS.short)
+  if (!has('long jobs') || !random.chance(has('cancel') ? 0.5 : 0.3))
+    return random.integer(...MS.short)
   // Workers look for requests about twice a second.
   if (has('cancel') && random.chance(0.5)) return random.integer(500, 900)
   if (has('drain a worker') && random.chance(0.5)) return random.integer(150, 300)

@@ -545,6 +545,23 @@ test('a finished job leaves and wakes the next one also when the server has no m
   await client.config('SET', 'maxmemory', '0')
 })
 
+test('the last job of a worker that closes wakes the next one when the server has no memory', async () => {
+  const queue = makeQueue()
+  const client = redis()
+  fixture.defer(() => client.config('SET', 'maxmemory', '0'))
+  const wait = fixture.gate()
+  const { started, worker } = await work({}, () => wait.passed)
+  await queue.addBulk(jobs('a', 1, 2))
+  await until('the first runs', () => started.length === 1)
+  await client.config('SET', 'maxmemory', '1')
+  const closed = worker.close()
+  wait.open()
+  await closed
+  await client.config('SET', 'maxmemory', '0')
+  expect(await queue.getCompletedCount()).toBe(1)
+  expect(await plainQueue().getWaitingCount()).toBe(1)
+})
+
 describe('jobs that leave their lines', () => {
   test.each([
     ['drained', (queue: LockedQueue<Charge>) => queue.drain(true)],

@@ -229,7 +229,7 @@ const line: readonly Mutant[] = [
   mutant(
     'first-write-needs-no-memory',
     ['if ', "redis.call('HSET', head.jobKey, 'delay', 0)\n    if "],
-    `${LINE}: when the server has no memory left`,
+    `${LINE}: wakes the next one when the server has no memory`,
   ),
   mutant('removed-job-wakes-the-next', 'removed', `${LINE}: when it is removed`),
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
