@@ -287,7 +287,6 @@ const line: readonly Mutant[] = [
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
-  mutant('started-job-is-not-ready', 'removed', `${SHARES}: waits for its backoff`),
   mutant(
     'ready-job-sleeps',
     ['score and tonumber(score) >= ASLEEP', 'score'],
