@@ -281,8 +281,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /**
    * Ends the worker within a time: stops fetching, lets running jobs finish for `timeoutMs`, then
-   * aborts their signals and gives them back to the queue without using an attempt. Every lease is
-   * released.
+   * aborts their signals and gives them back to the queue without using an attempt. A job that
+   * waits for its lease goes back at once. Every lease is released.
    */
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<void> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
