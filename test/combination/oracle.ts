@@ -1032,12 +1032,12 @@ function stuck(knowledge: Knowledge): Found {
   if (unsettled.length > 0) {
     return unsettled.map((job) => ({ at: settledAt, detail: job }))
   }
-  const tookMs = settledAt - settlingAt
+  const tookMs = settledAt - settlingAt - busyBetween(knowledge.runs, settlingAt, settledAt)
   const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
   const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs
   if (tookMs <= limitMs) return []
   return [
-    { at: settledAt, detail: `all jobs had ended ${tookMs.toFixed(0)} ms after all was put right` },
+    { at: settledAt, detail: `nothing ran for ${tookMs.toFixed(0)} ms until all jobs had ended` },
   ]
 }
 

@@ -505,6 +505,7 @@ const worker: readonly Mutant[] = [
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
   mutant('job-without-data-fails', 'never', 'worker/instances: whose data are gone'),
   mutant('checkpoints-of-one-instance', 'never', 'worker/instances: are not those of'),
+  mutant('job-without-a-hash-keeps-nothing', 'never', 'worker/instances: keeps no steps'),
   mutant(
     'steps-belong-to-the-run-with-the-lock',
     'always',
