@@ -33,6 +33,12 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', base .. 'delayed', asleep, '+inf
     found[#found + 1] = 'job ' .. id .. ' sleeps in no line'
   end
 end
+for _, key in ipairs(redis.call('KEYS', base .. 'redlock:::ready-jobs:*')) do
+  for _, id in ipairs(redis.call('ZRANGE', key, 0, -1)) do
+    local timestamp, share = unpack(redis.call('HMGET', base .. id, 'timestamp', 'redlock:share'))
+    if timestamp and not share then found[#found + 1] = 'job ' .. id .. ' is ready, and has no share' end
+  end
+end
 return found
 `
 

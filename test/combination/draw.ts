@@ -465,7 +465,7 @@ export const FEATURES = {
     },
     action: (draw) => ({
       ...{ do: 'stepClock', worker: 0 },
-      byMs: draw.random.pick([-5_000, -500, 500, 5_000, 30_000, 3_600_000]),
+      byMs: draw.random.pick([-5_000, -500, 500, 500, 5_000, 30_000, 3_600_000]),
     }),
     weight: 3,
     isSlow: true,
@@ -570,7 +570,7 @@ const CHANCE = { first: [2, 15], slow: 0.12 } as const
 const FEW = 2
 const ADDS = 50
 /** So many times as often. */
-const MEANT = 3
+const MEANT = 5
 const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters', 'drainWorker'])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
@@ -604,7 +604,7 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['within priority', 'priority', 'long jobs'],
   ['within priority', 'priority', 'delay', 'long jobs'],
 ]
-const THEMED = 0.75
+const THEMED = 0.85
 
 /** @param must features that the plan has, where they may be combined. */
 export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
@@ -685,7 +685,7 @@ function drawOperations(
     },
   }
   const actions = features.filter((name) => RULES[name].action !== undefined)
-  const length = random.integer(meant.length > 0 ? 16 : 6, 34)
+  const length = meant.length > 0 ? random.integer(24, 44) : random.integer(6, 34)
   const operations: Operation[] = []
   while (operations.length < length) {
     const weights = actions.map(

@@ -677,6 +677,10 @@ function lost(knowledge: Knowledge): Found {
     if (removesFailed !== undefined && (end === 'failed' || mayFailUnrun)) return []
     const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
     if (removesFailed !== undefined && mayBeCancelled) return []
+    // Cancelled before it ran, it holds no line.
+    const removesUnrun = runs.length === 0 && (opts.removeOnFail ?? settings.removeOnFail)
+    const isCancelled = mayBeCancelled || knowledge.all('cancelLine').length > 0
+    if (removesUnrun !== undefined && removesUnrun !== false && isCancelled) return []
     const wasRemoved =
       touches.some(({ operation }) => /^(remove|deleteHash)/.test(operation.do)) ||
       removers.some(({ endedAt = Infinity }) => endedAt > add.at)
