@@ -39,8 +39,23 @@ for _, key in ipairs(redis.call('KEYS', base .. 'redlock:::ready-jobs:*')) do
     if timestamp and not share then found[#found + 1] = 'job ' .. id .. ' is ready, and has no share' end
   end
 end
+for _, store in ipairs(redis.call('KEYS', base .. 'redlock:::steps:*')) do
+  local jobKey = base .. string.sub(store, #base + #'redlock:::steps:' + 1)
+  local number, lock = unpack(redis.call('HMGET', store, 'number', 'lock'))
+  local isClaimed = lock and lock == redis.call('GET', jobKey .. ':lock')
+  if isClaimed and not (number and redis.call('HGET', jobKey, 'redlock:steps') == number) then
+    found[#found + 1] = 'the steps in ' .. store .. ' are not of its job'
+  end
+end
 return found
 `
+
+/** Resources that have had a start counted for a rate. */
+export async function ratedResources(redis: Redis, base: string): Promise<readonly string[]> {
+  const rate = `${base}redlock:::rate:`
+  const keys = await redis.keys(`${rate}*`)
+  return keys.map((key) => key.slice(rate.length))
+}
 
 /** @returns what is wrong in the lines of the queue whose keys begin with `base`. */
 export async function audit(redis: Redis, base: string): Promise<readonly string[]> {

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer, Queue, Worker, type FlowJob, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedQueue, type Lease, type LimitOptions, type Redlock } from '../../src/index.ts'
-import { audit } from './audit.ts'
+import { audit, ratedResources } from './audit.ts'
 import type { Frail } from './frail.ts'
 import { openHere, openInChild, type Hands } from './hands.ts'
 import {
@@ -168,6 +168,8 @@ class Episode {
     }
     const found = await audit(this.#redis, this.#key('')).catch(() => [])
     for (const detail of found) this.#history.audits.push({ at: done.endedAt, detail })
+    const rated = await ratedResources(this.#redis, this.#key('')).catch(() => [])
+    for (const resource of rated) this.#history.rated.add(resource)
   }
 
   async #act(operation: Operation): Promise<unknown> {

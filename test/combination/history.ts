@@ -68,6 +68,8 @@ export interface History {
   readonly censuses: Census[]
   /** What was wrong in the lines while jobs ran. */
   readonly audits: { readonly at: number; readonly detail: string }[]
+  /** Resources with a rate. */
+  readonly rated: Set<string>
   /** Runs of parents of flows, in a plain queue. */
   readonly parents: { readonly uid: string; readonly at: number }[]
   /** Schedulers without a next job, before all was put right. */
@@ -104,7 +106,7 @@ export function newHistory(plan: Plan, prefix: string, startedAt: number): Histo
       censuses: [],
       audits: [],
     },
-    ...{ parents: [], idleSchedulers: [], ids: new Map(), unclosed: [] },
+    ...{ rated: new Set(), parents: [], idleSchedulers: [], ids: new Map(), unclosed: [] },
     ...{ settlingAt: 0, settledAt: 0, unsettled: [] },
     ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
   }

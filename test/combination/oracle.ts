@@ -970,7 +970,19 @@ function rates(knowledge: Knowledge): Found {
     const until = Math.min(history.settlingAt, ...next.map((other) => other.at))
     return tooMany(history.prefix + operation.resource, operation, endedAt + graceMs, until)
   })
-  return [...byJob, ...set]
+  return [...byJob, ...set, ...ratesOfOthers(knowledge)]
+}
+
+/** No resource has the rate of another one. */
+function ratesOfOthers(knowledge: Knowledge): Found {
+  const { history } = knowledge
+  if (history.plan.settings.rate !== undefined) return []
+  const own = new Set(
+    knowledge.all('setRate').map(({ operation }) => history.prefix + operation.resource),
+  )
+  return [...history.rated]
+    .filter((resource) => !own.has(resource))
+    .map((resource) => ({ detail: `${resource} has a rate, and none was set` }))
 }
 
 function schedulers(knowledge: Knowledge): Found {
