@@ -578,6 +578,16 @@ const services: readonly Mutant[] = [
   mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
   mutant('ended-watch-wakes-no-waiter', ['stop', 'changed'], `${ETCD}: ends at once`),
   mutant('endpoint-of-another-cluster-has-failed', 'never', `${ETCD}: has failed from the moment`),
+  mutant(
+    'only-etcd-refuses',
+    ['code > 0 && code <= MAX_CODE', "'error' in said"],
+    `${ETCD}: ready says why`,
+  ),
+  mutant(
+    'endpoint-of-another-cluster-has-failed',
+    ['!== id', '!== (id ?? this.#clusterId)'],
+    `${ETCD}: an endpoint that answers with`,
+  ),
   mutant('client-of-one-cluster', 'never', `${ETCD}: gets no lease of a client`),
   mutant('namespaces-do-not-nest', ['%/', '%'], `${ETCD}: namespaces that nest`),
   mutant('ready-takes-a-lease', 'removed', `${ETCD}: ready says why`),
