@@ -500,6 +500,11 @@ const worker: readonly Mutant[] = [
     ],
     'tools/cli/readers: stands still',
   ),
+  mutant(
+    'errors-of-another-copy-are-known',
+    ['isOurs === true', 'false'],
+    'worker/another-copy: goes on after',
+  ),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),

@@ -82,7 +82,7 @@ describe('a job that goes on after its lease is lost', () => {
     const never = fixture.gate()
     const batches: string[][] = []
     const redlock = await fixture.redlock({ leaseMs: 500 })
-    const processor = batchProcessor<Charge, string>({ size: 3 }, async (jobs) => {
+    const processor = batchProcessor<Charge, unknown>({ size: 3 }, async (jobs) => {
       batches.push(jobs.map(({ name }) => name))
       if (batches.length === 1) await never.passed
       return Promise.allSettled(jobs.map(({ name }) => Promise.resolve(name)))
