@@ -577,8 +577,13 @@ const services: readonly Mutant[] = [
   ),
   mutant(
     'refused-write-writes-nothing',
-    ['INSERT IGNORE', 'REPLACE'],
+    ['INSERT', 'REPLACE'],
     'fenced/fenced: refuse an older write',
+  ),
+  mutant(
+    'refused-write-writes-nothing',
+    ['INSERT', 'INSERT IGNORE'],
+    'fenced/fenced: a value does not fit',
   ),
   mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
   mutant('ended-watch-wakes-no-waiter', ['stop', 'changed'], `${ETCD}: ends at once`),
