@@ -292,7 +292,7 @@ export class EtcdGateway {
   }
 }
 
-interface Refusal {
+interface RpcStatus {
   readonly message?: unknown
   readonly code?: number
   readonly grpc_code?: number
@@ -307,10 +307,10 @@ const MAX_CODE = 16
  */
 function resultOf(text: string): Reply {
   const said = JSON.parse(text) as Reply & { readonly error?: unknown; readonly result?: Reply }
-  const refusal = (typeof said.error === 'object' ? said.error : said) as Refusal
-  const code = refusal.grpc_code ?? refusal.code ?? 0
+  const status = (typeof said.error === 'object' ? said.error : said) as RpcStatus
+  const code = status.grpc_code ?? status.code ?? 0
   // rule: only-etcd-refuses
-  if (code > 0 && code <= MAX_CODE) throw new EtcdError(String(refusal.message), code)
+  if (code > 0 && code <= MAX_CODE) throw new EtcdError(String(status.message), code)
   return said.result ?? said
 }
 
