@@ -1,9 +1,9 @@
 /** How jobs and workers end: what still runs holds its lease, and what is lost holds up nothing. */
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { Redlock, silentLogger } from '../../src/index.ts'
+import { batchProcessor, Redlock, silentLogger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { chargesOf } from './charges.ts'
+import { chargesOf, type Charge } from './charges.ts'
 import { Program } from '../workers/program.ts'
 
 const fixture = useFleet({ masters: 3 })
@@ -75,6 +75,30 @@ describe('a job that goes on after its lease is lost', () => {
     expect((await queue.getJob(first.id ?? ''))?.failedReason).toMatch(/is lost/)
     never.open()
     await worker.close()
+  })
+
+  test('nor does a batch', async () => {
+    const queue = makeQueue()
+    const never = fixture.gate()
+    const batches: string[][] = []
+    const redlock = await fixture.redlock({ leaseMs: 500 })
+    const processor = batchProcessor<Charge, unknown>({ size: 3 }, async (jobs) => {
+      batches.push(jobs.map(({ name }) => name))
+      if (batches.length === 1) await never.passed
+      return Promise.allSettled(jobs.map(({ name }) => Promise.resolve(name)))
+    })
+    const jobs = await queue.addBulk(
+      ['1', '2', '3', '4'].map((name) => ({ name, data: { customer: 'a' } })),
+    )
+    const worker = await work(processor, { redlock, maxHoldMs: 800, concurrency: 1 })
+    await until('the last one is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(batches).toEqual([['1', '2', '3'], ['4']])
+    for (const { id = '' } of jobs.slice(0, 3)) {
+      expect((await queue.getJob(id))?.failedReason).toMatch(/is lost/)
+    }
+    never.open()
+    await worker.close()
+    expect(await queue.getFailedCount()).toBe(3)
   })
 })
 

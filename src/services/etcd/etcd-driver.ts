@@ -206,7 +206,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
       await this.#revoke(leaseId)
       throw new Error(
         `etcd went back from revision ${before} to ${fencingToken}: it lost data. ` +
-          'Restart its clients after you have raised the stored fencing tokens.',
+          'Stop its clients for one `maxLeaseMs`, clear the stored fencing tokens, and start them.',
       )
     }
     return { status: 'granted', claim: { fencingToken, leaseMs, keys, leaseId, revision } }
