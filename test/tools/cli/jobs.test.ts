@@ -99,7 +99,7 @@ describe('why and inspect', () => {
     const job = await plain.add('post', {})
     const why = await cli(['why', queue, job.id ?? ''], { env: env() })
     expect(why.out).toContain(
-      '(waiting) has no place in a line: it was not added through a LockedQueue',
+      '(waiting) waits for a free worker. It has no place in a line: it was not added through a LockedQueue',
     )
     const absent = await cli(['why', queue, 'nobody'], { env: env() })
     expect(absent).toMatchObject({ code: 1 })
@@ -136,12 +136,12 @@ describe('a line that a failed job holds', () => {
     const id = first?.id ?? ''
     const why = await cli(['why', queue, second?.id ?? ''], { env: env() })
     expect(why.out).toContain(
-      `Job ${id} holds the line because it failed: card declined. ` +
-        `To go on: \`bullmq-redlock retry ${queue} ${id}\`, or \`skip ${queue} ${id}\`.`,
+      `Job ${id} waits for \`bullmq-redlock retry ${queue} ${id}\`, or \`skip ${queue} ${id}\`: ` +
+        'it holds the line because it failed: card declined.',
     )
     expect(why.out).not.toContain('should start')
     const ofFirst = await cli(['why', queue, id], { env: env() })
-    expect(ofFirst.out).toContain(`Job ${id} holds the line because it failed: card declined.`)
+    expect(ofFirst.out).toContain('it holds the line because it failed: card declined.')
     const found = await cli(['doctor', '--json'], { env: env() })
     const { findings } = found.json<{ findings: readonly Finding[] }>()
     expect(found.code).toBe(1)
@@ -336,7 +336,7 @@ describe('pause, resume, limit and limits', () => {
       cli(['why', queue, job?.id ?? ''], { env: env() }),
       cli(['limits', queue], { env: env() }),
     ])
-    expect(why.out).toMatch(/waits for its resource to be resumed: .+ paused it .+migration/)
+    expect(why.out).toMatch(/waits for its resource to be resumed by .+ paused it .+migration/)
     expect(all.out).toMatch(/customer:1 .*paused/)
     expect(all.out).toMatch(/customer:2 .*4 slots until .*; 100 starts in 1000 ms, burst 10 until/)
     const [some, pattern] = await Promise.all([
