@@ -118,11 +118,9 @@ function describeDelay(until: Date): string {
   return `its delay or backoff to end, at ${until.toISOString()}`
 }
 
-/** What is known of the first job of a line, which the others wait for; '' for nothing. */
-function describeFirst(first: LineEntry): string {
-  const { jobId, failedReason, activeSince, delayedUntil, waitsFor } = first
-  if ((failedReason ?? delayedUntil) !== undefined) return ` Job ${jobId} waits for ${waitsFor}.`
-  if (activeSince === undefined) return ''
+/** Of the first job of a line, which the others wait for. */
+function describeFirst({ jobId, activeSince, waitsFor }: LineEntry): string {
+  if (activeSince === undefined) return ` Job ${jobId} waits for ${waitsFor}.`
   return ` Job ${jobId} has been in progress since ${activeSince.toISOString()}.`
 }
 
@@ -221,8 +219,11 @@ async function whyWaits(
       const none = lease?.ungranted && ` No lease is granted: ${lease.ungranted}.`
       return `Job ${id} (active) has been in progress since ${since}, and is ${where}${holder}.${none ?? ''}`
     }
-    const first = ahead === 0 || line[0] === undefined ? '' : describeFirst(line[0])
-    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.${first}`
+    const { waitsFor } = entry
+    const [first] = line
+    const isTold = first === undefined || waitsFor.includes(first.waitsFor)
+    const ofFirst = isTold ? '' : describeFirst(first)
+    return `Job ${id} (${entry.state}) is ${where} and waits for ${waitsFor}.${ofFirst}`
   }
   if (state === 'failed') {
     const again = `\`bullmq-redlock retry ${job.queueName} ${id}\``

@@ -15,7 +15,7 @@ import type { Finding } from '../../../src/services/finding.ts'
 import type { LineEntry } from '../../../src/worker/inspection.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
-import { cli, fleetEnv, runningCli } from './run-cli.ts'
+import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
@@ -77,7 +77,8 @@ describe('why and inspect', () => {
     })
     expect(head.out).toMatch(/is first in line .* the lease of worker-7/)
     const named = await cli(['why', queue, '2', '--resource', 'customer:1'], { env: env() })
-    expect(named.out).toBe(why.out)
+    const withoutMs = ({ out }: Said): string => out.replace(/\d+ ms/, '')
+    expect(withoutMs(named)).toBe(withoutMs(why))
 
     const inspected = await cli(['inspect', 'customer:1', '--json'], { env: env() })
     const { line } = inspected.json<{ line: readonly LineEntry[] }>()

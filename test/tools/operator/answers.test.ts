@@ -387,13 +387,14 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
   },
   'a line: a lease that never ends': async (scene) => {
     await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await scene.add()
     const job = await scene.add()
     const key = `${fixture.namespace}:lease:customer:1`
     for (const url of fixture.fleet.urls) await openRedis(url, fixture).persist(key)
     return {
       job,
       why: /the lease of script-7 .*, which never ends: `bullmq-redlock release customer:1 --yes`\. No/,
-      line: /^waiting: the lease of script-7 .*which never ends: `bullmq-redlock release/,
+      line: /^waiting: the lease of script-7 .* --yes`\nwaiting: its turn: 1 ahead of it$/,
       inspect: /customer:1 is held by script-7 .*without expiry/,
       doctor: ['no-expiry', 'no-expiry', 'no-expiry', 'queue-stands'],
       doctorSays: /bullmq-redlock release \S+ --yes/,
