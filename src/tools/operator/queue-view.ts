@@ -344,6 +344,13 @@ export class QueueView {
     return this.#within(queue, (opened) => skipJob(LineBackend.of(opened), jobId))
   }
 
+  /** Why nothing came of `retry` or `skip`. */
+  async refusal(queue: string, jobId: string, fault: string): Promise<string> {
+    const state = await this.#within(queue, (opened) => opened.getJobState(jobId))
+    if (state === 'unknown') return this.absence(queue, jobId)
+    return `Job ${jobId} ${fault}: it is ${state}. See \`bullmq-redlock why ${queue} ${jobId}\`.`
+  }
+
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
   async log(queue: string, jobId: string): Promise<readonly string[]> {
     const key = `${this.prefix}:${queue}:${jobId}:logs`

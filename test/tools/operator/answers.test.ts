@@ -489,7 +489,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       whyOfWorker:
         /0 of 3 masters vote and 2 are needed\. .* grants nothing for another .*run `bullmq-redlock bootstrap`/,
       notReady: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another/,
-      doctorSays: /fix: start a worker: the time counts only while one is connected/,
+      doctorSays: /fix: keep a worker running: the time counts only while one is connected/,
       doctorCode: 3,
     }
   },
