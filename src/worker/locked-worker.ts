@@ -19,6 +19,7 @@ import { lineCensus } from '../line/census.ts'
 import {
   explainJob,
   inspectResource,
+  noSuchJob,
   standstillOf,
   type ResourceInspection,
   type Standstill,
@@ -379,19 +380,21 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** The holder of a resource, and the jobs in its line with what each waits for. */
   async inspect(resource: string): Promise<ResourceInspection> {
-    return inspectResource(resource, this.#redlock, this.#lines)
+    return inspectResource(resource, this.#redlock, this.#lines, this.#standstill)
   }
 
   /** Why a job of this queue does not run, in words. */
   async why(jobId: string): Promise<string> {
     const job = await this.Job.fromId<Data>(this, jobId)
-    if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
+    if (job === undefined) return noSuchJob(this.name, jobId)
     const recorded = await this.#lines.recordedResources(jobId)
     const resources = recorded ?? resourcesOf(this.#resource, job, jobId)
-    const stands = async (): Promise<Standstill | undefined> =>
-      standstillOf(this.name, await this.#lines.hasQueueMetaField('paused'), 1)
-    return (await explainJob(job, resources, this.#redlock, this.#lines, stands)).why
+    return (await explainJob(job, resources, this.#redlock, this.#lines, this.#standstill)).why
   }
+
+  /** This worker is connected. */
+  readonly #standstill = async (): Promise<Standstill | undefined> =>
+    standstillOf(this.name, await this.#lines.hasQueueMetaField('paused'), 1)
 
   /**
    * As BullMQ's: waits for running jobs, or with `force` aborts their signals and releases what

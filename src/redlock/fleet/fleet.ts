@@ -226,6 +226,9 @@ export class LockFleet {
     const others = status.flatMap(({ name, state, reason = state }) =>
       state === 'voting' ? [] : [`${name}: ${reason}`],
     )
+    if (status.some(({ state }) => state === 'quarantined')) {
+      others.push('If this fleet is new, run `bullmq-redlock bootstrap`')
+    }
     return noQuorum(voting, status.length, others)
   }
 

@@ -71,10 +71,10 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   retry: {
     on: ['queue', 'jobId'],
     act: async ({ queue, jobId }, hands) => {
-      const state = (await queueOf(hands).retry(queue, jobId)) ?? 'missing'
-      return state === 'failed'
+      const view = queueOf(hands)
+      return (await view.retry(queue, jobId)) === 'failed'
         ? [true, `Job ${jobId} waits again.`]
-        : [false, `Job ${jobId} has not failed: it is ${state}.`]
+        : [false, await view.refusal(queue, jobId, 'has not failed')]
     },
   },
   skip: {
@@ -82,7 +82,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     act: async ({ queue, jobId }, hands) =>
       (await queueOf(hands).skip(queue, jobId))
         ? [true, `The line goes on. Job ${jobId} stays failed.`]
-        : [false, `Job ${jobId} holds no line.`],
+        : [false, await queueOf(hands).refusal(queue, jobId, 'holds no line')],
   },
   cancel: {
     on: ['queue', 'jobId'],

@@ -124,11 +124,11 @@ function checkFleet(size: number, voting: number, quorum: number): readonly Find
   return findingsOf('fleet', (report) => {
     if (voting < quorum) {
       const fact = `${noQuorum(voting, size, [])}: no lease can be granted`
-      const fix = 'repair the masters named here; jobs wait and use no attempts'
+      const fix = 'do what is said of each master here; jobs wait and use no attempts'
       report('error', 'no-quorum', fact, fix)
     } else if (voting === quorum && size > 1) {
       const fact = `just a quorum votes (${voting} of ${size}): one more failure stops every worker`
-      report('warning', 'no-margin', fact, 'repair the masters named here now')
+      report('warning', 'no-margin', fact, 'do what is said of each master here, now')
     }
     if (size % 2 === 0) {
       const fact = `${size} masters survive no more failures than ${size - 1}`

@@ -142,7 +142,7 @@ function checkEnrolment(
   } else if (enrolment.quarantineMs !== 0) {
     const fact = `grants nothing for another ${duration(enrolment.quarantineMs)}: it is new or restarted, and may have forgotten leases`
     const fix =
-      'start a worker: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
+      'keep a worker running: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
     report('warning', 'quarantined', fact, fix)
   }
 }

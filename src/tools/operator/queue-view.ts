@@ -13,6 +13,7 @@ import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
 import {
   explainJob,
   inspectResource,
+  noSuchJob,
   standstillOf,
   type Explanation,
   type LineEntry,
@@ -23,6 +24,7 @@ import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
+import { duration } from './duration.ts'
 import { globEscape } from './glob.ts'
 import { checkJobs, oldestJob, type OldestJob } from './standing-jobs.ts'
 import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
@@ -144,6 +146,11 @@ export class QueueView {
     return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
   }
 
+  /** Why there is no such job. */
+  async absence(queue: string, jobId: string): Promise<string> {
+    return (await this.missing(queue)) ?? noSuchJob(queue, jobId)
+  }
+
   /** The queues of this prefix. */
   async names(): Promise<readonly string[]> {
     if (systemClock.now() - this.#foundAt < FIND_EVERY_MS) return this.#names
@@ -170,7 +177,10 @@ export class QueueView {
       throw new Error(`not all queues were found among ${MAX_SCANNED} keys of ${this.server.name}`)
     }
     const found = await Promise.all(
-      names.map((queue) => inspectResource(resource, { inspect }, this.#runner(queue), MAX_HEADS)),
+      names.map((queue) => {
+        const stands = (): Promise<Standstill | undefined> => this.standstill(queue)
+        return inspectResource(resource, { inspect }, this.#runner(queue), stands, MAX_HEADS)
+      }),
     )
     return found.flatMap(({ line }) => line)
   }
@@ -197,10 +207,14 @@ export class QueueView {
     const longest = lengths
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
+    const known = new Map<string, ReturnType<QueueView['standstill']>>()
     return {
       lines: await Promise.all(
         longest.slice(0, limit).map(async ({ queue, resource, jobs }) => {
-          const found = await inspectResource(resource, { inspect }, this.#runner(queue), heads)
+          const stands = (): Promise<Standstill | undefined> =>
+            getOrInsert(known, queue, () => this.standstill(queue))
+          const runner = this.#runner(queue)
+          const found = await inspectResource(resource, { inspect }, runner, stands, heads)
           return { queue, resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
@@ -300,7 +314,8 @@ export class QueueView {
     )
     const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
     const position = await positionOf(this.#runner(queue), jobId, () => Promise.resolve(stands))
-    return { ...told, resources: lines, ...(position !== undefined && { position }) }
+    if (position === undefined) return { ...told, resources: lines }
+    return { ...told, why: told.why + estimateIn(position), resources: lines, position }
   }
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
@@ -327,6 +342,13 @@ export class QueueView {
   /** A failed job lets its lines go on, and stays failed. @returns whether it held them. */
   async skip(queue: string, jobId: string): Promise<boolean> {
     return this.#within(queue, (opened) => skipJob(LineBackend.of(opened), jobId))
+  }
+
+  /** Why nothing came of `retry` or `skip`. */
+  async refusal(queue: string, jobId: string, fault: string): Promise<string> {
+    const state = await this.#within(queue, (opened) => opened.getJobState(jobId))
+    if (state === 'unknown') return this.absence(queue, jobId)
+    return `Job ${jobId} ${fault}: it is ${state}. See \`bullmq-redlock why ${queue} ${jobId}\`.`
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
@@ -438,6 +460,13 @@ export class QueueView {
       },
     }
   }
+}
+
+/** A sentence; '' where there is no estimate. */
+function estimateIn({ ahead, length, resource, estimate }: LinePosition): string {
+  if (estimate === undefined) return ''
+  const wait = `about ${duration(estimate.startsInMs)} (± ${duration(estimate.spreadMs)})`
+  return ` It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
 }
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */

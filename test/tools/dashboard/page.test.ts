@@ -205,7 +205,9 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await page.getByRole('button', { name: 'Log in' }).click()
     await page.getByText('Acts as ann').waitFor()
     await row.getByRole('link', { name: 'customer:42' }).click()
-    await page.getByText(/Job a holds the line because it failed: card was declined/).waitFor()
+    await page
+      .getByText(/Job a waits for .* it holds the line because it failed: card was declined/)
+      .waitFor()
     await page.keyboard.press('Escape')
     await row.getByRole('link', { name: 'invoices a' }).click()
     await page.getByText('Stack').click()

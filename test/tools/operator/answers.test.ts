@@ -1,7 +1,7 @@
 /**
  * Every state of a job, a line, a queue, a worker and a fleet × everything that answers: the
- * commands, `/readyz`, a worker, a queue and a Redlock. The answer is true, names the command to
- * type, and is the same in text, in JSON and in the exit code. Outages of servers are in
+ * commands, the page, `/readyz`, a worker, a queue and a Redlock. The answer is true, names the
+ * command to type, and is the same in text, in JSON and in the exit code. Outages of servers are in
  * `test/stories/outage-table.test.ts`.
  */
 import { once } from 'node:events'
@@ -12,6 +12,7 @@ import {
   LockedWorker,
   Redlock,
   silentLogger,
+  type LineEntry,
   type LockedWorkerOptions,
 } from '../../../src/index.ts'
 import { systemClock } from '../../../src/clock.ts'
@@ -22,6 +23,10 @@ import { fleetView } from '../../../src/tools/operator/lock-view.ts'
 import { granted, until, useFleet, type Fixture } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, type Said } from '../cli/run-cli.ts'
+import type { ResourcePage } from '../../../src/tools/dashboard/resource-page.ts'
+import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
+import type { JobExplanation } from '../../../src/tools/operator/queue-view.ts'
+import { serve } from '../dashboard/harness.ts'
 import { openRedis } from '../cli/open-redis.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -31,6 +36,7 @@ afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fl
 /** Kept on disk: else `doctor` finds that. */
 const kept = { appendonly: 'yes', appendfsync: 'everysec' }
 const fixture: Fixture = useFleet({ masters: 3, config: kept })
+const WAIT = { timeout: 10_000 }
 const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 
 interface Data {
@@ -132,9 +138,12 @@ interface Answers {
   readonly whyOfWorker?: RegExp
   /** `why` gives an estimate. */
   readonly estimate?: boolean
-  /** Of `customer:1`. */
+  /** Of `customer:1`: what the command says of its lease. */
   readonly inspect?: RegExp
-  readonly inspectCode?: number
+  /** The line of `customer:1`: a row for each job, its state and what it waits for. */
+  readonly line?: RegExp
+  /** Why the first waiting job of that line does not run; by default, as `why`. */
+  readonly whyOfFirst?: RegExp
   /** Findings but notes and those of this machine, and `long-wait`. */
   readonly doctor: readonly string[]
   readonly doctorSays?: RegExp
@@ -144,6 +153,10 @@ interface Answers {
   readonly notReady?: RegExp
 }
 
+const RUNS_FIRST = /^active: nothing: it is being processed\nwaiting: its turn: 1 ahead of it$/
+const BACKS_OFF =
+  /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\. Its last attempt failed: card declined\.\n$/
+
 const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
   'a job: waits while every worker is busy': async (scene) => {
     await scene.wasQuick()
@@ -152,7 +165,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
-      inspect: /1 +\S+ +\d+ +waiting +\S+ +a free worker/,
+      line: /^waiting: a free worker$/,
       doctor: [],
     }
   },
@@ -166,7 +179,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
         `its turn: 1 ahead of it\\. Job ${first} has been in progress since 20\\d\\d-`,
       ),
       estimate: true,
-      inspect: /active +\S+ +nothing: it is being processed/,
+      line: RUNS_FIRST,
       doctor: [],
     }
   },
@@ -178,7 +191,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     const key = `bull:${scene.queue}:${first}`
     const minuteAgo = systemClock.wallNow() - 60_000
     await openRedis(fixture.fleet.queue.url, fixture).hset(key, 'processedOn', minuteAgo)
-    return { job, why: /has been in progress since/, inspect: /active/, doctor: [] }
+    return { job, why: /has been in progress since/, line: RUNS_FIRST, doctor: [] }
   },
   'a job: behind one that waits for its backoff': async (scene) => {
     await scene.wasQuick()
@@ -191,7 +204,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: new RegExp(
         `1 ahead of it\\. Job ${first} waits for its delay or backoff to end, at 20\\d`,
       ),
-      inspect: /delayed +\S+ +its delay or backoff to end, at 20\d\d-\S+Z/,
+      line: /^delayed: its delay or backoff to end, at 20\d\d-\S+Z\nwaiting: its turn: 1 ahead of it$/,
+      whyOfFirst: BACKS_OFF,
       doctor: [],
     }
   },
@@ -203,8 +217,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await failed
     return {
       job,
-      why: /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\./,
-      inspect: /at 20\d\d-\S+Z/,
+      why: BACKS_OFF,
+      line: /^delayed: its delay or backoff to end, at 20\d\d-\S+Z$/,
       doctor: [],
     }
   },
@@ -222,7 +236,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.busy(),
       why: /\(active\) has been in progress since 20\d\d-\S+Z, and is first in line for `customer:1`, whose lease is held by /,
-      inspect: /active +\S+ +nothing: it is being processed/,
+      line: /^active: nothing: it is being processed$/,
       doctor: [],
     }
   },
@@ -242,7 +256,14 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     const failed = once(worker, 'failed')
     const job = await scene.add(1, { fails: true })
     await failed
-    return { job, why: /has failed: card declined\n$/, inspect: /no jobs waiting/, doctor: [] }
+    return {
+      job,
+      why: new RegExp(
+        `has failed: card declined\\. To try it again: \`bullmq-redlock retry ${scene.queue} ${job}\`\\.\n$`,
+      ),
+      inspect: /no jobs waiting/,
+      doctor: [],
+    }
   },
   'a line: a failed job holds it': async (scene) => {
     await scene.wasQuick()
@@ -253,28 +274,41 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       why: new RegExp(
-        `Job ${first} holds the line because it failed: card declined\\. ` +
-          `To go on: \`bullmq-redlock retry ${scene.queue} ${first}\`, or \`skip ${scene.queue} ${first}\``,
+        `1 ahead of it\\. Job ${first} waits for \`bullmq-redlock retry ${scene.queue} ${first}\`, ` +
+          `or \`skip ${scene.queue} ${first}\`: it holds the line because it failed: card declined\\.`,
       ),
-      inspect: /failed +\S+ +retry, removal or skip/,
+      line: /^failed: `bullmq-redlock retry .+: card declined\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['line-held'],
       doctorSays: new RegExp(`fix: bullmq-redlock retry ${scene.queue} ${first}`),
     }
   },
   'a job: waits for its children': async (scene) => {
     await scene.work()
-    return { job: await scene.flow(), why: /waits for its children to end\.\n$/, doctor: [] }
+    return {
+      job: await scene.flow(),
+      why: /waits for its children to end\. One of them: `bullmq-redlock why q-\S+ \S+`\.\n$/,
+      line: /^active: nothing/,
+      doctor: [],
+    }
   },
   'a job: added by a plain queue': async (scene) => {
     await scene.work({ concurrency: 1 })
     await scene.busy(2)
     const { id } = await scene.plain().add('post', { customer: 1 })
-    return { job: id ?? '', why: /has no place in a line: it was not added through/, doctor: [] }
+    const why = /waits for a free worker\. It has no place in a line: it was not added through/
+    return { job: id ?? '', why, doctor: [] }
+  },
+  'a job: added by a plain queue, and runs': async (scene) => {
+    const plain = scene.plain()
+    const { id } = await plain.add('post', { customer: 1 })
+    await scene.work({ order: 'relaxed' })
+    await until('it runs', async () => (await plain.getActiveCount()) === 1)
+    return { job: id ?? '', why: /has been in progress since 20\d\d-\S+Z\. It has no/, doctor: [] }
   },
   'a job: does not exist': async (scene) => {
     await scene.work()
     await scene.busy(2)
-    return { job: 'nobody', why: /There is no job nobody in queue/, whyCode: 1, doctor: [] }
+    return { job: 'nobody', why: /no job nobody in queue `q-\S+`: it was/, whyCode: 1, doctor: [] }
   },
   'a line: paused': async (scene) => {
     await scene.wasQuick()
@@ -283,10 +317,10 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       why: new RegExp(
-        'waits for its resource to be resumed: ann paused it at \\S+ \\(migration\\)\\. ' +
-          `To go on: \`bullmq-redlock resume ${scene.queue} customer:1\``,
+        `waits for its resource to be resumed by \`bullmq-redlock resume ${scene.queue} customer:1\`: ` +
+          'ann paused it at \\S+ \\(migration\\)\\.',
       ),
-      inspect: /its resource to be resumed/,
+      line: /^waiting: its resource to be resumed by `bullmq.+`: ann .+ \(migration\)$/,
       doctor: [],
       limits: /customer:1 +paused \(by ann at \S+: migration\)/,
     }
@@ -297,8 +331,9 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.producer.pauseResource('customer:1', { until: systemClock.wallNow() + 600_000 })
     return {
       job: await scene.add(),
-      why: /waits for its resource to be resumed, or for 20\d\d-\S+Z: /,
+      why: /waits for its resource to be resumed by `bullmq-redlock resume .+`, or for 20\d\d-\S+Z: /,
       estimate: true,
+      line: /^delayed: its resource to be resumed by .+, or for 20\d\d-\S+Z: /,
       doctor: [],
       limits: /paused until 20\d\d-/,
     }
@@ -312,7 +347,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     })
     return {
       job: first,
-      why: /20\d\d-\S+Z: a job was told to slow down/,
+      why: /the rest of its resource to end, at 20\d\d-\S+Z, or by `bullmq-redlock resume q-\S+ customer:5`: a job/,
       doctor: [],
       limits: /customer:5 +asleep until 20\d\d-/,
     }
@@ -327,6 +362,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job,
       why: /waits for the rate limit of its resource, until 20\d\d-\S+Z\./,
+      line: /^delayed: the rate limit of its resource, until 20\d\d-\S+Z$/,
       doctor: [],
       limits: /1 start in 600000 ms, burst 1/,
     }
@@ -340,20 +376,23 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       // A worker tries to get the lease for a moment, before it parks the job.
       why: /the lease of script-7 .*for at most another \d+ ms|lease is held by script-7/,
       inspect: /customer:1 is held by script-7 .*for another/,
+      line: /^(delayed: the lease of script-7 .*another \d+ ms|active: nothing: .*)$/,
       doctor: [],
     }
   },
   'a line: a lease that never ends': async (scene) => {
     await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await scene.add()
     const job = await scene.add()
     const key = `${fixture.namespace}:lease:customer:1`
     for (const url of fixture.fleet.urls) await openRedis(url, fixture).persist(key)
     return {
       job,
-      why: /the lease of script-7 .*, which never ends: see `bullmq-redlock doctor`/,
+      why: /the lease of script-7 .*, which never ends: `bullmq-redlock release customer:1 --yes`\. No/,
+      line: /^waiting: the lease of script-7 .* --yes`\nwaiting: its turn: 1 ahead of it$/,
       inspect: /customer:1 is held by script-7 .*without expiry/,
       doctor: ['no-expiry', 'no-expiry', 'no-expiry', 'queue-stands'],
-      doctorSays: /bullmq-redlock release NAME --yes/,
+      doctorSays: /bullmq-redlock release \S+ --yes/,
     }
   },
   'a queue: no worker': async (scene) => {
@@ -361,8 +400,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.add()
     return {
       job: await scene.add(),
-      why: /No worker of queue `\S+` is connected\./,
-      inspect: /a free worker[^]*its turn: 1 ahead/,
+      why: /No worker of queue `\S+` is connected\. To go on: start one\./,
+      line: /^waiting: a free worker\. No worker .+ To go on: start one\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['queue-stands'],
       doctorSays:
         /2 jobs wait, and job \d+ has waited for .*: No worker of queue `\S+` is connected\.\n +fix: start one/,
@@ -374,7 +413,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.producer.pause()
     return {
       job: await scene.add(),
-      why: /Queue `\S+` is paused\./,
+      why: /a free worker\. Queue `\S+` is paused\. To go on: call `queue\.resume\(\)`\.\n$/,
+      line: /^waiting: a free worker\. Queue `\S+` is paused\. To go on: call `queue\.resume\(\)`$/,
       doctor: ['queue-stands'],
       doctorSays: /fix: call `queue\.resume\(\)`/,
     }
@@ -386,6 +426,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job,
       why: /waits for a free worker/,
+      line: /^waiting: a free worker$/,
       doctor: ['long-wait'],
       doctorCode: 0,
       doctorSays: new RegExp(`1 job waits, and job ${job} has waited for 2 min\n +fix: see why: `),
@@ -395,8 +436,10 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     const worker = await scene.work({ order: 'relaxed' })
     await worker.waitUntilReady()
     await scene.producer.getLimits('customer:1')
-    await scene.add()
     return {
+      job: await scene.add(),
+      why: /waits for a free worker|has been in progress/,
+      line: /^(waiting: a free worker|active: nothing.*)$/,
       doctor: ['settings-differ'],
       doctorSays: /`order` is relaxed in a LockedWorker and strict in a LockedQueue/,
     }
@@ -409,22 +452,26 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       why: /waits for a free worker/,
+      line: /^waiting: a free worker$/,
       doctor: [],
       notReady: /"state":"paused"/,
     }
   },
   'a worker: does not run yet': async (scene) => {
     await scene.work({ autorun: false })
-    await scene.add()
-    return { doctor: [], notReady: /"state":"starting"/ }
+    const job = await scene.add()
+    const line = /^waiting: a free worker$/
+    return { job, why: /a free worker/, line, doctor: [], notReady: /"state":"starting"/ }
   },
   'a fleet: new, and no worker has used it': async (scene) => ({
     job: await scene.add(),
     why: /waits for a quorum of the lock masters: 0 of 3 masters vote[^]*start a worker/,
     whyCode: 0,
     inspect: /No lease is granted: 0 of 3 masters vote/,
+    line: /^waiting: a quorum of the lock masters: 0 of 3 masters vote/,
     doctor: ['no-quorum', 'not-enrolled', 'not-enrolled', 'not-enrolled', 'queue-stands'],
-    doctorSays: /start a worker: it votes \d+ ms later/,
+    doctorSays:
+      /fix: do what is said of each master here[^]*fix: start a worker: it votes \d+ ms later/,
     doctorCode: 3,
   }),
   'a fleet: masters wait after a start': async (scene) => {
@@ -437,10 +484,12 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another \S+ s.*the time counts only while one is connected/,
       inspect: /No lease is granted: 0 of 3 masters vote/,
+      line: /^(delayed: a quorum of the lock masters: 0 of 3 .*run `bullmq-redlock bootstrap`|active: .*)$/,
       doctor: ['no-quorum', 'quarantined', 'quarantined', 'quarantined'],
-      whyOfWorker: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another/,
+      whyOfWorker:
+        /0 of 3 masters vote and 2 are needed\. .* grants nothing for another .*run `bullmq-redlock bootstrap`/,
       notReady: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another/,
-      doctorSays: /fix: start a worker: the time counts only while one is connected/,
+      doctorSays: /fix: keep a worker running: the time counts only while one is connected/,
       doctorCode: 3,
     }
   },
@@ -467,39 +516,55 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   if (!name.startsWith('a fleet')) await fixture.redlock(LONG)
   const answers = await STATES[name]?.(scene)
   if (answers === undefined) throw new Error('no such state')
+  const { base, ...dashboard } = await serve(fixture, { timeoutMs: 2_000 })
+  const get = (path: string): Promise<Response> => fetch(base + path)
   if (answers.job !== undefined && answers.why !== undefined) {
     const { text, json } = await ask('why', scene.queue, answers.job)
     expect(text.out).toMatch(answers.why)
     expect(text.code).toBe(answers.whyCode ?? 0)
-    const { why, position } = json.json<{
-      why: string
-      position?: { estimate?: object }
-    }>()
-    expect(answers.why.test(`${why}\n`)).toBe(true)
+    const { why, state, position } = json.json<JobExplanation>()
+    expect(`${why}\n`).toMatch(answers.why)
     const hasEstimate = answers.estimate === true
     expect([text.out.includes('should start'), position?.estimate !== undefined]).toEqual([
       hasEstimate,
       hasEstimate,
     ])
+    // Its state and its line are looked at one after the other.
+    await vi.waitFor(async () => {
+      const page = await get(`/job?queue=${scene.queue}&id=${answers.job}`)
+      expect(page.ok).toBe((answers.whyCode ?? 0) === 0)
+      const told = page.ok ? ((await page.json()) as JobDetail) : { why: await page.text(), state }
+      expect(`${told.why}\n`).toMatch(answers.why ?? /never/)
+      expect(told.why.includes('should start')).toBe(hasEstimate)
+      const [, inText = state] = /^Job \S+ \(([\w-]+)\)/.exec(told.why) ?? []
+      expect(inText).toBe(told.state)
+    }, WAIT)
   }
-  if (answers.inspect !== undefined) {
-    const { text } = await ask('inspect', 'customer:1')
-    expect(text.out).toMatch(answers.inspect)
-    expect(text.code).toBe(answers.inspectCode ?? 0)
+  const { text: shown, json: inspected } = await ask('inspect', 'customer:1')
+  expect(shown.out).toMatch(answers.inspect ?? /customer:1 is/)
+  expect(shown.code).toBe(0)
+  const resource = (await (await get('/resource?name=customer:1')).json()) as ResourcePage
+  const looks = await Promise.all([...scene.workers.keys()].map((one) => one.inspect('customer:1')))
+  for (const { line } of [inspected.json<ResourcePage>(), resource, ...looks]) {
+    const rows = (line as readonly LineEntry[]).map((row) => `${row.state}: ${row.waitsFor}`)
+    expect(rows.join('\n')).toMatch(answers.line ?? /^$/)
   }
+  const waits = JSON.stringify(resource.line).match(/"state":"(waiting|delayed)"/) !== null
+  const ofFirst = waits ? (answers.whyOfFirst ?? answers.why ?? /never/) : /^undefined\n$/
+  expect(`${resource.why}\n`).toMatch(ofFirst)
   const { text, json } = await ask('doctor')
-  const found = json.json<Diagnosis>().findings
-  const codes = found
-    .filter(({ severity, code, where }) => {
-      return (
-        (severity !== 'note' || code === 'long-wait') && where !== 'this machine' && code !== 'slow'
-      )
+  const toSee = ({ findings }: Pick<Diagnosis, 'findings'>): Diagnosis['findings'] =>
+    findings.filter(({ severity, code, where }) => {
+      const isTold = severity !== 'note' || code === 'long-wait'
+      return isTold && where !== 'this machine' && code !== 'slow'
     })
-    // The queue's Redis has the queues of all states.
-    .filter(({ where }) => !where.startsWith('queue q-') || where === `queue ${scene.queue}`)
-    .map(({ code }) => code)
+  const codes = toSee(json.json()).map(({ code }) => code)
   expect(codes.sort()).toEqual([...answers.doctor].sort())
   if (answers.doctorSays !== undefined) expect(text.out).toMatch(answers.doctorSays)
+  const firstRow = toSee((await dashboard.state()).fleet)
+  expect(new Set(firstRow.map(({ code }) => code))).toEqual(new Set(answers.doctor))
+  const row = firstRow.map(({ fact, fix }) => `${fact}\n fix: ${fix}`).join('\n')
+  if (answers.doctorSays !== undefined) expect(row).toMatch(answers.doctorSays)
   if (answers.doctorCode !== undefined || answers.doctor.length > 0) {
     expect(text.code).toBe(answers.doctorCode ?? 1)
   }

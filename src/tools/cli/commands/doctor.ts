@@ -14,10 +14,10 @@ import { table } from '../table.ts'
 
 export function doctorCommand(): Command {
   return command('doctor', {
-    summary: 'what is wrong with the masters, and what to do',
+    summary: 'what is wrong with the masters and the queues, and what to do',
     description:
       "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
-      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Leaves nothing behind. ' +
+      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Of its queues: lines that a failed job holds or that are full, no worker, the job that has waited longest, settings that differ. Leaves nothing behind. ' +
       'Notes do not make a fleet unhealthy.',
     servers: 'both',
     examples: ['doctor', "doctor --json | jq -c '.findings[]'"],

@@ -89,7 +89,9 @@ const slotsWords = (slots) =>
 function holderOf({ holder, answered, masters, quorum, state, slots }) {
   if (holder !== undefined) {
     const { name, fencingToken, freeInMs } = holder
-    return `Held by ${name} with fencing token ${fencingToken}; free in ${duration(freeInMs)} unless it is extended.`
+    const end =
+      freeInMs < 0 ? 'it never ends' : `free in ${duration(freeInMs)} unless it is extended`
+    return `Held by ${name} with fencing token ${fencingToken}; ${end}.`
   }
   if (slots.length > 0) return slotsWords(slots)
   if (state === 'unknown' && answered >= quorum) {
