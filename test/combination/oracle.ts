@@ -1050,7 +1050,12 @@ function stuck(knowledge: Knowledge): Found {
   }
   const tookMs = settledAt - settlingAt - busyBetween(knowledge.runs, settlingAt, settledAt)
   const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
-  const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs
+  const { rate, limiter } = history.plan.settings
+  const paceMs =
+    (rate === undefined ? 0 : (2 * rate.perMs) / rate.limit) +
+    (limiter === undefined ? 0 : limiter.duration / limiter.max)
+  const pacedMs = paceMs * knowledge.runs.filter(({ at }) => at > settlingAt).length
+  const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs + pacedMs
   if (tookMs <= limitMs) return []
   return [
     { at: settledAt, detail: `nothing ran for ${tookMs.toFixed(0)} ms until all jobs had ended` },
