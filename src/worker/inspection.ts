@@ -153,10 +153,10 @@ function inWords({ fact, fix }: Standstill): string {
 export function standstillOf(
   queue: string,
   isPaused: boolean,
-  workers: number,
+  hasWorkers: boolean,
 ): Standstill | undefined {
   if (isPaused) return { fact: `Queue \`${queue}\` is paused.`, fix: 'call `queue.resume()`' }
-  if (workers > 0) return undefined
+  if (hasWorkers) return undefined
   return { fact: `No worker of queue \`${queue}\` is connected.`, fix: 'start one' }
 }
 

@@ -306,7 +306,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     return positionOf(this.#lines, jobId, async () => {
       // Without the right to `CLIENT LIST` it is unknown whether there are workers.
       const workers = this.getWorkersCount().catch(() => 1)
-      return standstillOf(this.name, await this.isPaused(), await workers) !== undefined
+      return standstillOf(this.name, await this.isPaused(), (await workers) > 0) !== undefined
     })
   }
 

@@ -394,7 +394,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** This worker is connected. */
   readonly #standstill = async (): Promise<Standstill | undefined> =>
-    standstillOf(this.name, await this.#lines.hasQueueMetaField('paused'), 1)
+    standstillOf(this.name, await this.#lines.hasQueueMetaField('paused'), true)
 
   /**
    * As BullMQ's: waits for running jobs, or with `force` aborts their signals and releases what

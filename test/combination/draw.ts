@@ -567,7 +567,7 @@ const NEEDS: readonly (readonly [Feature, Feature])[] = [
 
 const CHANCE = { first: [2, 15], slow: 0.12 } as const
 /** Beside features that a plan must have. */
-const FEW = 2
+const FEW = 4
 const ADDS = 50
 /** So many times as often. */
 const MEANT = 5
@@ -600,7 +600,7 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['jobs deleted from outside', 'long jobs', 'pause a line'],
   ['within priority', 'priority', 'delay', 'long jobs'],
 ]
-const THEMED = 0.85
+const THEMED = 0.75
 
 /** @param must features that the plan has, where they may be combined. */
 export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {

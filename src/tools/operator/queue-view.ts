@@ -320,13 +320,19 @@ export class QueueView {
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
   async standstill(queue: string): Promise<Standstill | undefined> {
-    const [isPaused, workers, isCluster] = await Promise.all([
-      this.#within(queue, (opened) => opened.isPaused()),
-      this.#within(queue, (opened) => opened.getWorkersCount()),
+    const [isPaused, clients, isCluster] = await Promise.all([
+      this.server.command('HEXISTS', `${this.prefix}:${queue}:meta`, 'paused'),
+      // Who may not ask does not know: then one may be there.
+      this.server.command('CLIENT', 'LIST').catch(() => undefined),
       this.server.isCluster(),
     ])
+    // As BullMQ names the connections of its workers.
+    const name = `${this.prefix}:${Buffer.from(queue).toString('base64')}`
+    const ofWorkers = [` name=${name} `, ` name=${name}:w:`]
+    const isThere =
+      typeof clients !== 'string' || ofWorkers.some((field) => clients.includes(field))
     // A node of a cluster does not see the workers of the others.
-    return standstillOf(queue, isPaused, isCluster ? 1 : workers)
+    return standstillOf(queue, isPaused === 1, isThere || isCluster)
   }
 
   /** Tries a failed job again, in its place in line. @returns the state in which it was found. */
