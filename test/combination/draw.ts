@@ -238,6 +238,10 @@ export const FEATURES = {
     },
   },
   'flows of a plain queue': {},
+  'children that are removed': {
+    action: (draw) => ({ do: 'orphan', uid: draw.uid() }),
+    weight: 4,
+  },
   'own timestamps': {},
   'own limits': {},
   'removal by job': {},
@@ -265,7 +269,12 @@ export const FEATURES = {
       if (draw.random.chance(0.25)) return { do: 'removeScheduler', id }
       const everyMs = draw.random.integer(15, 60)
       const limit = draw.random.integer(2, 6)
-      return { do: 'scheduler', by: draw.producer(), id, everyMs, limit, job: draw.job() }
+      const more = {
+        ...(draw.random.chance(0.2) && { offset: draw.random.integer(1, everyMs - 1) }),
+        ...(draw.random.chance(0.2) && { startMs: draw.random.integer(-50, 100) }),
+        ...(draw.random.chance(0.2) && { endMs: draw.random.integer(100, 300) }),
+      }
+      return { do: 'scheduler', by: draw.producer(), id, everyMs, limit, ...more, job: draw.job() }
     },
   },
   // Jobs.
@@ -562,6 +571,7 @@ export const APART: readonly (readonly [Feature, Feature, string])[] = [
 const NEEDS: readonly (readonly [Feature, Feature])[] = [
   ['plain workers', 'relaxed'],
   ['flows of a plain queue', 'flows'],
+  ['children that are removed', 'flows'],
   ['drain a worker', 'several workers'],
 ]
 

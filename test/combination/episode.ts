@@ -205,8 +205,13 @@ class Episode {
         return this.#note(parent.data.uid, tree.job as Job<JobData>)
       }
       case 'scheduler': {
-        const { by, id, everyMs, limit, job } = operation
-        const repeat = { every: everyMs, limit }
+        const { by, id, everyMs, limit, job, offset, startMs, endMs } = operation
+        const repeat = {
+          ...{ every: everyMs, limit },
+          ...(offset !== undefined && { offset }),
+          ...(startMs !== undefined && { startDate: Date.now() + startMs }),
+          ...(endMs !== undefined && { endDate: Date.now() + endMs }),
+        }
         const template = { name: 'job', data: this.#dataOf(job), opts: this.#optsOf(job) }
         const added = await this.#producer(by).upsertJobScheduler(id, repeat, template)
         return added.id
@@ -248,6 +253,8 @@ class Episode {
         return this.#noteOn(this.#idOf(operation.uid), operation.what)
       case 'retry':
         return this.#with(operation.uid, (job) => job.retry('failed'))
+      case 'orphan':
+        return this.#with(operation.uid, (job) => job.removeUnprocessedChildren())
       case 'promote':
         return this.#with(operation.uid, (job) => job.promote())
       case 'skip':
@@ -464,6 +471,7 @@ class Episode {
       ...[job.isWaiting(), job.isWaitingChildren(), job.getChildrenValues()],
       ...[job.getDependencies(), job.getIgnoredChildrenFailures()],
     ])
+    await this.#flows.getFlow({ queueName: this.#name, id })
     job.toJSON()
   }
 

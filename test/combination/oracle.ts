@@ -1014,7 +1014,12 @@ function idleSchedulers(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty || history.plan.operations.some((each) => ENDS_SCHEDULERS.test(each.do))) return []
   const at = history.settlingAt
-  return history.idleSchedulers.map((id) => ({ at, detail: `scheduler ${id} has no next job` }))
+  const ended = knowledge
+    .all('scheduler')
+    .flatMap(({ operation: { id, endMs } }) => (endMs === undefined ? [] : [id]))
+  return history.idleSchedulers
+    .filter((id) => !ended.includes(id))
+    .map((id) => ({ at, detail: `scheduler ${id} has no next job` }))
 }
 
 const ENDS_SCHEDULERS = /drainQueue|clean|obliterate|deleteHash/

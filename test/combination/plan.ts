@@ -94,10 +94,17 @@ export type Action =
       readonly id: string
       readonly everyMs: number
       readonly limit: number
+      readonly offset?: number
+      /** Relative to the time of the call. */
+      readonly startMs?: number
+      readonly endMs?: number
       readonly job: JobPlan
     }
   | { readonly do: 'removeScheduler'; readonly id: string }
-  | { readonly do: 'remove' | 'retry' | 'promote' | 'skip' | 'look'; readonly uid: string }
+  | {
+      readonly do: 'remove' | 'retry' | 'promote' | 'skip' | 'look' | 'orphan'
+      readonly uid: string
+    }
   | { readonly do: 'removeById'; readonly uid: string; readonly by: Producer }
   /** By another program, which knows nothing of queues. */
   | { readonly do: 'deleteHash'; readonly uid: string }
