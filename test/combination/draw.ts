@@ -474,7 +474,7 @@ export const FEATURES = {
     },
     action: (draw) => ({
       ...{ do: 'stepClock', worker: 0 },
-      byMs: draw.random.pick([-5_000, -500, 300, 500, 700, 5_000, 30_000, 3_600_000]),
+      aheadMs: draw.random.pick([-5_000, -500, 0, 300, 500, 700, 5_000, 30_000, 3_600_000]),
     }),
     weight: 3,
     isSlow: true,
@@ -609,6 +609,7 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['maxWaitMs', 'delay', 'failures', 'backoff'],
   ['jobs deleted from outside', 'long jobs', 'pause a line'],
   ['within priority', 'priority', 'delay', 'long jobs'],
+  ['within priority', 'priority', 'addBulk', 'long jobs'],
 ]
 const THEMED = 0.75
 

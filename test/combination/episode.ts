@@ -358,7 +358,7 @@ class Episode {
       case 'ask':
         return this.#worker(operation.worker)?.ask(this.#idOf(operation.uid), `${this.#prefix}r0`)
       case 'stepClock':
-        return this.#worker(operation.worker)?.stepClock(operation.byMs)
+        return this.#worker(operation.worker)?.stepClock(operation.aheadMs)
       case 'cutProducer':
         return cutConnection(this.#producer(operation.by))
       case 'hold':

@@ -159,7 +159,7 @@ export type Action =
   | { readonly do: 'cancelAllHere'; readonly worker: number }
   | { readonly do: 'setConcurrency'; readonly worker: number; readonly most: number }
   | { readonly do: 'ask'; readonly worker: number; readonly uid: string }
-  | { readonly do: 'stepClock'; readonly worker: number; readonly byMs: number }
+  | { readonly do: 'stepClock'; readonly worker: number; readonly aheadMs: number }
   | { readonly do: 'cutProducer'; readonly by: Producer }
   | {
       readonly do: 'hold'
