@@ -205,7 +205,8 @@ function isBefore(one: Known, other: Known): boolean {
 function urgency(knowledge: Knowledge): Found {
   const { history, graceMs, isFaulty } = knowledge
   if (history.plan.settings.within !== 'priority' || isFaulty) return []
-  if (knowledge.all('leaveLines').length > 0) return []
+  // As with BullMQ, `promoteJobs` puts them before all with a priority.
+  if (knowledge.all('leaveLines', 'promoteAll').length > 0) return []
   const joins = plainJoins(knowledge)
   const priorityOf = ({ plan }: Known): number => plan.opts.priority ?? 0
   return plainJoins(knowledge, isOrdinary).flatMap((late) => {
@@ -1073,6 +1074,9 @@ function stuck(knowledge: Knowledge): Found {
  */
 function isOfBullmq(key: string, knowledge: Knowledge): boolean {
   if (knowledge.all('deleteHash').length > 0 && !key.includes(':redlock:::')) return true
+  // Its `obliterate` leaves the key of a parent that was deduplicated and then removed.
+  const hasFlows = knowledge.all('flow').length > 0 && knowledge.all('obliterate').length > 0
+  if (hasFlows && /:de:[^:]+$/.test(key)) return true
   const mayBe = knowledge.all('scheduler').length > 0 && knowledge.all('drainQueue').length > 0
   return mayBe && /:repeat:[^:]+:\d+$/.test(key)
 }
