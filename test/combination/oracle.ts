@@ -717,7 +717,7 @@ function endings(knowledge: Knowledge): Found {
     }
     if (failedReason.includes('shutting down')) return say(`failed, since its worker stopped`)
     if (mayForget && failedReason.includes('ended before its steps')) return []
-    if (failedReason.includes('cancel')) return cancelledFor(knowledge, touches, say)
+    if (failedReason.includes('cancel')) return cancelledFor(knowledge, stored.id, touches, say)
     if (failedReason.includes('waited')) {
       return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
     }
@@ -738,12 +738,20 @@ function isDeletion({ operation }: Known['touches'][number]): boolean {
 
 function cancelledFor(
   knowledge: Knowledge,
+  id: string,
   touches: Known['touches'],
   say: (what: string) => Found,
 ): Found {
   const cancels = [
     ...touches.filter(({ operation }) => /^cancel/.test(operation.do)),
     ...knowledge.all('cancelLine', 'cancelAllHere'),
+    // By the name of another job, which was deduplicated.
+    ...knowledge
+      .all('cancel')
+      .filter(
+        ({ answer }) =>
+          Array.isArray(answer) && (answer as CancelAnswer[]).some(({ jobId }) => jobId === id),
+      ),
   ]
   if (cancels.length === 0) return knowledge.reusesIds ? [] : say('is cancelled without a call')
   const retries = touches.filter(
