@@ -611,7 +611,7 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['within priority', 'priority', 'delay', 'long jobs'],
   ['within priority', 'priority', 'addBulk', 'long jobs'],
 ]
-const THEMED = 0.75
+const THEMED = 0.7
 
 /** @param must features that the plan has, where they may be combined. */
 export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
