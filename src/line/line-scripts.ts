@@ -72,6 +72,7 @@ function defineAll(): LineScripts {
   const composed = [
     composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
     composedScript(FETCHES, 'fetch', { watched: MOVES }),
+    composedScript(['retryJob'], 'retry', { watched: MOVES }),
     ...STARTS.map((name) => composedScript([name], 'promote')),
     composedScript(['obliterate'], 'obliterate'),
     composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] }),

@@ -94,6 +94,36 @@ same(
 )
 
 same(
+  'within: "priority": a delayed job that is due when another job is tried again takes its place by priority',
+  async (side) => {
+    const queue = side.queue(BY_PRIORITY)
+    const gate = side.gate()
+    let failed = false
+    side.worker(
+      async ({ data }) => {
+        if (data.nr === 0) await gate.passed
+        if (data.nr !== 9 || failed) return
+        failed = true
+        await side.add(queue, 'a', [4], { priority: 4 })
+        await side.add(queue, 'a', [5], { priority: 5, delay: 50 })
+        await pause(100)
+        throw new Error('once')
+      },
+      { concurrency: 2 },
+    )
+    await side.add(queue, 'a', [0])
+    await side.started(0)
+    await side.add(queue, 'b', [9], { attempts: 2 })
+    await side.until('it is tried again', () => side.order.length > 2)
+    await pause(50)
+    gate.open()
+    await side.ended(5)
+    return { order: side.order }
+  },
+  { order: [0, 9, 9, 4, 5] },
+)
+
+same(
   'within: "priority": a failed job that is retried by hand takes its place by priority',
   async (side) => {
     const queue = side.queue(BY_PRIORITY)

@@ -93,6 +93,22 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     expect((await scripts()) - before).toBeLessThan(200)
   })
 
+  test('a job that is tried again at once lets a delayed job start when it is due', async () => {
+    const queue = makeQueue()
+    const ran: string[] = []
+    setClock(aheadMs)
+    await queue.add('once more', { customer: 'a' }, { attempts: 2 })
+    const late = await queue.add('late', { customer: 'b' }, { delay: 2_000 })
+    await work(({ name }) => {
+      ran.push(name)
+      return ran.length === 1 ? Promise.reject(new Error('declined')) : Promise.resolve()
+    })
+    await until('it ran again', () => ran.length > 1)
+    await until('it has ended', async () => (await queue.getActiveCount()) === 0)
+    expect(ran).toEqual(['once more', 'once more'])
+    expect(await late.getState()).toBe('delayed')
+  })
+
   test.each(['ends', 'is cancelled'])(
     'the delay of a parent, whose last child %s, ends by the clock of the server',
     async (how) => {

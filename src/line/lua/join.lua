@@ -4,8 +4,8 @@
   A module: it is made when a script first needs it.
 ]]
 -- A job that BullMQ puts among the waiting ones, because its delay or its children have ended, takes its
--- places now. `isPrioritized`: BullMQ puts it among those with a priority.
-local function join(id, isPrioritized)
+-- places now.
+local function join(id)
   local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
     'redlock:share', 'priority', 'redlock:ranked', 'redlock:back')
   -- rule: requeued-job-goes-on-waiting
@@ -13,9 +13,7 @@ local function join(id, isPrioritized)
   elseif job[2] then redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs())) end
   if not job[1] then return end
   upNext = nil
-  local score = job[3] or nextSeq()
-  -- rule: due-job-joins-by-its-priority
-  if isPrioritized and job[6] and not job[3] then score = rankOf(job[5] or 0, score) end
+  local score = scoreFor(job[3], job[6], job[5])
   for _, resource in ipairs(resourcesOf(job[1])) do
     redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
   end
@@ -23,8 +21,8 @@ local function join(id, isPrioritized)
 end
 
 -- Whether the job has a share, and so does not go among the jobs that wait.
-local function joinsAsReady(id, isPrioritized)
-  local job = join(id, isPrioritized)
+local function joinsAsReady(id)
+  local job = join(id)
   if not job or not job[4] then return false end
   local jobKey, priority = BASE .. id, tonumber(job[5]) or 0
   readyJobs = readyJobs or {}

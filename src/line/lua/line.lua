@@ -25,6 +25,13 @@ local function nextSeq() return redis.call('INCR', SPACE .. 'seq') end
 -- The score of a place of a job that was added `within` its priority: as BullMQ orders waiting jobs.
 local function rankOf(priority, seq) return string.format('%.0f', priority * 0x100000000 + seq % 0x100000000) end
 
+-- The score of the places that a stored job takes. `since`: of those that it had before. `ranked` and
+-- `priority`: as its hash has them.
+local function scoreFor(since, ranked, priority)
+  -- rule: due-job-joins-by-its-priority
+  return since or ranked and rankOf(priority or 0, nextSeq()) or nextSeq()
+end
+
 --- @module limitRules "limits"
 --- @module shareRules "shares"
 

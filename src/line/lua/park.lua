@@ -12,14 +12,12 @@ local function park()
   local id = ARGV.id
   local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp',
-    'redlock:rate', 'redlock:slots', 'redlock:from')
+    'redlock:rate', 'redlock:slots', 'redlock:from', 'redlock:ranked')
   if not job[4] then return -1 end
   local lines = job[1] or ARGV.resources
   local resources = resourcesOf(lines)
-  local seq = nextSeq()
-  for _, resource in ipairs(resources) do
-    redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
-  end
+  local seq, score = nextSeq(), scoreFor(job[2], job[8], job[3])
+  for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'NX', score, place) end
   if not job[1] then redis.call('HSET', jobKey, 'redlock:lines', lines) end
   -- It was in its lines before, and has come back: the one behind it may have started meanwhile.
   local overtaken = false

@@ -41,7 +41,7 @@ local function seen(...)
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
     if joins().isReady(first) then return 0 end
   elseif command == 'ZADD' then
-    if key == PRIORITIZED and joins().isReady(second, true) then return 0 end
+    if key == PRIORITIZED and joins().isReady(second) then return 0 end
     if key == MARKER and isTaken then return 0 end -- See `finish`.
     if endsAt and string.sub(key, -8) == ':delayed' then
       -- rule: parent-is-due-by-the-clock-of-the-server
