@@ -50,7 +50,7 @@ const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
   addPrioritizedJob: ADDS_USE,
 }
 
-/** Scripts that put delayed jobs among those that wait. Ours see to it that these take their places. */
+/** Scripts that put delayed jobs among those that wait. With ours, these take their places. */
 const PROMOTING = ['moveToFinished', 'retryJob', ...FETCHES]
 
 /** Scripts whose functions are made once a call, or on demand. Those of one list share them. */
