@@ -628,12 +628,17 @@ describe('jobs that leave their lines', () => {
     expect(await queue.clean(0, 10, 'failed')).toHaveLength(2)
   })
 
-  test('are no more ready for the shares that they had', async () => {
-    const queue = makeQueue({ weight: () => 1 })
-    await queue.addBulk(jobs('a', 1))
-    expect(await queue.leaveLines()).toBe(1)
-    expect(await redis().keys(`bull:${fixture.namespace}:redlock:::ready-jobs:*`)).toEqual([])
-  })
+  test.each(['leave their lines', 'are removed', 'are drained'])(
+    'are no more ready for the shares that they had when they %s',
+    async (how) => {
+      const queue = makeQueue({ weight: () => 1 })
+      const [job] = await queue.addBulk(jobs('a', 1))
+      if (how === 'are removed') await job?.remove()
+      else if (how === 'are drained') await queue.drain()
+      else expect(await queue.leaveLines()).toBe(1)
+      expect(await redis().keys(`bull:${fixture.namespace}:redlock:::ready-jobs:*`)).toEqual([])
+    },
+  )
 
   test.each([{}, { tenant: () => 'acme' }])(
     'wait as a plain queue knows it: %o',

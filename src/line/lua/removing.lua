@@ -1,15 +1,18 @@
 --[[
   For the scripts by which BullMQ removes jobs: a job that it deletes leaves its lines, which are
-  `left`. A script that wakes no heads of them leaves that to a sweep.
+  `left`, and is not ready any more. A script that wakes no heads of them leaves that to a sweep.
 ]]
 local left = {}
 local function removing(view)
   return {pcall = redis.pcall, call = function(command, key, ...)
-    local job = command == 'DEL' and redis.pcall('HMGET', key, 'redlock:lines', 'timestamp') -- It may be no hash.
+    -- It may be no hash.
+    local job = command == 'DEL' and redis.pcall('HMGET', key, 'redlock:lines', 'timestamp', 'redlock:share')
     -- rule: deleted-job-leaves
     if job and job[1] then
+      local id = string.sub(key, #BASE + 1)
+      if job[3] then redis.call('ZREM', readyJobsKey(string.match(job[3], ' (.*)')), id) end
       for _, resource in ipairs(resourcesOf(job[1])) do
-        redis.call('ZREM', lineKey(resource), placeOf(string.sub(key, #BASE + 1), job[2]))
+        redis.call('ZREM', lineKey(resource), placeOf(id, job[2]))
         left[#left + 1] = resource
       end
     end
