@@ -1,4 +1,5 @@
 /** Answers for people: the holder of a resource, the jobs in its line, and why a job waits. */
+import { commandLine } from '../command-line.ts'
 import type { Job } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import type { Inspection } from '../lock/inspection.ts'
@@ -88,10 +89,10 @@ function describeWait(
 ): string | undefined {
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') {
-    const commands = `\`bullmq-redlock retry ${queue} ${jobId}\`, or \`skip ${queue} ${jobId}\``
+    const commands = `\`${commandLine`retry ${queue} ${jobId}`}\`, or \`${commandLine`skip ${queue} ${jobId}`}\``
     return `${commands}: it holds the line because it failed: ${failedReason}`
   }
-  const closed = describeClosed(limits, `\`bullmq-redlock resume ${queue} ${resource}\``)
+  const closed = describeClosed(limits, `\`${commandLine`resume ${queue} ${resource}`}\``)
   if (closed !== undefined && (delayedUntil === undefined || limits.asleepUntil !== undefined)) {
     return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
   }
@@ -107,7 +108,7 @@ function describeWait(
   if (holder !== undefined) {
     const { name, freeInMs } = holder
     return freeInMs < 0
-      ? `the lease of ${name}, which never ends: \`bullmq-redlock release ${resource} --yes\``
+      ? `the lease of ${name}, which never ends: \`${commandLine`release ${resource} --yes`}\``
       : `the lease of ${name}, for at most another ${freeInMs} ms`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
@@ -226,13 +227,13 @@ async function whyWaits(
     return `Job ${id} (${entry.state}) is ${where} and waits for ${waitsFor}.${ofFirst}`
   }
   if (state === 'failed') {
-    const again = `\`bullmq-redlock retry ${job.queueName} ${id}\``
+    const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
     return `Job ${id} has failed: ${job.failedReason}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })
-    const [, queue, child] = /([^:]+):([^:]+)$/.exec(unprocessed[0] ?? '') ?? []
-    const one = child && ` One of them: \`bullmq-redlock why ${queue} ${child}\`.`
+    const [, queue = '', child] = /([^:]+):([^:]+)$/.exec(unprocessed[0] ?? '') ?? []
+    const one = child && ` One of them: \`${commandLine`why ${queue} ${child}`}\`.`
     return `Job ${id} (${state}) waits for its children to end.${one ?? ''}`
   }
   const due = state === 'delayed' ? await backend.dueAt(id) : undefined

@@ -144,6 +144,7 @@ function isOrdinary({ plan, add, kind }: Known, knowledge: Knowledge): boolean {
   if ('by' in add.operation && add.operation.by === 'plain') return false
   if (add.error !== undefined || add.endedAt === undefined) return false
   if (knowledge.mayBeUndone(add.at, add.endedAt)) return false
+  if (knowledge.mayBeSentTwice(add)) return false
   return deduplication === undefined && jobId === undefined
 }
 

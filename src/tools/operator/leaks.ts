@@ -1,4 +1,5 @@
 /** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
+import { commandLine } from '../../command-line.ts'
 import { luaText } from '../../lua.ts'
 import type { Finding } from '../../services/finding.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
@@ -41,7 +42,7 @@ export function checkLeases({ leases }: LiveLeases): readonly Finding[] {
   return findingsOf('fleet', (report) => {
     for (const { resource, holder } of leases.filter(({ freeInMs }) => freeInMs < 0)) {
       const fact = `the lease of ${holder} on \`${resource}\` never ends`
-      report('warning', 'no-expiry', fact, `bullmq-redlock release ${resource} --yes`)
+      report('warning', 'no-expiry', fact, commandLine`release ${resource} --yes`)
     }
   })
 }

@@ -1,4 +1,5 @@
 /** What an operator asks of the queue's Redis: a job, the lines it is in, and why it waits. */
+import { commandLine } from '../../command-line.ts'
 import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
@@ -354,7 +355,7 @@ export class QueueView {
   async refusal(queue: string, jobId: string, fault: string): Promise<string> {
     const state = await this.#within(queue, (opened) => opened.getJobState(jobId))
     if (state === 'unknown') return this.absence(queue, jobId)
-    return `Job ${jobId} ${fault}: it is ${state}. See \`bullmq-redlock why ${queue} ${jobId}\`.`
+    return `Job ${jobId} ${fault}: it is ${state}. See \`${commandLine`why ${queue} ${jobId}`}\`.`
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */

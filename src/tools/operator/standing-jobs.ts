@@ -1,4 +1,5 @@
 /** What keeps the jobs of a queue waiting, for `doctor`. */
+import { commandLine } from '../../command-line.ts'
 import type { Standstill } from '../../worker/inspection.ts'
 import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
@@ -69,21 +70,21 @@ export async function checkJobs(
       const fact = `${jobs(waiting)}, and ${oldest}: ${stands.fact}`
       report('warning', 'queue-stands', fact, stands.fix)
     } else if (ageMs > LONG_MS) {
-      const fix = `see why: bullmq-redlock why ${queue} ${oldestId}`
+      const fix = `see why: ${commandLine`why ${queue} ${oldestId}`}`
       report('note', 'long-wait', `${jobs(waiting)}, and ${oldest}`, fix)
     }
     if (held > 0) {
       const fact =
         `${held === 1 ? 'a failed job holds a line' : `failed jobs hold ${held} lines`}; ` +
         `${jobs(behind)} behind job ${holder} of \`${heldResource}\`, which failed: ${failedReason}`
-      const fix = `bullmq-redlock retry ${queue} ${holder}, or skip ${queue} ${holder}`
+      const fix = `${commandLine`retry ${queue} ${holder}`}, or ${commandLine`skip ${queue} ${holder}`}`
       report('warning', 'line-held', fact, fix)
     }
     if (systemClock.wallNow() - fullAtMs <= FULL_RECENTLY_MS) {
       const fact =
         `the line of \`${fullResource}\` was full at ${new Date(fullAtMs).toISOString()}; ` +
         `${counted(refused, 'job was', 'jobs were')} refused and ${dropped} dropped until now`
-      const fix = `see what it waits for (inspect ${fullResource}), or raise \`maxLength\` of the LockedQueue`
+      const fix = `see what it waits for (${commandLine`inspect ${fullResource}`}), or raise \`maxLength\` of the LockedQueue`
       report('warning', 'line-full', fact, fix)
     }
     const differ = ofWorker === '' || ofProducer === '' ? [] : differences(ofWorker, ofProducer)

@@ -137,7 +137,7 @@ describe('a line that a failed job holds', () => {
     const id = first?.id ?? ''
     const why = await cli(['why', queue, second?.id ?? ''], { env: env() })
     expect(why.out).toContain(
-      `Job ${id} waits for \`bullmq-redlock retry ${queue} ${id}\`, or \`skip ${queue} ${id}\`: ` +
+      `Job ${id} waits for \`bullmq-redlock retry ${queue} ${id}\`, or \`bullmq-redlock skip ${queue} ${id}\`: ` +
         'it holds the line because it failed: card declined.',
     )
     expect(why.out).not.toContain('should start')
@@ -148,7 +148,7 @@ describe('a line that a failed job holds', () => {
     expect(found.code).toBe(1)
     expect(findings.find(({ code }) => code === 'line-held')).toMatchObject({
       fact: expect.stringContaining(`1 job waits behind job ${id} of \`customer:1\``) as string,
-      fix: `bullmq-redlock retry ${queue} ${id}, or skip ${queue} ${id}`,
+      fix: `bullmq-redlock retry ${queue} ${id}, or bullmq-redlock skip ${queue} ${id}`,
     })
 
     expect(await cli(['retry', queue, id], { env: env() })).toMatchObject({ code: 0 })

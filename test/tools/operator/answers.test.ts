@@ -275,7 +275,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: new RegExp(
         `1 ahead of it\\. Job ${first} waits for \`bullmq-redlock retry ${scene.queue} ${first}\`, ` +
-          `or \`skip ${scene.queue} ${first}\`: it holds the line because it failed: card declined\\.`,
+          `or \`bullmq-redlock skip ${scene.queue} ${first}\`: it holds the line because it failed: card declined\\.`,
       ),
       line: /^failed: `bullmq-redlock retry .+: card declined\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['line-held'],

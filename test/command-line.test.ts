@@ -1,0 +1,17 @@
+/** Commands that people copy from what is shown to them. */
+import { execFileSync } from 'node:child_process'
+import { expect, test } from 'vitest'
+import { commandLine } from '../src/command-line.ts'
+
+test.each(['customer:42', 'gpu#3', 'two words', "it's", '$(date)', 'a;b', '', '#1', '~root'])(
+  'a shell reads the name `%s` of a command that is shown as it is',
+  (name) => {
+    const shown = commandLine`release ${name} --yes`
+    const words = execFileSync('sh', ['-c', `printf '%s|' ${shown}`], { encoding: 'utf8' })
+    expect(words).toBe(`bullmq-redlock|release|${name}|--yes|`)
+  },
+)
+
+test('a plain name needs no quotes', () => {
+  expect(commandLine`why invoices ${'customer:42'}`).toBe('bullmq-redlock why invoices customer:42')
+})
