@@ -23,7 +23,7 @@ import type { World } from './world.ts'
 
 /** Every call must have answered in this time. */
 const ANSWER_LIMIT_MS = 15_000
-/** Everything must have ended this long after all was put right. */
+/** Once all was put right, everything has ended, or a job has started, in this time. */
 const SETTLE_LIMIT_MS = 15_000
 const REST_MS = 400
 const CLOSED_MS = 200
@@ -636,7 +636,11 @@ class Episode {
       await this.#queue.removeJobScheduler(key)
     }
     await this.#startWorker('process')
-    await this.#untilEnded(SETTLE_LIMIT_MS)
+    let runs = -1
+    while (runs !== history.runs.size) {
+      runs = history.runs.size
+      if (await this.#untilEnded(SETTLE_LIMIT_MS)) break
+    }
     if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
     history.settledAt = machineMs()
     history.unsettled = await this.#describeUnfinished()
