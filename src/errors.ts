@@ -291,7 +291,10 @@ export class StaleTokenError extends RedlockError {
   }
 }
 
-/** BullMQ's own lock on the job could not be renewed: another worker may start the same job. */
+/**
+ * BullMQ's own lock on the job could not be renewed: another worker may start the same job. Or
+ * another program has deleted the job.
+ */
 export class JobLockLostError extends RedlockError {
   readonly code = 'JOB_LOCK_LOST'
   /** BullMQ's id of the job. */
@@ -299,7 +302,7 @@ export class JobLockLostError extends RedlockError {
 
   constructor(jobId: string) {
     super(
-      `BullMQ's lock on job ${jobId} was lost, so the job is stopped here: another worker may run it. ` +
+      `BullMQ's lock on job ${jobId} was lost, so the job is stopped here: another worker may run it, or its keys were deleted. ` +
         `If this repeats, raise \`lockDuration\` or stop blocking the event loop.`,
     )
     this.jobId = jobId
