@@ -380,6 +380,8 @@ export class LineBackend extends Backend implements LineRunner {
         return this.#fetch(to, name, args, {}).catch(refusedLater)
       case 'moveToDelayed':
         return this.#fetch(to, name, args, { does: 'delay' })
+      case 'retryJob':
+        return this.#fetch(to, name, args, {})
       case 'promote':
         return this.#send(to, script, args, { id: argv[1] })
       case 'addJobScheduler':

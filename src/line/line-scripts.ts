@@ -41,7 +41,7 @@ export const ADDS: readonly string[] = [
 ]
 
 /** Scripts by which a worker is given a job, or gives one back. */
-export const FETCHES: readonly string[] = ['moveToActive', 'moveToDelayed']
+export const FETCHES: readonly string[] = ['moveToActive', 'moveToDelayed', 'retryJob']
 
 /** BullMQ's scripts that show or move sleeping jobs, and must take them for waiting ones. */
 const VIEWED = [
@@ -72,7 +72,6 @@ function defineAll(): LineScripts {
   const composed = [
     composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
     composedScript(FETCHES, 'fetch', { watched: MOVES }),
-    composedScript(['retryJob'], 'retry', { watched: MOVES }),
     ...STARTS.map((name) => composedScript([name], 'promote')),
     composedScript(['obliterate'], 'obliterate'),
     composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] }),

@@ -51,7 +51,7 @@ const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /** Scripts that put delayed jobs among those that wait. With ours, these take their places. */
-const PROMOTING = ['moveToFinished', 'retryJob', ...FETCHES]
+const PROMOTING = ['moveToFinished', ...FETCHES]
 
 /** Scripts whose functions are made once a call, or on demand. Those of one list share them. */
 const REPEATED = [['moveToFinished'], FETCHES, ADDS]

@@ -1,5 +1,6 @@
 --[[
-  Takes the place of `moveToActive` and of `moveToDelayed`.
+  Takes the place of `moveToActive`, of `moveToDelayed`, and of `retryJob`, by which a failed job starts
+  again at once. All of them first put the delayed jobs that are due among those that wait.
 
   ARGV  base · slots · replaces: which of them
         does: 'park' | 'take', with what these files say
