@@ -1,5 +1,7 @@
 /** The command line of the combinations; `--help` says what it takes. */
 import { readFile, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { ALL_FEATURES, drawPlan, type Feature } from './draw.ts'
 import { runEpisode } from './episode.ts'
@@ -176,7 +178,9 @@ async function runOne(world: World, totals: Totals, plan: Plan): Promise<void> {
   totals.pairs.add(history)
   if (violations.length === 0) return
   totals.failures.push({ plan, history, violations })
-  process.stderr.write(`${oneLine(plan, violations)}\n`)
+  const file = join(tmpdir(), `combination-${plan.seed}.txt`)
+  await writeFile(file, describe(history, violations))
+  process.stderr.write(`${oneLine(plan, violations)}: ${file}\n`)
 }
 
 function oneLine({ seed, features }: Plan, [first]: readonly Violation[]): string {
