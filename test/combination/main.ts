@@ -179,7 +179,7 @@ async function runOne(world: World, totals: Totals, plan: Plan): Promise<void> {
   if (violations.length === 0) return
   totals.failures.push({ plan, history, violations })
   const file = join(tmpdir(), `combination-${plan.seed}.txt`)
-  await writeFile(file, describe(history, violations))
+  await writeFile(file, describe(history, violations, Infinity))
   process.stderr.write(`${oneLine(plan, violations)}: ${file}\n`)
 }
 

@@ -281,8 +281,7 @@ function givenBack(knowledge: Knowledge): Found {
       if (from > endedAt) return []
       const next = runs.find((other) => other.uid === run.uid && other.at > from)
       const to = next?.at ?? history.settledAt
-      const busyMs = busyBetween(runs, from, to)
-      const idleMs = to - from - busyMs
+      const idleMs = idleTimes(runs, from, to).reduce((sum, idle) => sum + idle.to - idle.from, 0)
       if (idleMs <= STARTS_IN_MS + 4 * graceMs) return []
       const detail = `${nameOf(run)} was given back, and started after ${idleMs.toFixed(0)} ms in which nothing ran`
       return [{ at: from, detail }]
@@ -293,16 +292,21 @@ function givenBack(knowledge: Knowledge): Found {
 const STOPS =
   /pause|hold|setRate|cancel|remove|fault|global|rest|obliterate|clean|drainQueue|settle/i
 
-function busyBetween(runs: readonly Run[], from: number, to: number): number {
-  let busy = 0
+interface Idle {
+  readonly from: number
+  readonly to: number
+}
+
+/** When nothing ran. @param runs by their start. */
+function idleTimes(runs: readonly Run[], from: number, to: number): readonly Idle[] {
+  const idle: Idle[] = []
   let at = from
   for (const run of runs) {
-    const [start, end] = [Math.max(run.at, at), Math.min(run.ended?.at ?? run.at, to)]
-    if (end <= start) continue
-    busy += end - start
-    at = end
+    if (run.at >= to) break
+    if (run.at > at) idle.push({ from: at, to: run.at })
+    at = Math.max(at, run.ended?.at ?? run.at)
   }
-  return busy
+  return at < to ? [...idle, { from: at, to }] : idle
 }
 
 /** Of flows whose parent is in a plain queue. */
@@ -376,8 +380,9 @@ function pausedLines(knowledge: Knowledge): Found {
       ...others.map((other) => other.at),
     )
     const runs = givenIn(knowledge, endedAt + startGraceMs, until)
+    // A worker that was given the job asks once more for its turn.
     return runs
-      .filter((run) => run.resources.includes(resource))
+      .filter((run) => run.at < until && run.resources.includes(resource))
       .map((run) => ({
         at: run.at,
         detail: `${nameOf(run)} began on ${resource}, paused since ${endedAt.toFixed(1)}`,
@@ -1054,8 +1059,10 @@ function counts(knowledge: Knowledge): Found {
   })
 }
 
-const SETTLES_IN_MS = 4_000
+/** The longest time in which nothing runs although jobs may start. */
+const GOES_ON_IN_MS = 3_000
 const RECOVERS_IN_MS = 9_000
+const MAX_COST = 4
 
 function stuck(knowledge: Knowledge): Found {
   const { history, isFaulty, graceMs } = knowledge
@@ -1063,18 +1070,15 @@ function stuck(knowledge: Knowledge): Found {
   if (unsettled.length > 0) {
     return unsettled.map((job) => ({ at: settledAt, detail: job }))
   }
-  const tookMs = settledAt - settlingAt - busyBetween(knowledge.runs, settlingAt, settledAt)
   const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
   const { rate, limiter } = history.plan.settings
   const paceMs =
-    (rate === undefined ? 0 : (2 * rate.perMs) / rate.limit) +
-    (limiter === undefined ? 0 : limiter.duration / limiter.max)
-  const pacedMs = paceMs * knowledge.runs.filter(({ at }) => at > settlingAt).length
-  const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs + pacedMs
-  if (tookMs <= limitMs) return []
-  return [
-    { at: settledAt, detail: `nothing ran for ${tookMs.toFixed(0)} ms until all jobs had ended` },
-  ]
+    (rate === undefined ? 0 : (MAX_COST * rate.perMs) / rate.limit) +
+    (limiter === undefined ? 0 : limiter.duration)
+  const limitMs = (mayRecover ? RECOVERS_IN_MS : GOES_ON_IN_MS) + 4 * graceMs + paceMs
+  return idleTimes(knowledge.runs, settlingAt, settledAt)
+    .filter(({ from, to }) => to - from > limitMs)
+    .map(({ from, to }) => ({ at: from, detail: `nothing ran for ${(to - from).toFixed(0)} ms` }))
 }
 
 /**

@@ -9,13 +9,18 @@ const NAME_WIDTH = 9
 const MOST_LINES = 400
 const ID_PREFIX = /e\d+-\d+:/g
 
-export function describe(history: History, violations: readonly Violation[]): string {
+/** @param most events. */
+export function describe(
+  history: History,
+  violations: readonly Violation[],
+  most: number = MOST_LINES,
+): string {
   const { plan, startedAt } = history
   const lines = [
     `features: ${plan.features.join(', ')}`,
     `options:  ${describeSettings(plan.settings)}`,
     '',
-    ...timeline(history),
+    ...timeline(history, most),
     '',
     ...violations.map(({ rule, detail, at }) => {
       const time = at === undefined ? '' : ` at ${(at - startedAt).toFixed(1)}`
@@ -33,7 +38,10 @@ function relative(text: string, startedAt: number): string {
   })
 }
 
-function timeline({ done, seen, startedAt, settlingAt, settledAt }: History): readonly string[] {
+function timeline(
+  { done, seen, startedAt, settlingAt, settledAt }: History,
+  most: number,
+): readonly string[] {
   const events = [
     ...done.map((each) => ({ at: each.at, text: describeDone(each) })),
     ...seen.flatMap((event) => {
@@ -44,7 +52,7 @@ function timeline({ done, seen, startedAt, settlingAt, settledAt }: History): re
     { at: settledAt, text: 'settled'.padEnd(NAME_WIDTH) },
   ]
   const sorted = events.sort((a, b) => a.at - b.at)
-  const shown = sorted.slice(0, MOST_LINES)
+  const shown = sorted.slice(0, most)
   const left = sorted.length - shown.length
   return [
     ...shown.map(({ at, text }) => `${(at - startedAt).toFixed(1).padStart(8)}  ${text}`),

@@ -229,6 +229,8 @@ export const ROWS: readonly Row[] = [
     'within: "priority": delayed jobs that are promoted or due take their places by priority': {
       'In use': ['`within: "priority"` and `delay`'],
     },
+    'within: "priority": a delayed job that is due when another job is tried again takes its place by priority':
+      { 'In use': ['`within: "priority"` and `delay`'] },
     'within: "priority": a failed job that is retried by hand takes its place by priority': {
       'In use': ['`within: "priority"` and `job.retry`'],
     },

@@ -636,7 +636,7 @@ describe('jobs that leave their lines', () => {
       if (how === 'are removed') await job?.remove()
       else if (how === 'are drained') await queue.drain()
       else expect(await queue.leaveLines()).toBe(1)
-      expect(await redis().keys(`bull:${fixture.namespace}:redlock:::ready-jobs:*`)).toEqual([])
+      expect(await redis().keys(`bull:${fixture.namespace}:redlock:::ready*`)).toEqual([])
     },
   )
 

@@ -23,6 +23,12 @@ local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
 
 local function readyJobsKey(tenant) return SPACE .. 'ready-jobs:' .. tenant end
+-- A job of a tenant does not wait for its share any more.
+local function leaveReady(id, share)
+  local tenant = string.match(share, ' (.*)')
+  redis.call('ZREM', readyJobsKey(tenant), id)
+  if redis.call('EXISTS', readyJobsKey(tenant)) == 0 then redis.call('ZREM', SPACE .. 'ready', tenant) end
+end
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- The name of one instance of a job: ids are used again. BullMQ gives workers the time of creation by
 -- `parseInt`, whatever a user has passed.

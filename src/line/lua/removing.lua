@@ -10,7 +10,7 @@ local function removing(view)
     -- rule: deleted-job-leaves
     if job and job[1] then
       local id = string.sub(key, #BASE + 1)
-      if job[3] then redis.call('ZREM', readyJobsKey(string.match(job[3], ' (.*)')), id) end
+      if job[3] then leaveReady(id, job[3]) end
       for _, resource in ipairs(resourcesOf(job[1])) do
         redis.call('ZREM', lineKey(resource), placeOf(id, job[2]))
         left[#left + 1] = resource

@@ -55,9 +55,8 @@ end
 
 -- The sleeping job has no share any more.
 local function leave(id, share)
-  local _, tenant = partsOf(share)
   -- rule: job-without-a-share-is-not-ready
-  redis.call('ZREM', readyJobsKey(tenant), id)
+  leaveReady(id, share)
   redis.call('HDEL', BASE .. id, 'redlock:share')
 end
 
