@@ -134,9 +134,6 @@ const ADDED_TOGETHER = { items: 16, bytes: 100_000 }
 const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
 const REFUSED_PAUSE_MS = 250
-/** As ioredis has them. */
-const CONNECT_AGAIN = 1
-const CONNECT_AND_SEND_AGAIN = 2
 
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
@@ -201,7 +198,7 @@ export class LineBackend extends Backend implements LineRunner {
     // This backend forwards what the connections emit; the inner one must not do it as well.
     for (const each of [connection, blockingConnection]) {
       for (const event of ['error', 'ready', 'close']) each?.removeAllListeners(event)
-      if (each !== undefined) leaveReplicas(each, settings.visits !== undefined)
+      if (each !== undefined) leaveReplicas(each)
     }
     const { queue, ownsConnection } = inner as unknown as {
       readonly queue: { readonly opts: QueueBaseOptions }
@@ -785,21 +782,16 @@ export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' 
 
 /**
  * After a failover the former master may keep its connections, as a replica that refuses every
- * write. Its name leads to the new master, for a client that connects anew. A worker waits for that
- * as for a server that is away: BullMQ would fail jobs that are done. A producer is told at once.
+ * write. Its name leads to the new master, for a client that connects anew.
  */
-function leaveReplicas(connection: RedisQueueBackend['connection'], isWorker: boolean): void {
+function leaveReplicas(connection: RedisQueueBackend['connection']): void {
   // There before it is connected. Protected in BullMQ's types.
   const { _client: client } = connection as unknown as {
     readonly _client?: { readonly options?: { reconnectOnError?: unknown } }
   }
   if (client?.options === undefined) return
   // rule: replica-is-left
-  client.options.reconnectOnError ??= (error: Error) => {
-    if (!error.message.startsWith('READONLY')) return false
-    if (isWorker) connection.emit('error', error)
-    return isWorker ? CONNECT_AND_SEND_AGAIN : CONNECT_AGAIN
-  }
+  client.options.reconnectOnError ??= ({ message }: Error) => message.startsWith('READONLY')
 }
 
 async function refusedLater(error: unknown): Promise<never> {

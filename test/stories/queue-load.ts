@@ -1,9 +1,10 @@
 /**
  * Producers and workers of one queue, and what they saw: which jobs were acknowledged, which ran
- * and when. It says what a server that forgets writes must not change.
+ * and when. It judges what a server may change that dies, or forgets what it has acknowledged.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { QueueOptions } from 'bullmq'
+import { expect } from 'vitest'
 import { LockedQueue, LockedWorker, silentLogger, type Redlock } from '../../src/index.ts'
 import { until, type Fixture } from '../fixtures.ts'
 
@@ -12,7 +13,6 @@ interface Charge {
   readonly nr: number
 }
 
-/** A run of a job, or a job that was acknowledged and never ran. */
 interface Run {
   readonly customer: string
   readonly nr: number
@@ -23,49 +23,71 @@ interface Run {
 export interface LoadOptions {
   /** Of each queue and worker anew. */
   readonly connect: () => QueueOptions['connection']
-  readonly redlock: Redlock
   readonly prefix?: string
   readonly workMs?: number
 }
+
+/** What a server forgot, by when it happened. */
+export interface Losses {
+  /** Jobs were acknowledged that never ran. */
+  readonly lost: readonly number[]
+  /** Runs ended of jobs that ran again. */
+  readonly repeated: readonly number[]
+}
+
+const LEASE_MS = 3_000
+/** A lease and a moment, BullMQ's pause before it connects anew, and a machine that is busy. */
+const STANDSTILL_MS = LEASE_MS + 2_000 + 1_000 + 2_000
+/** What was done so shortly before a server died may not have been copied. */
+const SLACK_MS = 300
 
 const CUSTOMERS = 6
 const WORKERS = 2
 /** Between two jobs of a customer. */
 const PAUSE_MS = 8
-const EMPTY_LIMIT_MS = 30_000
+const LIMIT_MS = 30_000
 
 export class Load {
-  readonly queue: LockedQueue<Charge>
-  /** What producers and workers were told, numbers apart, and how often. */
-  readonly errors = new Map<string, number>()
+  readonly #queue: LockedQueue<Charge>
   readonly #workMs: number
   readonly #customers: readonly string[]
   /** When each job was acknowledged. */
   readonly #acknowledged = new Map<string, number>()
   readonly #runs: Run[] = []
-  readonly #ran = new Set<string>()
   readonly #running = new Set<string>()
   readonly #overlaps: string[] = []
   readonly #stop = new AbortController()
   #stoppedAt = Infinity
   #producing: Promise<unknown> = Promise.resolve()
 
-  constructor(fixture: Fixture, { connect, redlock, prefix = 'bull', workMs = 4 }: LoadOptions) {
+  /** Adds jobs without end, those of a customer one after the other, and works on them. */
+  static async start(fixture: Fixture, options: LoadOptions): Promise<Load> {
+    const redlock = await fixture.redlock({ leaseMs: LEASE_MS, masterTimeoutMs: LEASE_MS / 4 })
+    const load = new Load(fixture, redlock, options)
+    load.#producing = Promise.all(load.#customers.map((customer) => load.#produce(customer)))
+    await load.goesOn()
+    return load
+  }
+
+  private constructor(
+    fixture: Fixture,
+    redlock: Redlock,
+    { connect, prefix = 'bull', workMs = 4 }: LoadOptions,
+  ) {
     this.#workMs = workMs
     this.#customers = Array.from({ length: CUSTOMERS }, (_, index) => `${prefix}-${index}`)
     const { namespace: name } = fixture
-    const note = this.#note.bind(this)
-    this.queue = new LockedQueue<Charge>(name, {
+    this.#queue = new LockedQueue<Charge>(name, {
       ...{ connection: connect(), prefix, resource: ({ customer }) => customer },
     })
-    this.queue.on('error', note)
-    fixture.defer(() => this.queue.close())
+    this.#queue.on('error', () => undefined)
+    fixture.defer(() => this.#queue.close())
     for (let index = 0; index < WORKERS; index++) {
       const worker = new LockedWorker<Charge>(name, ({ data }) => this.#run(data), {
         ...{ connection: connect(), prefix, redlock, logger: silentLogger },
         ...{ resource: ({ data }) => data.customer, concurrency: 4 },
       })
-      worker.on('error', note)
+      worker.on('error', () => undefined)
       fixture.defer(() => worker.close(true))
     }
     fixture.defer(() => {
@@ -73,62 +95,41 @@ export class Load {
     })
   }
 
-  /** Adds jobs without end, those of a customer one after the other. */
-  async start(): Promise<void> {
-    this.#producing = Promise.all(this.#customers.map((customer) => this.#produce(customer)))
-    await this.goesOn()
-  }
-
   /** Until each customer has had some more jobs done. */
   async goesOn(): Promise<void> {
     const from = performance.now()
     const runs = (customer: string): number =>
       this.#runs.filter((run) => run.customer === customer && run.startedAt > from).length
-    await until('all lines go on', () => this.#customers.every((each) => runs(each) > 20), 30_000)
+    await until('all lines go on', () => this.#customers.every((each) => runs(each) > 20), LIMIT_MS)
   }
 
-  /** No more jobs are added, and all that the server has are done. */
-  async finish(): Promise<void> {
+  /**
+   * Lets it go on and end: all lines move, all that the server has is done, and nothing is out of
+   * order or two at a time.
+   * @param since from when on the server may have forgotten what it acknowledged.
+   * @param back when it was there again.
+   */
+  async judge(since: number, back: number): Promise<Losses> {
+    await this.goesOn()
     this.#stop.abort()
     this.#stoppedAt = performance.now()
     await this.#producing
     const isEmpty = async (): Promise<boolean> => {
-      const { completed, ...others } = await this.queue.getJobCounts()
+      const { completed, ...others } = await this.#queue.getJobCounts()
       return completed !== undefined && Object.values(others).every((count) => count === 0)
     }
-    await until('the queue is empty', isEmpty, EMPTY_LIMIT_MS)
+    await until('the queue is empty', isEmpty, LIMIT_MS)
+    expect([...this.#overlaps, ...this.#disordered()]).toEqual([])
+    expect(this.standstillMs(back)).toBeLessThan(STANDSTILL_MS)
+    const losses = { lost: this.#lost(), repeated: this.#repeated() }
+    for (const at of [...losses.lost, ...losses.repeated]) {
+      expect(at).toBeGreaterThan(since - SLACK_MS)
+      expect(at).toBeLessThan(back + STANDSTILL_MS)
+    }
+    return losses
   }
 
-  /** Two at a time, or out of order. What runs again after a loss does not count as out of order. */
-  violations(): readonly string[] {
-    const last = new Map<string, number>()
-    const seen = new Set<string>()
-    const disordered = this.#runs.flatMap(({ customer, nr }) => {
-      const before = last.get(customer) ?? -1
-      if (seen.has(`${customer} ${nr}`)) return []
-      seen.add(`${customer} ${nr}`)
-      last.set(customer, nr)
-      return nr < before ? `${customer}: ${nr} after ${before}` : []
-    })
-    return [...this.#overlaps, ...disordered]
-  }
-
-  /** When jobs were acknowledged that never ran. */
-  lost(): readonly number[] {
-    return [...this.#acknowledged].flatMap(([job, at]) => (this.#ran.has(job) ? [] : at))
-  }
-
-  /** When runs ended of jobs that ran again. */
-  repeated(): readonly number[] {
-    const ended = new Map<string, number>()
-    return this.#runs.flatMap(({ customer, nr, endedAt }) => {
-      const before = ended.get(`${customer} ${nr}`)
-      ended.set(`${customer} ${nr}`, endedAt)
-      return before ?? []
-    })
-  }
-
-  /** The longest time from `from` on in which a customer had no job started. */
+  /** The longest time from then on in which a customer had no job started. */
   standstillMs(from: number): number {
     const pauses = this.#customers.flatMap((customer) => {
       const starts = this.#runs.filter((run) => run.customer === customer)
@@ -138,12 +139,39 @@ export class Load {
     return Math.max(...pauses)
   }
 
+  /** What runs again after a loss does not count. */
+  #disordered(): readonly string[] {
+    const last = new Map<string, number>()
+    const seen = new Set<string>()
+    return this.#runs.flatMap(({ customer, nr }) => {
+      const before = last.get(customer) ?? -1
+      if (seen.has(`${customer} ${nr}`)) return []
+      seen.add(`${customer} ${nr}`)
+      last.set(customer, nr)
+      return nr < before ? `${customer}: ${nr} after ${before}` : []
+    })
+  }
+
+  #lost(): readonly number[] {
+    const ran = new Set(this.#runs.map(({ customer, nr }) => `${customer} ${nr}`))
+    return [...this.#acknowledged].flatMap(([job, at]) => (ran.has(job) ? [] : at))
+  }
+
+  #repeated(): readonly number[] {
+    const ended = new Map<string, number>()
+    return this.#runs.flatMap(({ customer, nr, endedAt }) => {
+      const before = ended.get(`${customer} ${nr}`)
+      ended.set(`${customer} ${nr}`, endedAt)
+      return before ?? []
+    })
+  }
+
   async #produce(customer: string): Promise<void> {
     for (let nr = 0; !this.#stop.signal.aborted; nr++) {
       // One that is refused may be there all the same, and is not added again.
-      await this.queue.add('charge', { customer, nr }).then(
+      await this.#queue.add('charge', { customer, nr }).then(
         () => this.#acknowledged.set(`${customer} ${nr}`, performance.now()),
-        this.#note.bind(this),
+        () => undefined,
       )
       await delay(PAUSE_MS)
     }
@@ -154,14 +182,8 @@ export class Load {
     if (this.#running.has(customer)) this.#overlaps.push(`${customer}: ${nr} overlaps another`)
     this.#running.add(customer)
     this.#runs.push(run)
-    this.#ran.add(`${customer} ${nr}`)
     await delay(this.#workMs)
     run.endedAt = performance.now()
     this.#running.delete(customer)
-  }
-
-  #note(error: unknown): void {
-    const text = String(error).replaceAll(/\d+/g, '#')
-    this.errors.set(text, (this.errors.get(text) ?? 0) + 1)
   }
 }

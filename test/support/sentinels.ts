@@ -78,11 +78,12 @@ async function startSentinel(
     `sentinel failover-timeout ${name} 60000`,
   ]
   await writeFile(file, `${lines.join('\n')}\n`)
-  const child = spawn(
-    '/bin/sh',
-    ['-c', LAUNCH, path, search.binary.path, file, '--sentinel'],
-    { cwd: path, env: { PATH: process.env['PATH'], LC_ALL: 'C' }, detached: true, stdio: 'ignore' },
-  )
+  const child = spawn('/bin/sh', ['-c', LAUNCH, path, search.binary.path, file, '--sentinel'], {
+    cwd: path,
+    env: { PATH: process.env['PATH'], LC_ALL: 'C' },
+    detached: true,
+    stdio: 'ignore',
+  })
   const ended = once(child, 'exit')
   return {
     port,
