@@ -114,35 +114,43 @@ describe('before the processor is called, no attempt is used', () => {
   })
 })
 
+/** How each refusal of a job's end begins and ends. */
+const REFUSED_ENDS = {
+  READONLY: REFUSALS['a replica for a moment'] ?? [[], []],
+  NOREPLICAS: [
+    ['CONFIG', 'SET', 'min-replicas-to-write', '1'],
+    ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
+  ],
+} satisfies Readonly<Record<string, readonly [begin: string[], end: string[]]>>
+
 describe.each(['completed', 'failed'] as const)('the end of a job that has %s', (state) => {
-  const kinds = Object.keys(REFUSALS).filter((kind) => kind !== 'connections are cut')
-  test.each(kinds)('is taken when the server takes it again: %s', async (kind) => {
-    const [begin, end] = REFUSALS[kind] as readonly [string[], string[]]
-    const redis = admin()
-    await redis.call('ACL', 'SETUSER', 'jobs', 'on', '>secret', 'allkeys', 'allchannels', '+@all')
-    const { host, port } = fixture.fleet.queue
-    const gate = fixture.gate()
-    let runs = 0
-    await work(
-      async () => {
+  const refusals = Object.entries(REFUSED_ENDS)
+  test.each(refusals)(
+    'is taken when the server takes it again: %s',
+    async (_what, [begin, end]) => {
+      const redis = admin()
+      const gate = fixture.gate()
+      let runs = 0
+      await work(async () => {
         runs += 1
         await gate.passed
         if (state === 'failed') throw new Error('no money')
-      },
-      { connection: { host, port, username: 'jobs', password: 'secret' } },
-    )
-    const queue = plainQueue()
-    const job = await queue.add('charge', { nr: 1 })
-    await until('it runs', () => runs > 0)
-    await redis.call(...(begin as [string]))
-    gate.open()
-    await delay(300)
-    await redis.call(...(end as [string]))
-    await until('it has ended', async () => ['completed', 'failed'].includes(await job.getState()))
-    const ended = await queue.getJob(job.id ?? '')
-    expect([await job.getState(), ended?.attemptsMade, runs]).toEqual([state, 1, 1])
-    expect(ended?.failedReason).toBe(state === 'failed' ? 'no money' : undefined)
-  })
+      })
+      const queue = plainQueue()
+      const job = await queue.add('charge', { nr: 1 })
+      await until('it runs', () => runs > 0)
+      await redis.call(...(begin as [string]))
+      gate.open()
+      await delay(300)
+      await redis.call(...(end as [string]))
+      await until('it has ended', async () =>
+        ['completed', 'failed'].includes(await job.getState()),
+      )
+      const ended = await queue.getJob(job.id ?? '')
+      expect([await job.getState(), ended?.attemptsMade, runs]).toEqual([state, 1, 1])
+      expect(ended?.failedReason).toBe(state === 'failed' ? 'no money' : undefined)
+    },
+  )
 })
 
 test('a queue that still loads its data: no attempt is used, and the jobs run when it has', async () => {

@@ -34,7 +34,7 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
 
 /** A server or a cluster that refuses everybody, for a time. */
 const PASSING =
-  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOPERM)\b/
+  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY)\b/
 
 /** The server said so, and did nothing. */
 export function isPassing(error: unknown): boolean {
