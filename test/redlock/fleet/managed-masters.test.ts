@@ -31,7 +31,7 @@ const ADMIN = [
 const DENIED: Readonly<Record<string, readonly string[]>> = {
   ElastiCache: [...ADMIN, 'SLAVEOF', 'SYNC'],
   Memorystore: [...ADMIN, 'ACL', 'CLIENT', 'CLUSTER', 'COMMAND', 'LASTSAVE', 'MONITOR', 'OBJECT'],
-  'Aiven and DigitalOcean': [
+  'Aiven for Valkey': [
     ...[...ADMIN, 'ACL', 'CLUSTER', 'COMMAND', 'FAILOVER', 'LASTSAVE', 'MONITOR', 'SLAVEOF'],
   ],
 }
