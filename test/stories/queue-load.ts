@@ -45,12 +45,15 @@ const CUSTOMERS = 6
 const WORKERS = 2
 /** Between two jobs of a customer. */
 const PAUSE_MS = 8
+/** One customer's jobs run for longer than a failover takes, and are added as slowly. */
+const SLOW_MS = 3_000
 const LIMIT_MS = 30_000
 
 export class Load {
   readonly #queue: LockedQueue<Charge>
   readonly #workMs: number
   readonly #customers: readonly string[]
+  readonly #slow: string
   /** When each job was acknowledged. */
   readonly #acknowledged = new Map<string, number>()
   readonly #runs: Run[] = []
@@ -64,7 +67,10 @@ export class Load {
   static async start(fixture: Fixture, options: LoadOptions): Promise<Load> {
     const redlock = await fixture.redlock({ leaseMs: LEASE_MS, masterTimeoutMs: LEASE_MS / 4 })
     const load = new Load(fixture, redlock, options)
-    load.#producing = Promise.all(load.#customers.map((customer) => load.#produce(customer)))
+    load.#producing = Promise.all([
+      load.#produce(load.#slow, SLOW_MS),
+      ...load.#customers.map((customer) => load.#produce(customer, PAUSE_MS)),
+    ])
     await load.goesOn()
     return load
   }
@@ -76,6 +82,7 @@ export class Load {
   ) {
     this.#workMs = workMs
     this.#customers = Array.from({ length: CUSTOMERS }, (_, index) => `${prefix}-${index}`)
+    this.#slow = `${prefix}-slow`
     const { namespace: name } = fixture
     this.#queue = new LockedQueue<Charge>(name, {
       ...{ connection: connect(), prefix, resource: ({ customer }) => customer },
@@ -166,14 +173,14 @@ export class Load {
     })
   }
 
-  async #produce(customer: string): Promise<void> {
+  async #produce(customer: string, pauseMs: number): Promise<void> {
     for (let nr = 0; !this.#stop.signal.aborted; nr++) {
       // One that is refused may be there all the same, and is not added again.
       await this.#queue.add('charge', { customer, nr }).then(
         () => this.#acknowledged.set(`${customer} ${nr}`, performance.now()),
         () => undefined,
       )
-      await delay(PAUSE_MS)
+      await delay(pauseMs, undefined, this.#stop).catch(() => undefined) // The end.
     }
   }
 
@@ -182,7 +189,7 @@ export class Load {
     if (this.#running.has(customer)) this.#overlaps.push(`${customer}: ${nr} overlaps another`)
     this.#running.add(customer)
     this.#runs.push(run)
-    await delay(this.#workMs)
+    await delay(customer === this.#slow ? SLOW_MS : this.#workMs)
     run.endedAt = performance.now()
     this.#running.delete(customer)
   }
