@@ -67,6 +67,7 @@ describe('kill -9 of the node that has the queue', () => {
     const nodes = await start({ replica: true })
     const prefix = await prefixOn(nodes, 0)
     const load = await startLoad(nodes, prefix)
+    await load.startSlow()
     const since = performance.now()
     await nodes[0]?.kill()
     const left = nodes.slice(1)

@@ -62,6 +62,7 @@ describe('behind three Sentinels', () => {
     ['a master that hangs under load', ({ master }) => master.freeze()],
   ])('%s: the workers go on with the new master', async (_what, strike) => {
     const watched = await start()
+    await watched.load.startSlow()
     const since = performance.now()
     await strike(watched)
     await watched.load.judge(since, await tookOver(watched))
@@ -72,6 +73,7 @@ describe('behind three Sentinels', () => {
     const watched = await start(14)
     const since = performance.now()
     await watched.link.drop()
+    await watched.load.startSlow()
     await delay(LAG_MS)
     await watched.master.kill()
     const { lost, repeated } = await watched.load.judge(since, await tookOver(watched))
@@ -86,6 +88,7 @@ test('a name that leads to another master: clients leave the former one', async 
   fixture.defer(() => name.close())
   const load = await Load.start(fixture, { connect: () => ({ url: name.url }) })
   const [former, next] = [new Redis(master.url), new Redis(replica.url)]
+  await load.startSlow()
   const since = performance.now()
   await next.replicaof('NO', 'ONE')
   name.redirect(replica.port)

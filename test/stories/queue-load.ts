@@ -45,8 +45,10 @@ const CUSTOMERS = 6
 const WORKERS = 2
 /** Between two jobs of a customer. */
 const PAUSE_MS = 8
-/** One customer's jobs run for longer than a failover takes, and are added as slowly. */
-const SLOW_MS = 3_000
+/** A job that runs for longer than a failover takes, and the next one of its customer. */
+const SLOW_MS = 5_000
+const SLOW = 0
+const NEXT = 1
 const LIMIT_MS = 30_000
 
 export class Load {
@@ -67,10 +69,7 @@ export class Load {
   static async start(fixture: Fixture, options: LoadOptions): Promise<Load> {
     const redlock = await fixture.redlock({ leaseMs: LEASE_MS, masterTimeoutMs: LEASE_MS / 4 })
     const load = new Load(fixture, redlock, options)
-    load.#producing = Promise.all([
-      load.#produce(load.#slow, SLOW_MS),
-      ...load.#customers.map((customer) => load.#produce(customer, PAUSE_MS)),
-    ])
+    load.#producing = Promise.all(load.#customers.map((customer) => load.#produce(customer)))
     await load.goesOn()
     return load
   }
@@ -110,6 +109,12 @@ export class Load {
     await until('all lines go on', () => this.#customers.every((each) => runs(each) > 20), LIMIT_MS)
   }
 
+  /** Starts a job that runs through what happens next, whatever the queue remembers of it. */
+  async startSlow(): Promise<void> {
+    await this.#add(this.#slow, SLOW)
+    await until('it runs', () => this.#running.has(this.#slow))
+  }
+
   /**
    * Lets it go on and end: all lines move, all that the server has is done, and nothing is out of
    * order or two at a time.
@@ -117,6 +122,7 @@ export class Load {
    * @param back when it was there again.
    */
   async judge(since: number, back: number): Promise<Losses> {
+    await this.#add(this.#slow, NEXT)
     await this.goesOn()
     this.#stop.abort()
     this.#stoppedAt = performance.now()
@@ -173,15 +179,19 @@ export class Load {
     })
   }
 
-  async #produce(customer: string, pauseMs: number): Promise<void> {
+  async #produce(customer: string): Promise<void> {
     for (let nr = 0; !this.#stop.signal.aborted; nr++) {
-      // One that is refused may be there all the same, and is not added again.
-      await this.#queue.add('charge', { customer, nr }).then(
-        () => this.#acknowledged.set(`${customer} ${nr}`, performance.now()),
-        () => undefined,
-      )
-      await delay(pauseMs, undefined, this.#stop).catch(() => undefined) // The end.
+      await this.#add(customer, nr)
+      await delay(PAUSE_MS)
     }
+  }
+
+  /** What is refused may be there all the same, and is not added again. */
+  async #add(customer: string, nr: number): Promise<void> {
+    await this.#queue.add('charge', { customer, nr }).then(
+      () => this.#acknowledged.set(`${customer} ${nr}`, performance.now()),
+      () => undefined,
+    )
   }
 
   async #run({ customer, nr }: Charge): Promise<void> {
@@ -189,7 +199,7 @@ export class Load {
     if (this.#running.has(customer)) this.#overlaps.push(`${customer}: ${nr} overlaps another`)
     this.#running.add(customer)
     this.#runs.push(run)
-    await delay(customer === this.#slow ? SLOW_MS : this.#workMs)
+    await delay(customer === this.#slow && nr === SLOW ? SLOW_MS : this.#workMs)
     run.endedAt = performance.now()
     this.#running.delete(customer)
   }

@@ -17,6 +17,7 @@ test.each<[what: string, config: ServerConfig, forgetsMs: number]>([
   const server = await startServer({ config })
   fixture.defer(() => server.close())
   const load = await Load.start(fixture, { connect: () => ({ url: server.url }), workMs: 14 })
+  await load.startSlow()
   const since = performance.now() - forgetsMs
   await server.kill()
   await delay(1_000)
