@@ -12,7 +12,7 @@ const SERVICES = [
  * demo, the examples, the page in a browser, every outage. `npm run test:stories`.
  */
 const STORIES = [
-  'test/stories/{migration,outage-*,readme,resize,tutorial}.test.ts',
+  'test/stories/{migration,outage-*,queue-*,readme,resize,tutorial}.test.ts',
   'test/{deploy/live-monitoring,line/limits-crash,tools/dashboard/page}.test.ts',
   'test/{examples/nestjs,workers/demo,workers/dev}.test.ts',
 ]

@@ -198,6 +198,7 @@ export class LineBackend extends Backend implements LineRunner {
     // This backend forwards what the connections emit; the inner one must not do it as well.
     for (const each of [connection, blockingConnection]) {
       for (const event of ['error', 'ready', 'close']) each?.removeAllListeners(event)
+      if (each !== undefined) leaveReplicas(each)
     }
     const { queue, ownsConnection } = inner as unknown as {
       readonly queue: { readonly opts: QueueBaseOptions }
@@ -779,6 +780,20 @@ function limitOf(maxWaitMs: number): number | undefined {
 /** When a job could start first, as far as its options say it. */
 export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' | 'opts'>): number {
   return (Number.isFinite(timestamp) ? timestamp : 0) + delay
+}
+
+/**
+ * After a failover the former master may keep its connections, as a replica that refuses every
+ * write. Its name leads to the new master, for a client that connects anew.
+ */
+function leaveReplicas(connection: RedisQueueBackend['connection']): void {
+  // There before it is connected. Protected in BullMQ's types.
+  const { _client: client } = connection as unknown as {
+    readonly _client?: { readonly options?: { reconnectOnError?: unknown } }
+  }
+  if (client?.options === undefined) return
+  // rule: replica-is-left
+  client.options.reconnectOnError ??= ({ message }: Error) => message.startsWith('READONLY')
 }
 
 async function refusedLater(error: unknown): Promise<never> {

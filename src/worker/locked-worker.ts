@@ -33,6 +33,7 @@ import { Breaker } from './run/breaker.ts'
 import { batching, type OpenedJob } from './run/batches.ts'
 import { checkpointing } from './run/checkpoints.ts'
 import { processOf } from './run/job-lease.ts'
+import { isPassing } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
 import { resourcesOf, type ResourceOf } from '../line/resource.ts'
@@ -84,6 +85,8 @@ const DISCONNECT_LIMIT_MS = 500
 const IDLE_POLL_MS = 10
 /** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
 const MIN_WAIT_MS = 100
+/** Before the queue's Redis is asked again to take the end of a job. */
+const END_RETRY_MS = 100
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
 
@@ -352,6 +355,38 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const next = await super.processJob(...args)
     if (!next) this.emit('drained') // BullMQ may wait for a job already, and look seconds later.
     return next
+  }
+
+  protected override handleCompleted(
+    ...args: Parameters<Worker<Data, Result, Name>['handleCompleted']>
+  ): ReturnType<Worker<Data, Result, Name>['handleCompleted']> {
+    return this.#untilTaken(() => super.handleCompleted(...args)) as never
+  }
+
+  protected override handleFailed(
+    ...args: Parameters<Worker<Data, Result, Name>['handleFailed']>
+  ): ReturnType<Worker<Data, Result, Name>['handleFailed']> {
+    return this.#untilTaken(() => super.handleFailed(...args)) as never
+  }
+
+  /**
+   * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here
+   * the server is asked again, while the job can be this worker's. Then it stalls, and runs again.
+   */
+  async #untilTaken<Next>(end: () => Promise<Next>): Promise<Next | undefined> {
+    const { lockDuration = 0 } = this.opts
+    const limit = systemClock.now() + lockDuration
+    for (;;) {
+      try {
+        return await end()
+      } catch (error) {
+        // rule: refused-end-fails-no-job
+        if (!isPassing(error)) throw error
+        this.#onError(error)
+      }
+      if (systemClock.now() >= limit) return undefined
+      await sleep(systemClock, END_RETRY_MS)
+    }
   }
 
   /** BullMQ pauses for five seconds when a connection ends. */

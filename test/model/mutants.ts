@@ -335,6 +335,8 @@ const worker: readonly Mutant[] = [
     ["redis.call('HGET', ARGV.store, 'began:' .. ARGV.lease)", "redis.call('GET', SPACE .. 'seq')"],
     'worker/coordination: is as old as its own computation',
   ),
+  mutant('refused-end-fails-no-job', 'always', 'worker/queue-trouble: is taken when the server'),
+  mutant('replica-is-left', 'removed', 'stories/queue-failover: a name that leads to another'),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'moved-job-stays-where-it-is',

@@ -1,26 +1,38 @@
-/** A Redis Cluster of three nodes, without replicas, and how a slot moves between two of them. */
+/** A Redis Cluster of three nodes, and how a slot moves between two of them. */
 import { Redis } from 'ioredis'
-import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { startServer, type ServerConfig, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until } from '../fixtures.ts'
 
 export const SLOTS = 16_384
+const MASTERS = 3
 
-export async function startCluster(): Promise<readonly TestServer[]> {
+/**
+ * Three masters without replicas, or with a fourth node: the replica of the first one.
+ * @param config of each node.
+ */
+export async function startCluster({
+  replica = false,
+  config = {},
+}: { readonly replica?: boolean; readonly config?: ServerConfig } = {}): Promise<
+  readonly TestServer[]
+> {
   const busPorts = new Map<number, number>()
+  const names = Array.from({ length: MASTERS + (replica ? 1 : 0) }, (_, nr) => `node-${nr + 1}`)
   const nodes = await Promise.all(
-    [1, 2, 3].map(async (nr) => {
+    names.map(async (name) => {
       const busPort = await takePort('127.0.0.1')
-      const config = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
-      const node = await startServer({ name: `node-${nr}`, config })
+      const own = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
+      const node = await startServer({ name, config: { ...own, ...config } })
       busPorts.set(node.port, busPort)
       return node
     }),
   )
   const clients = nodes.map(({ url }) => new Redis(url))
-  const share = (part: number): number => Math.floor((part * SLOTS) / nodes.length)
+  const share = (part: number): number => Math.floor((part * SLOTS) / MASTERS)
   for (const [index, redis] of clients.entries()) {
     await redis.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
+    if (index === MASTERS) continue
     await redis.call('CLUSTER', 'ADDSLOTSRANGE', share(index), share(index + 1) - 1)
   }
   await until(
@@ -32,12 +44,34 @@ export async function startCluster(): Promise<readonly TestServer[]> {
       }
       await new Promise((resolve) => setTimeout(resolve, 200))
       const infos = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'INFO')))
-      return infos.every((info) => /cluster_state:ok[^]*cluster_known_nodes:3/.test(String(info)))
+      const known = `cluster_known_nodes:${nodes.length}`
+      return infos.every(
+        (info) => /cluster_state:ok/.test(String(info)) && String(info).includes(known),
+      )
     },
     50_000,
   )
+  const [first, last] = [clients[0], clients[MASTERS]]
+  if (last !== undefined) {
+    await last.call('CLUSTER', 'REPLICATE', String(await first?.call('CLUSTER', 'MYID')))
+    await until('the replica has copied', async () =>
+      (await last.info('replication')).includes('master_link_status:up'),
+    )
+  }
   for (const redis of clients) redis.disconnect()
   return nodes
+}
+
+/** Which node has the slot of a key. */
+export async function ownerOf(clients: readonly Redis[], key: string): Promise<number> {
+  // The others say that it has moved.
+  const owners = clients.map((redis) =>
+    redis.type(key).then(
+      () => true,
+      () => false,
+    ),
+  )
+  return (await Promise.all(owners)).indexOf(true)
 }
 
 /**
@@ -53,8 +87,7 @@ export async function moveSlot(
   try {
     const ids = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'MYID')))
     const slot = await clients[0]?.call('CLUSTER', 'KEYSLOT', key)
-    const share = Math.floor(SLOTS / nodes.length)
-    const from = Math.min(nodes.length - 1, Math.floor(Number(slot) / share))
+    const from = await ownerOf(clients, key)
     const to = (from + 1) % nodes.length
     const [source, target] = [clients[from] as Redis, clients[to] as Redis]
     const { host = '', port = 0 } = nodes[to] ?? {}

@@ -114,6 +114,45 @@ describe('before the processor is called, no attempt is used', () => {
   })
 })
 
+/** How each refusal of a job's end begins and ends. */
+const REFUSED_ENDS = {
+  READONLY: REFUSALS['a replica for a moment'] ?? [[], []],
+  NOREPLICAS: [
+    ['CONFIG', 'SET', 'min-replicas-to-write', '1'],
+    ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
+  ],
+} satisfies Readonly<Record<string, readonly [begin: string[], end: string[]]>>
+
+describe.each(['completed', 'failed'] as const)('the end of a job that has %s', (state) => {
+  const refusals = Object.entries(REFUSED_ENDS)
+  test.each(refusals)(
+    'is taken when the server takes it again: %s',
+    async (_what, [begin, end]) => {
+      const redis = admin()
+      const gate = fixture.gate()
+      let runs = 0
+      await work(async () => {
+        runs += 1
+        await gate.passed
+        if (state === 'failed') throw new Error('no money')
+      })
+      const queue = plainQueue()
+      const job = await queue.add('charge', { nr: 1 })
+      await until('it runs', () => runs > 0)
+      await redis.call(...(begin as [string]))
+      gate.open()
+      await delay(300)
+      await redis.call(...(end as [string]))
+      await until('it has ended', async () =>
+        ['completed', 'failed'].includes(await job.getState()),
+      )
+      const ended = await queue.getJob(job.id ?? '')
+      expect([await job.getState(), ended?.attemptsMade, runs]).toEqual([state, 1, 1])
+      expect(ended?.failedReason).toBe(state === 'failed' ? 'no money' : undefined)
+    },
+  )
+})
+
 test('a queue that still loads its data: no attempt is used, and the jobs run when it has', async () => {
   const server = await startServer()
   fixture.defer(() => server.close())

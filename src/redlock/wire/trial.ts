@@ -14,11 +14,19 @@ export function passTrial(answer: unknown): void {
   if (entry?.reply instanceof EntryError) throw entry.reply
 }
 
+/** A managed server may not have them. */
+export const ALLOW_COMMANDS = 'use a server that allows INFO, TIME, SCRIPT LOAD, EVAL and EVALSHA'
+
 /** What to do about what a server says instead of doing it; the first that fits. */
 const FIXES: readonly (readonly [RegExp, string])[] = [
   [
     /^NOPERM|^ERR The user executing|can't run this command|can't access/,
     'give its user the rights that deploy/redis/lock-master.acl lists',
+  ],
+  [/unknown command/, ALLOW_COMMANDS],
+  [
+    /cluster node|same slot/,
+    'use a server without cluster mode: a lease has keys of several slots',
   ],
   [/^NOREPLICAS/, 'set `min-replicas-to-write 0`: a master has no replicas to wait for'],
   [/^OOM/, 'raise its `maxmemory`'],
@@ -28,5 +36,6 @@ const FIXES: readonly (readonly [RegExp, string])[] = [
 /** Of a server that said so. */
 export function refusalBy(message: string): Refusal {
   const [, fix = 'read its log'] = FIXES.find(([said]) => said.test(message)) ?? []
-  return { problem: `refuses what a lease needs: ${message}`, fix, fault: 'server' }
+  const [said = ''] = message.split(', with args beginning') // They may be a whole script.
+  return { problem: `refuses what a lease needs: ${said}`, fix, fault: 'server' }
 }

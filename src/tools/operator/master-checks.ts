@@ -1,5 +1,6 @@
 /** What can be wrong with one master. Pure. */
 import { counted } from '../../counted.ts'
+import { ALLOW_COMMANDS } from '../../redlock/wire/trial.ts'
 import type { Finding } from '../../services/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf, type Report } from './findings.ts'
@@ -89,7 +90,8 @@ export function checkMemory(
 ): void {
   if (maxmemoryPolicy !== 'noeviction') {
     const fact = `may evict ${kept}: maxmemory-policy is ${maxmemoryPolicy}`
-    const fix = '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf'
+    const fix =
+      '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf; of a managed server, in its settings'
     report('error', 'evicts', fact, fix)
   }
   if (writesRefused !== undefined) {
@@ -196,6 +198,7 @@ export function unreachable(problem: string, where: string): Finding {
 function fixFor(problem: string): string {
   if (/NOAUTH|WRONGPASS|AUTH/.test(problem)) return 'put the user and the password into its URL'
   if (problem.startsWith('NOPERM')) return 'give this user the rights to INFO, TIME, EVAL and SCAN'
+  if (problem.includes('unknown command')) return ALLOW_COMMANDS
   if (problem.includes('TLS on this port')) return 'correct its URL'
   if (problem.startsWith('LOADING'))
     return 'wait: it reads its data from disk, and votes afterwards'

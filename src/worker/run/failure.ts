@@ -32,6 +32,15 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   return 'elsewhere' // The job is no longer this worker's.
 }
 
+/** A server or a cluster that refuses everybody, for a time. */
+const PASSING =
+  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY)\b/
+
+/** The server said so, and did nothing. */
+export function isPassing(error: unknown): boolean {
+  return error instanceof Error && PASSING.test(error.message)
+}
+
 /** The worker, or the lock service, was closed under a running job. */
 export function isGivenBack(reason: unknown): boolean {
   if (reason instanceof ShutdownError || reason instanceof RedlockClosedError) return true
