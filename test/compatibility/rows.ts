@@ -230,7 +230,7 @@ export const ROWS: readonly Row[] = [
       'In use': ['`within: "priority"` and `delay`'],
     },
     'within: "priority": a delayed job that is due when another job is tried again takes its place by priority':
-      { 'In use': ['`within: "priority"` and `delay`'] },
+      { 'In use': ['`within: "priority"`, `delay`, and a retry at once'] },
     'within: "priority": a failed job that is retried by hand takes its place by priority': {
       'In use': ['`within: "priority"` and `job.retry`'],
     },
