@@ -1,4 +1,4 @@
-/** A Redis Cluster of three nodes, without replicas. */
+/** A Redis Cluster without replicas, and slots that move between its nodes. */
 import { Redis } from 'ioredis'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
@@ -6,13 +6,13 @@ import { until } from '../fixtures.ts'
 
 export const SLOTS = 16_384
 
-export async function startCluster(): Promise<readonly TestServer[]> {
+export async function startCluster(count = 3): Promise<readonly TestServer[]> {
   const busPorts = new Map<number, number>()
   const nodes = await Promise.all(
-    [1, 2, 3].map(async (nr) => {
+    Array.from({ length: count }, async (_, index) => {
       const busPort = await takePort('127.0.0.1')
       const config = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
-      const node = await startServer({ name: `node-${nr}`, config })
+      const node = await startServer({ name: `node-${index + 1}`, config })
       busPorts.set(node.port, busPort)
       return node
     }),
@@ -32,10 +32,51 @@ export async function startCluster(): Promise<readonly TestServer[]> {
       }
       await new Promise((resolve) => setTimeout(resolve, 200))
       const infos = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'INFO')))
-      return infos.every((info) => /cluster_state:ok[^]*cluster_known_nodes:3/.test(String(info)))
+      const whole = new RegExp(`cluster_state:ok[^]*cluster_known_nodes:${count}\\b`)
+      return infos.every((info) => whole.test(String(info)))
     },
     50_000,
   )
   for (const redis of clients) redis.disconnect()
   return nodes
+}
+
+const MIGRATED_AT_ONCE = 100
+const MIGRATE_MS = 5_000
+
+/** Moves a slot as `redis-cli --cluster reshard` does. @returns the index of its new node. */
+export async function moveSlot(nodes: readonly TestServer[], slot: number): Promise<number> {
+  const clients = nodes.map(({ url }) => new Redis(url))
+  try {
+    const ids = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'MYID')))
+    const shards = (await clients[0]?.call('CLUSTER', 'SLOTS')) as [
+      number,
+      number,
+      [string, number, string],
+    ][]
+    const [, , [, , owner] = []] =
+      shards.find(([from, to]) => from <= slot && slot <= to) ?? ([] as never)
+    const from = ids.indexOf(owner)
+    const to = (from + 1) % nodes.length
+    const [source, target, { host, port }] = [
+      clients[from] as Redis,
+      clients[to] as Redis,
+      nodes[to] as TestServer,
+    ]
+    await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[from]))
+    await source.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[to]))
+    for (;;) {
+      const keys = await source.call('CLUSTER', 'GETKEYSINSLOT', slot, MIGRATED_AT_ONCE)
+      if ((keys as string[]).length === 0) break
+      await source.call(
+        ...(['MIGRATE', host, port, '', 0, MIGRATE_MS, 'KEYS', ...(keys as string[])] as const),
+      )
+    }
+    for (const redis of [target, source, ...clients]) {
+      await redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[to]))
+    }
+    return to
+  } finally {
+    for (const redis of clients) redis.disconnect()
+  }
 }
