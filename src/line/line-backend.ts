@@ -338,8 +338,11 @@ export class LineBackend extends Backend implements LineRunner {
   async run(script: ComposedScript, args: Arguments): Promise<unknown> {
     const client = await this.#client()
     this.#define(client, script)
-    // A key on the queue's slot of a cluster.
-    return client.runCommand(script.command, [this.keys['meta'], this.#named(args)])
+    // Keys on the queue's slot of a cluster. While the slot moves, Redis refuses a command of which
+    // some keys are there: the second never is, so no script runs on half of the queue.
+    // rule: no-script-runs-while-its-slot-moves
+    const keys = [this.keys['meta'], this.keyOf('never')]
+    return client.runCommand(script.command, [...keys, this.#named(args)])
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.

@@ -13,15 +13,7 @@ import {
 import type { TestServer } from '../../src/testing/index.ts'
 import { useFleet, type Fixture } from '../fixtures.ts'
 import { startCluster } from '../support/redis-cluster.ts'
-
-export interface Charge {
-  readonly customer: string
-  readonly nr: number
-}
-
-/** With four shards, and unlike `customer:5` these are in one each. */
-export const CUSTOMERS = ['ann', 'bob', 'cid', 'dee', 'eve', 'fay', 'gus', 'hal'] as const
-export const resourceOf = ({ customer }: Charge): string => `customer:${customer}`
+import { resourceOf, type Charge } from './charge.ts'
 
 export interface ClusterFixture extends Fixture {
   readonly nodes: readonly TestServer[]

@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { LockedQueue, ShardedQueue, ShardedQueueEvents, ShardedWorker } from '../../src/index.ts'
 import { shardOf, slotOf } from '../../src/sharded/placement.ts'
 import { until } from '../fixtures.ts'
-import { useCluster, CUSTOMERS, type Charge } from './cluster.ts'
+import { CUSTOMERS, type Charge } from './charge.ts'
+import { useCluster } from './cluster.ts'
 
 const fixture = useCluster()
 const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
@@ -129,7 +130,7 @@ describe('lists and counts', () => {
     expect(nrs(await queue.getWaiting())).toEqual(names)
     expect(nrs(await queue.getWaiting(5, 9))).toEqual(names.slice(5, 10))
     expect(nrs(await queue.getJobs('waiting', 0, 2))).toEqual(names.slice(-3).reverse())
-    expect(nrs(await queue.getDelayed(0, 1))).toEqual(['hal9', 'gus9'])
+    expect(nrs(await queue.getDelayed(0, 1))).toEqual(['jim9', 'ida9'])
     expect(await queue.getJobs()).toHaveLength(32)
     expect(await queue.getJobs(['delayed', 'waiting'] as JobType[], 0, 0)).toHaveLength(2)
     expect(await queue.exportPrometheusMetrics()).toContain('state="delayed"} 8')

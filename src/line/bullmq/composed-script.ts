@@ -19,7 +19,7 @@ export interface ComposedScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 11
+const REVISION = 12
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
@@ -135,7 +135,7 @@ function passing(lua: string, watched: readonly string[]): string {
 export function ownScript(path: string): ComposedScript {
   const name = path.slice(path.lastIndexOf('/') + 1)
   return {
-    ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 1 },
+    ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 2 },
     get lua() {
       const text = luaText(path)
       return layered([LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n'))
