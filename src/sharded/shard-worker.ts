@@ -19,10 +19,9 @@ export class ShardWorker extends LockedWorker {
     super(...args)
     this.#shard = shard
     this.#permits = permits
-    const endWait = (): void => {
+    this.on('closing', () => {
       this.#endWait()
-    }
-    this.on('paused', endWait).on('closing', endWait)
+    })
   }
 
   protected override async moveToActive(token: string, name?: string): Promise<Job> {
@@ -60,9 +59,13 @@ export class ShardWorker extends LockedWorker {
     // rule: process-without-a-permit-leaves-the-mark
     if (hasReadMark) await LineBackend.of(this).wakeWorker()
     else if (this.#held.size > 0) return false
-    if (this.paused || this.closing) return false
+    if (this.closing) return false
     const { granted, leave } = this.#permits.wait(this.#shard)
     this.#endWait = leave
-    return granted
+    const isGranted = await granted
+    // It may have been paused and resumed meanwhile, which an end of its loop would not survive.
+    if (!isGranted || !this.paused) return isGranted
+    this.#permits.give(this.#shard)
+    return false
   }
 }
