@@ -241,8 +241,8 @@ function locksOf(
 ): readonly LockService[] {
   if (!Array.isArray(redlock)) return Array<LockService>(shards).fill(redlock as LockService)
   const locks = redlock as readonly LockService[]
-  // rule: locks-of-shards-are-told-apart
   const namespaces = new Set(locks.map((each) => each.namespace))
+  // rule: locks-of-shards-are-told-apart
   if (namespaces.size !== shards || locks.length !== shards) {
     refuse('redlock', `one lock service, or ${shards}, each with another namespace`, redlock)
   }

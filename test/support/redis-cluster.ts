@@ -44,8 +44,15 @@ export async function startCluster(count = 3): Promise<readonly TestServer[]> {
 const MIGRATED_AT_ONCE = 100
 const MIGRATE_MS = 5_000
 
-/** Moves a slot as `redis-cli --cluster reshard` does. @returns the index of its new node. */
-export async function moveSlot(nodes: readonly TestServer[], slot: number): Promise<number> {
+/**
+ * Moves a slot to the next node, as `redis-cli --cluster reshard` does.
+ * @param first a key that moves before the others, and what is done then.
+ */
+export async function moveSlot(
+  nodes: readonly TestServer[],
+  slot: number,
+  first?: { readonly key: string; readonly then: () => Promise<unknown> },
+): Promise<void> {
   const clients = nodes.map(({ url }) => new Redis(url))
   try {
     const ids = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'MYID')))
@@ -65,17 +72,20 @@ export async function moveSlot(nodes: readonly TestServer[], slot: number): Prom
     ]
     await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[from]))
     await source.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[to]))
+    const migrate = (keys: readonly string[]): Promise<unknown> =>
+      source.call('MIGRATE', host, port, '', 0, MIGRATE_MS, 'KEYS', ...keys)
+    if (first !== undefined) {
+      await migrate([first.key])
+      await first.then()
+    }
     for (;;) {
       const keys = await source.call('CLUSTER', 'GETKEYSINSLOT', slot, MIGRATED_AT_ONCE)
       if ((keys as string[]).length === 0) break
-      await source.call(
-        ...(['MIGRATE', host, port, '', 0, MIGRATE_MS, 'KEYS', ...(keys as string[])] as const),
-      )
+      await migrate(keys as string[])
     }
     for (const redis of [target, source, ...clients]) {
       await redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[to]))
     }
-    return to
   } finally {
     for (const redis of clients) redis.disconnect()
   }

@@ -4,11 +4,12 @@
  */
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { slotOf } from '../../src/sharded/placement.ts'
 import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { SLOTS, startCluster } from '../support/redis-cluster.ts'
+import { moveSlot, SLOTS, startCluster } from '../support/redis-cluster.ts'
 
 const fixture = useFleet({ masters: 3, queue: false })
 let nodes: readonly TestServer[] = []
@@ -103,6 +104,32 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
   expect(await worker?.why(second?.id ?? '')).toMatch(/in line for `customer:fay`.*1 ahead of it/)
   await held.release()
   await until('both are done', () => runs.includes('fay1'))
+})
+
+test('while its slot moves, no script runs on half of a queue', async () => {
+  const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+  const prefix = `{${fixture.namespace}}`
+  const queue = new LockedQueue<Charge>('q', { connection, prefix, resource: () => 'ann' })
+  fixture.defer(async () => {
+    await queue.close()
+    connection.disconnect()
+  })
+  await queue.setSlots('ann', 2)
+  await queue.add('charge', { customer: 'ann', nr: 0 })
+  let pending: Promise<unknown> = Promise.resolve()
+  await moveSlot(nodes, slotOf(prefix), {
+    key: `${prefix}:q:meta`,
+    then: () => {
+      pending = Promise.all([
+        queue.setSlots('bob', 3),
+        queue.add('charge', { customer: 'ann', nr: 1 }),
+      ])
+      return new Promise((resolve) => setTimeout(resolve, 300))
+    },
+  })
+  await pending
+  expect([...(await queue.getAllLimits()).keys()].sort()).toEqual(['ann', 'bob'])
+  expect((await queue.getWaiting()).map(({ data }) => data.nr)).toEqual([0, 1])
 })
 
 test('a plain client and a Cluster client of one queue meet', async () => {
