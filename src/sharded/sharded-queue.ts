@@ -2,23 +2,14 @@
  * One queue over several Redis servers: n queues of one name under n prefixes, each in a slot of
  * its own. A resource lives in one of them, so its order and its limits are exact.
  */
-import {
-  Queue,
-  type Job,
-  type JobSchedulerJson,
-  type JobsOptions,
-  type JobType,
-  type Metrics,
-  type QueueListener,
-} from 'bullmq'
-import { EventEmitter } from 'node:events'
+import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics } from 'bullmq'
 import type { CancelOptions, Cancelled } from '../line/cancel.ts'
 import { resourcesOf } from '../line/resource.ts'
 import { ShardError } from '../errors.ts'
 import { objectOption, refuse } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
 import { checkedShards, newId, prefixesOf, shardNamed, shardOf } from './placement.ts'
-import { Shards, type EventsOf, type Lent } from './shards.ts'
+import { Shards, type Lent } from './shards.ts'
 
 /** The options of a `LockedQueue`, and how many shards it has. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -31,7 +22,7 @@ export interface ShardedQueueOptions<Data = any> extends LockedQueueOptions<Data
   readonly shards: number
 }
 
-type Add<Data, Name> = { readonly name: Name; readonly data: Data; readonly opts?: JobsOptions }
+type Add<Data, Name> = { name: Name; data: Data; opts?: JobsOptions }
 
 /** Made of what each shard answers. */
 const first = ([answer]: readonly unknown[]): unknown => answer
@@ -46,8 +37,23 @@ const sums = (answers: readonly Readonly<Record<string, number>>[]): unknown =>
   )
 const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
   new Map(answers.flatMap((each) => [...each]))
+/** Minute by minute, the latest first. */
+function metrics(answers: readonly Metrics[]): Metrics {
+  const metas = answers.map(({ meta }) => meta)
+  const prevTS = most(metas.map((meta) => meta.prevTS))
+  const data: number[] = []
+  for (const { meta, data: own } of answers) {
+    // One that has counted nothing since has fewer minutes.
+    const behind = Math.floor((prevTS - meta.prevTS) / MINUTE_MS)
+    for (const [nr, jobs] of own.entries()) data[nr + behind] = (data[nr + behind] ?? 0) + jobs
+  }
+  const [count, prevCount] = [sum(metas.map((m) => m.count)), sum(metas.map((m) => m.prevCount))]
+  const filled = Array.from(data, (jobs: number | undefined) => jobs ?? 0)
+  return { meta: { count, prevTS, prevCount }, data: filled, count: data.length }
+}
 
-const LENT = {
+/** What is done with the methods of a `LockedQueue`. The others of BullMQ only call these. */
+export const LENT = {
   ...{ getJob: 'job', getJobState: 'job', getJobLogs: 'job', getDependencies: 'job' },
   ...{ remove: 'job', updateJobProgress: 'job', addJobLog: 'job', skip: 'job', position: 'job' },
   ...{ pauseResource: 'resource', resumeResource: 'resource', getLimits: 'resource' },
@@ -57,33 +63,19 @@ const LENT = {
   ...{ getWorkers: first, getQueueEvents: first, getJobCounts: sums, getCountsPerPriority: sums },
   ...{ getDelayedCount: sum, getJobSchedulersCount: sum, trimEvents: sum, leaveLines: sum },
   ...{ removeDeduplicationKey: sum, removeRateLimitKey: sum, removeOrphanedJobs: sum },
+  ...{ removeDebounceKey: sum, removeDeprecatedPriorityKey: sum, getMetrics: metrics },
   ...{ isPaused: every, removeJobScheduler: some, getRateLimitTtl: most, getWorkersCount: most },
-  ...{ getJobScheduler: found, getDeduplicationJobId: found, getAllLimits: union },
+  ...{ getJobScheduler: found, getDeduplicationJobId: found, getDebounceJobId: found },
+  ...{ getAllLimits: union, getRanges: 'Use `getJobs`.' },
+  ...{ setGlobalConcurrency: 'Use `setSlots`.', removeGlobalConcurrency: 'It has none.' },
+  ...{ setGlobalRateLimit: 'Use `setRate`.', removeGlobalRateLimit: 'It has none.' },
 } as const satisfies Partial<Record<keyof LockedQueue, Lent>>
 
-/** BullMQ's methods that only call others of their queue. */
-const BORROWED = [
-  ...(['count', 'getJobCountByTypes', 'getCompletedCount', 'getFailedCount'] as const),
-  ...(['getActiveCount', 'getPrioritizedCount', 'getWaitingCount'] as const),
-  ...(['getWaitingChildrenCount', 'getWaiting', 'getWaitingChildren', 'getActive'] as const),
-  ...(['getDelayed', 'getPrioritized', 'getCompleted', 'getFailed'] as const),
-  ...(['recordJobCountsMetric', 'exportPrometheusMetrics'] as const),
-]
-
-const Lending = EventEmitter as unknown as new <Data, Result, Name extends string>() => Pick<
-  LockedQueue<Data, Result, Name>,
-  keyof typeof LENT | (typeof BORROWED)[number]
-> &
-  EventEmitter<EventsOf<QueueListener>>
-
-type Order = (job: Job) => number
-const finished: Order = ({ finishedOn = 0 }) => finishedOn
-const added: Order = ({ timestamp }) => timestamp
 /** By which lists of several shards are merged. */
-const ORDERS: Partial<Record<JobType, Order>> = {
-  ...{ completed: finished, failed: finished, active: ({ processedOn = 0 }) => processedOn },
-  delayed: ({ timestamp, delay }) => timestamp + delay,
-  prioritized: ({ timestamp, priority }) => priority * 1e13 + timestamp,
+function timeIn(type: JobType): (job: Job) => number {
+  if (type === 'completed' || type === 'failed') return ({ finishedOn = 0 }) => finishedOn
+  if (type === 'active') return ({ processedOn = 0 }) => processedOn
+  return ({ timestamp, delay, priority }) => priority * 1e13 + timestamp + delay
 }
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
 const MINUTE_MS = 60_000
@@ -103,42 +95,36 @@ const MINUTE_MS = 60_000
  * console.log(await queue.getJobCounts())
  * ```
  */
-export class ShardedQueue<Data = any, Result = any, Name extends string = string> extends Lending<
-  Data,
-  Result,
-  Name
-> {
-  /** The name of all shards. */
-  readonly name: string
-  /** As they were given. */
-  readonly opts: ShardedQueueOptions<Data>
-  /** The queues: for Bull Board, and for flows whose jobs are all in one. */
+export class ShardedQueue<
+  Data = any,
+  Result = any,
+  Name extends string = string,
+> extends LockedQueue<Data, Result, Name> {
+  /** The queues, such as for flows whose jobs are all in one. */
   readonly shards: readonly LockedQueue<Data, Result, Name>[]
   readonly #parts: Shards<LockedQueue<Data, Result, Name>>
+  readonly #resource: LockedQueueOptions<Data>['resource']
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: ShardedQueueOptions<Data>) {
     objectOption(options, 'an object with `connection`, `shards` and `resource`')
     const { shards, prefix = 'bull', ...others } = options
     const prefixes = prefixesOf(prefix, checkedShards(shards))
-    const queues = prefixes.map(
-      (each) => new LockedQueue<Data, Result, Name>(name, { ...others, prefix: each }),
-    )
-    super()
-    this.name = name
-    this.opts = options
-    this.shards = queues
-    this.#parts = new Shards(name, queues)
+    // What BullMQ reads from a queue itself is that of the first shard.
+    super(name, { ...others, prefix: prefixes[0] ?? '' })
+    this.#resource = others.resource
+    this.shards = prefixes.map((each) => new LockedQueue(name, { ...others, prefix: each }))
+    this.#parts = new Shards(name, this.shards)
     this.#parts.lend(this, LENT)
-    for (const each of BORROWED)
-      Object.defineProperty(this, each, { value: Reflect.get(Queue.prototype, each) })
     for (const event of ['error', 'waiting', 'progress', 'removed', 'cleaned'] as const) {
-      for (const queue of queues) {
+      for (const queue of this.shards) {
         queue.on(event, (...args: unknown[]) => this.emit(event, ...(args as never)))
       }
     }
     // These happen to all.
-    for (const event of ['paused', 'resumed'] as const) queues[0]?.on(event, () => this.emit(event))
+    for (const event of ['paused', 'resumed'] as const) {
+      this.#parts.at(0).on(event, () => this.emit(event))
+    }
   }
 
   /**
@@ -146,14 +132,14 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
    * @throws ShardError where the resources of the job, its parent or its id belong to several
    * shards; ShardsDifferError where others work with another number of shards.
    */
-  async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
+  override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     const { shard, job } = this.#placed({ name, data, ...(opts && { opts }) })
     await this.#parts.check()
     return this.#parts.at(shard).add(name, data, job.opts)
   }
 
   /** As `add`. Where one is refused for its shard or its resource, none is added. */
-  async addBulk(jobs: readonly Add<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
+  override async addBulk(jobs: Add<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
     const placed = jobs.map((job) => this.#placed(job))
     const added = await this.#parts.ask(async (queue) => {
       const own = placed.filter(({ shard }) => this.#parts.at(shard) === queue)
@@ -164,7 +150,7 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
   }
 
   /** As BullMQ's. The data of the template name its resource, and so its shard. */
-  async upsertJobScheduler(
+  override async upsertJobScheduler(
     ...args: Parameters<LockedQueue<Data, Result, Name>['upsertJobScheduler']>
   ): Promise<Job<Data, Result, Name>> {
     const [id, , { data = {} as Data } = {}] = args
@@ -175,51 +161,37 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
   }
 
   /** As BullMQ's: the first ones of all shards. */
-  async getJobSchedulers(start = 0, end = -1, asc = false): Promise<JobSchedulerJson<Data>[]> {
+  override async getJobSchedulers(
+    start = 0,
+    end = -1,
+    asc = false,
+  ): Promise<JobSchedulerJson<Data>[]> {
     const [from, to] = rangeOf(start, end)
     const lists = await this.#parts.ask((queue) => queue.getJobSchedulers(0, end, asc))
     return merged(lists, ({ next = 0 }) => next, asc).slice(from, to)
   }
 
   /** As BullMQ's. Jobs of several shards are merged by their times. */
-  async getJobs(
+  override async getJobs(
     types: JobType | JobType[] = [],
     start = 0,
     end = -1,
     asc = false,
-  ): Promise<Job<Data, Result, Name>[]> {
+  ): ReturnType<LockedQueue<Data, Result, Name>['getJobs']> {
     const [from, to] = rangeOf(start, end)
     const wanted = [types].flat()
     const all = wanted.length > 0 ? new Set(wanted) : (TYPES as JobType[])
     const lists = [...all].map(async (type) => {
       const found = await this.#parts.ask((queue) => queue.getJobs([type], 0, end, asc))
-      return merged(found, ORDERS[type] ?? added, asc).slice(from, to)
+      return merged(found, timeIn(type), asc).slice(from, to)
     })
     return (await Promise.all(lists)).flat()
   }
 
-  /** As BullMQ's: minute by minute, the latest first. */
-  async getMetrics(type: 'completed' | 'failed', start = 0, end = -1): Promise<Metrics> {
-    const [from, to] = rangeOf(start, end)
-    const found = await this.#parts.ask((queue) => queue.getMetrics(type))
-    const prevTS = Math.max(...found.map(({ meta }) => meta.prevTS))
-    const data: number[] = []
-    let [count, prevCount] = [0, 0]
-    for (const { meta, data: own } of found) {
-      count += meta.count
-      prevCount += meta.prevCount
-      // One that has counted nothing since has fewer minutes.
-      const behind = Math.floor((prevTS - meta.prevTS) / MINUTE_MS)
-      for (const [minute, jobs] of own.entries()) {
-        data[minute + behind] = (data[minute + behind] ?? 0) + jobs
-      }
-    }
-    const filled = Array.from(data, (jobs: number | undefined) => jobs ?? 0)
-    return { meta: { count, prevTS, prevCount }, data: filled.slice(from, to), count: data.length }
-  }
-
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
-  async clean(...[graceMs, limit, type]: Parameters<LockedQueue['clean']>): Promise<string[]> {
+  override async clean(
+    ...[graceMs, limit, type]: Parameters<LockedQueue['clean']>
+  ): Promise<string[]> {
     await this.#parts.check()
     const removed: string[] = []
     for (const queue of this.shards) {
@@ -234,7 +206,7 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
    * As BullMQ's. It removes nothing where a job runs in any shard, without `force`. Afterwards a
    * queue of another number of shards may have this name, if all processes have stopped.
    */
-  async obliterate(opts: Parameters<LockedQueue['obliterate']>[0] = {}): Promise<void> {
+  override async obliterate(opts: Parameters<LockedQueue['obliterate']>[0] = {}): Promise<void> {
     await this.#parts.ask((queue) => queue.pause())
     const active = await this.#parts.ask((queue) => queue.getActiveCount())
     // rule: refused-obliterate-removes-nothing
@@ -245,7 +217,7 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
   }
 
   /** As that of a `LockedQueue`. */
-  async cancel(
+  override async cancel(
     target: string | { readonly resource: string },
     options: CancelOptions = {},
   ): Promise<readonly Cancelled[]> {
@@ -255,19 +227,9 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
     return shard.cancel(target, options)
   }
 
-  /** @throws ShardError always: each shard would count for itself. */
-  setGlobalConcurrency(): Promise<never> {
-    return refusedLimit('setGlobalConcurrency', '`setSlots` of a resource')
-  }
-
-  /** @throws ShardError always: each shard would count for itself. */
-  setGlobalRateLimit(): Promise<never> {
-    return refusedLimit('setGlobalRateLimit', '`setRate` of a resource')
-  }
-
   /** Closes all shards. */
-  async close(): Promise<void> {
-    await Promise.all(this.shards.map((queue) => queue.close()))
+  override async close(): Promise<void> {
+    await Promise.all([super.close(), ...this.shards.map((queue) => queue.close())])
   }
 
   /** @throws ResourceError, ShardError */
@@ -276,8 +238,8 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
     readonly job: { name: Name; data: Data; opts: JobsOptions }
   } {
     const { jobId, parent } = opts
-    const shard = shardOf(resourcesOf(this.opts.resource, data, jobId), this.shards.length)
-    const own = `${this.shards[shard]?.opts.prefix ?? ''}:${this.name}`
+    const shard = shardOf(resourcesOf(this.#resource, data, jobId), this.shards.length)
+    const own = this.#parts.at(shard).qualifiedName
     // rule: flow-is-in-one-shard
     if (parent !== undefined && parent.queue !== own) {
       throw new ShardError(
@@ -296,14 +258,6 @@ export class ShardedQueue<Data = any, Result = any, Name extends string = string
   }
 }
 
-function refusedLimit(method: string, instead: string): Promise<never> {
-  return Promise.reject(
-    new ShardError(
-      `A sharded queue has no \`${method}\`: each shard would count for itself. Use ${instead}.`,
-    ),
-  )
-}
-
 /** As `slice` takes it. @throws TypeError for a range that begins at the end. */
 function rangeOf(start: number, end: number): readonly [from: number, to: number | undefined] {
   if (start < 0) refuse('start', '0 or more in a sharded queue', start)
@@ -311,20 +265,11 @@ function rangeOf(start: number, end: number): readonly [from: number, to: number
   return [start, end === -1 ? undefined : end + 1]
 }
 
-/** Each list keeps its own order. */
+/** Those of one shard that are equal stay in their order. */
 function merged<Item>(
   lists: readonly (readonly Item[])[],
   timeOf: (item: Item) => number,
   asc: boolean,
 ): Item[] {
-  const rests = lists.map((list) => [...list].reverse())
-  const all: Item[] = []
-  for (;;) {
-    const heads = rests.filter(({ length }) => length > 0)
-    if (heads.length === 0) return all
-    const sign = asc ? 1 : -1
-    const key = (rest: Item[]): number => sign * timeOf(rest.at(-1) as Item)
-    const next = heads.reduce((a, b) => (key(b) < key(a) ? b : a))
-    all.push(next.pop() as Item)
-  }
+  return lists.flat().sort((a, b) => (asc ? timeOf(a) - timeOf(b) : timeOf(b) - timeOf(a)))
 }

@@ -11,7 +11,7 @@ import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
 import { Permits } from './permits.ts'
 import { checkedShards, prefixesOf, shardOf } from './placement.ts'
 import { ShardWorker } from './shard-worker.ts'
-import { Shards, type EventsOf, type Lent } from './shards.ts'
+import { Shards, type Lent } from './shards.ts'
 
 /** The options of a `LockedWorker`, and how many shards its queue has. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -34,10 +34,14 @@ export interface ShardedWorkerOptions<Data = any> extends Omit<
   readonly concurrency?: number
 }
 
+type EventsOf<Listener> = {
+  [Event in keyof Listener]: Listener[Event] extends (...args: infer Args) => unknown ? Args : never
+}
+
 /** What each shard tells is told. */
 const EACH = [
   ...(['active', 'completed', 'failed', 'progress', 'stalled', 'error', 'requeued'] as const),
-  ...(['leaseLost', 'lockRenewalFailed', 'locksRenewed'] as const),
+  ...(['leaseLost', 'lockRenewalFailed', 'locksRenewed', 'breaker'] as const),
 ]
 /** Told when the last shard tells it, and what undoes it. */
 const TOGETHER = {
@@ -225,13 +229,6 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
       })
       if (undone !== undefined) worker.on(undone as 'active', () => void told(event).delete(shard))
     }
-    // Without a quorum, one shard after the other finds out.
-    worker.on('breaker', (state) => {
-      const open = told('breaker')
-      const isFirst = state === 'open' && open.add(shard).size === 1
-      const isLast = state === 'closed' && open.delete(shard) && open.size === 0
-      if (isFirst || isLast) this.#tell('breaker', state)
-    })
   }
 }
 

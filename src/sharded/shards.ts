@@ -9,12 +9,12 @@ import { LineBackend } from '../line/line-backend.ts'
 import { resourceName } from '../line/resource.ts'
 import { recordOf, shardNamed, shardOf } from './placement.ts'
 
-/** Asks the shard of the job or the resource that comes first; or all, and what is made of it. */
-export type Lent = 'job' | 'resource' | ((answers: readonly never[]) => unknown)
-/** What listeners of these events are given. */
-export type EventsOf<Listener> = {
-  [Event in keyof Listener]: Listener[Event] extends (...args: infer Args) => unknown ? Args : never
-}
+/**
+ * The shard of the job or the resource that comes first is asked; or all, and what is made of it.
+ * Otherwise it is refused, and this is what to do instead.
+ */
+export type Lent =
+  'job' | 'resource' | `${'Use' | 'It'} ${string}` | ((answers: readonly never[]) => unknown)
 type Methods = Readonly<Record<string, (...args: readonly unknown[]) => Promise<unknown>>>
 
 const recordScript = ownScript('sharded/lua/record-shard')
@@ -75,7 +75,8 @@ export class Shards<Owner extends { getBackend(): unknown }> {
         await this.check()
         if (lent === 'job') return call(await this.ofJob(String(args[0])))
         if (lent === 'resource') return call(this.of(args[0]))
-        return lent((await this.ask(call)) as never)
+        if (typeof lent === 'function') return lent((await this.ask(call)) as never)
+        throw new ShardError(`A sharded queue has no \`${name}\` over its shards. ${lent}`)
       }
       Object.defineProperty(host, name, { value })
     }

@@ -20,7 +20,7 @@ export interface ClusterFixture extends Fixture {
   connect(): Cluster
   queue(options?: Partial<ShardedQueueOptions<Charge>>): ShardedQueue<Charge>
   worker(
-    processor: LeasedProcessor<Charge, unknown, string>,
+    processor: LeasedProcessor<Charge, unknown>,
     options?: Partial<ShardedWorkerOptions<Charge>>,
   ): Promise<ShardedWorker<Charge>>
   events(): ShardedQueueEvents

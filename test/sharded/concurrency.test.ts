@@ -31,7 +31,7 @@ function makeQueue(): ShardedQueue<Call> {
 
 async function makeWorker(
   concurrency: number,
-  processor: LeasedProcessor<Call, unknown, string>,
+  processor: LeasedProcessor<Call, unknown>,
   options: Partial<ShardedWorkerOptions<Call>> = {},
 ): Promise<ShardedWorker<Call>> {
   const worker = new ShardedWorker<Call>(fixture.namespace, processor, {

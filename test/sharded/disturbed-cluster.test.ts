@@ -60,11 +60,12 @@ test('order, overlaps, lost and twice are 0 while slots move and a worker dies',
     Object.assign(run ?? {}, { hasEnded: true, to: ++clock })
   })
   const total = CUSTOMERS.length * EACH
-  let isDone = false
+  const done = new AbortController()
   let moves = 0
   const moving = (async () => {
     const slots = prefixesOf('bull', 4).map(slotOf)
-    for (; !isDone; moves++) await moveSlot(fixture.nodes, slots[moves % slots.length] ?? 0)
+    for (; !done.signal.aborted; moves++)
+      await moveSlot(fixture.nodes, slots[moves % slots.length] ?? 0)
   })()
   const adding = (async () => {
     for (let first = 0; first < EACH; first += ADDED_AT_ONCE) {
@@ -97,7 +98,7 @@ test('order, overlaps, lost and twice are 0 while slots move and a worker dies',
   for (const run of runs) if (run.by === 'child' && !run.hasEnded) run.to = killedAt
   await adding
   await until('all are done', async () => (await queue.getCompletedCount()) === total, 90_000)
-  isDone = true
+  done.abort()
   await moving
 
   // Completed by the child, which died before it said so: nobody ran it again.

@@ -3,6 +3,7 @@ import { FlowProducer, Queue, type Job, type JobType } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import { LockedQueue, ShardedQueue, ShardedQueueEvents, ShardedWorker } from '../../src/index.ts'
 import { shardOf, slotOf } from '../../src/sharded/placement.ts'
+import { LENT } from '../../src/sharded/sharded-queue.ts'
 import { until } from '../fixtures.ts'
 import { CUSTOMERS, type Charge } from './charge.ts'
 import { useCluster } from './cluster.ts'
@@ -63,6 +64,26 @@ describe('placement', () => {
       CUSTOMERS.map((customer) => String(shardOf([`{${customer}}`], 4))),
     )
   })
+})
+
+test('every method of BullMQ and of a LockedQueue asks the shards', () => {
+  const own = new Set([...Object.keys(LENT), ...Object.getOwnPropertyNames(ShardedQueue.prototype)])
+  const left: string[] = []
+  for (const base of [LockedQueue, Queue, Object.getPrototypeOf(Queue) as typeof Queue]) {
+    const names = Object.entries(Object.getOwnPropertyDescriptors(base.prototype))
+    left.push(...names.flatMap(([name, { value }]) => (value && !own.has(name) ? [name] : [])))
+  }
+  // They only call others, or are of the object itself.
+  const calling = [
+    ...['count', 'getJobCountByTypes', 'getCompletedCount', 'getFailedCount', 'getActiveCount'],
+    ...['getPrioritizedCount', 'getWaitingCount', 'getWaitingChildrenCount', 'getWaiting'],
+    ...['getWaitingChildren', 'getActive', 'getDelayed', 'getPrioritized', 'getCompleted'],
+    ...['getFailed', 'recordJobCountsMetric', 'exportPrometheusMetrics'],
+    ...['emit', 'on', 'once', 'off', 'addJob', 'commandByType', 'sanitizeJobTypes'],
+    ...['baseGetClients', 'parseClientList', 'isMaxed', 'getGlobalConcurrency'],
+    ...['getGlobalRateLimit'],
+  ]
+  expect(left.sort()).toEqual(calling.sort())
 })
 
 describe('jobs', () => {
@@ -323,16 +344,17 @@ describe('the whole queue', () => {
     const other = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer('ann'))
     await expect(
       queue.add('child', { customer: other ?? '', nr: 3 }, { parent }),
-    ).rejects.toMatchObject({ code: 'SEVERAL_SHARDS', message: expect.stringContaining(prefix) })
+    ).rejects.toMatchObject({
+      code: 'SEVERAL_SHARDS',
+      message: expect.stringContaining(prefix) as string,
+    })
     await queue.add('child', { customer: 'ann', nr: 4 }, { parent })
   })
 })
 
 describe('refusals', () => {
-  const [one = '', two = ''] = [
-    'ann',
-    CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer('ann')),
-  ]
+  const one = 'ann'
+  const two = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer(one)) ?? ''
 
   test('resources of a job in several shards: none is added', async () => {
     const queue = fixture.queue({ resource: ({ customer }) => customer.split('+') })
@@ -395,7 +417,9 @@ describe('refusals', () => {
       ]) {
         await expect(refused).rejects.toMatchObject({
           code: 'SHARDS_DIFFER',
-          message: expect.stringMatching(/has a shard 0 of 4.*0 of [138]\. .*use a new name/),
+          message: expect.stringMatching(
+            /has a shard 0 of 4.*0 of [138]\. .*use a new name/,
+          ) as string,
         })
       }
       const worker = await fixture.worker(() => Promise.resolve(), { shards, autorun: false })
@@ -416,8 +440,12 @@ describe('refusals', () => {
 
   test('limits that each shard would count for itself', async () => {
     const queue = fixture.queue()
-    await expect(queue.setGlobalConcurrency()).rejects.toThrow(/each shard would count for itself/)
-    await expect(queue.setGlobalRateLimit()).rejects.toMatchObject({ code: 'SEVERAL_SHARDS' })
+    await expect(queue.setGlobalConcurrency(1)).rejects.toThrow(
+      /no `setGlobalConcurrency`.*setSlots/,
+    )
+    await expect(queue.setGlobalRateLimit(1, 1_000)).rejects.toMatchObject({
+      code: 'SEVERAL_SHARDS',
+    })
     const limiter = { limiter: { max: 1, duration: 1_000 } } as object
     await expect(fixture.worker(() => Promise.resolve(), limiter)).rejects.toThrow(/`limiter`/)
   })

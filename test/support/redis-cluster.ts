@@ -61,9 +61,8 @@ export async function moveSlot(
       number,
       [string, number, string],
     ][]
-    const [, , [, , owner] = []] =
-      shards.find(([from, to]) => from <= slot && slot <= to) ?? ([] as never)
-    const from = ids.indexOf(owner)
+    const owned = shards.find(([first, last]) => first <= slot && slot <= last)
+    const from = ids.indexOf(owned?.[2][2])
     const to = (from + 1) % nodes.length
     const [source, target, { host, port }] = [
       clients[from] as Redis,
