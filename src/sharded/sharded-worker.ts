@@ -65,7 +65,7 @@ const Lending = EventEmitter as unknown as new <Data, Result, Name extends strin
  * ```ts
  * const worker = new ShardedWorker(
  *   'invoices',
- *   async (job, lease) => lease.step('charge', () => charge(job.data)),
+ *   async (job, lease) => lease.step('charge', (context) => charge(job.data, context)),
  *   {
  *     connection, // an ioredis Cluster
  *     shards: 4,
