@@ -46,6 +46,7 @@ export function prefixesOf(prefix: string, shards: number): readonly string[] {
 
 /** @throws ShardError where the resources are in several shards. */
 export function shardOf(resources: readonly string[], shards: number): number {
+  if (shards === 1) return 0
   const found = resources.map((name) => Math.floor((slotOf(name) * shards) / SLOTS))
   const [shard = 0] = found
   // rule: resources-of-a-job-are-in-one-shard
@@ -59,9 +60,11 @@ export function shardOf(resources: readonly string[], shards: number): number {
   return shard
 }
 
-/** An id for a job of a shard. */
-export function newId(shard: number): string {
-  return `${shard}~${randomBytes(12).toString('base64url')}`
+/** Makes ids for jobs of a shard: no other process or queue makes them. */
+export function idMaker(): (shard: number) => string {
+  const maker = randomBytes(9).toString('base64url')
+  let made = 0
+  return (shard) => `${shard}~${maker}${(made++).toString(36)}`
 }
 
 /** The shard that an id names; undefined for one that a user or a scheduler has chosen. */

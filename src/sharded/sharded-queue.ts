@@ -8,7 +8,7 @@ import { resourcesOf } from '../line/resource.ts'
 import { ShardError } from '../errors.ts'
 import { objectOption, refuse } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
-import { checkedShards, newId, prefixesOf, shardNamed, shardOf } from './placement.ts'
+import { checkedShards, idMaker, prefixesOf, shardNamed, shardOf } from './placement.ts'
 import { Shards, type Lent } from './shards.ts'
 
 /** The options of a `LockedQueue`, and how many shards it has. */
@@ -104,6 +104,7 @@ export class ShardedQueue<
   readonly shards: readonly LockedQueue<Data, Result, Name>[]
   readonly #parts: Shards<LockedQueue<Data, Result, Name>>
   readonly #resource: LockedQueueOptions<Data>['resource']
+  readonly #newId = idMaker()
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: ShardedQueueOptions<Data>) {
@@ -254,7 +255,7 @@ export class ShardedQueue<
         `The id ${jobId ?? ''} names shard ${named}, and the resource of the job is in shard ${shard}. Leave it out, or use one without \`~\`.`,
       )
     }
-    return { shard, job: { name, data, opts: { ...opts, jobId: jobId ?? newId(shard) } } }
+    return { shard, job: { name, data, opts: { ...opts, jobId: jobId ?? this.#newId(shard) } } }
   }
 }
 

@@ -90,7 +90,7 @@ describe('jobs', () => {
   test('an id names its shard, and one that is given stays', async () => {
     const queue = fixture.queue()
     const job = await queue.add('charge', { customer: 'ann', nr: 1 })
-    expect(job.id).toMatch(new RegExp(`^${shardOfCustomer('ann')}~[\\w-]{16}$`))
+    expect(job.id).toMatch(new RegExp(`^${shardOfCustomer('ann')}~[\\w-]{13,}$`))
     expect((await queue.getJob(job.id ?? ''))?.data).toEqual({ customer: 'ann', nr: 1 })
     for (const customer of CUSTOMERS) {
       const own = await queue.add('charge', { customer, nr: 2 }, { jobId: `invoice-${customer}` })
