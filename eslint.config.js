@@ -16,12 +16,12 @@ const ROOMS = {
   // An entry of a service joins OpenTelemetry to the channel.
   services: ['lock', 'telemetry'],
   telemetry: [],
-  testing: ['lock', 'redlock', 'tools/verify'],
+  testing: ['lock', 'redlock', 'services', 'tools/verify'],
   'tools/verify': [],
   'tools/operator': ['lock', 'redlock', 'line', 'worker', 'services'],
-  'tools/dashboard': ['lock', 'redlock', 'tools/operator'],
+  'tools/dashboard': ['lock', 'redlock', 'services', 'tools/operator'],
   'tools/cli': [
-    ...['lock', 'redlock', 'line', 'worker', 'telemetry'],
+    ...['lock', 'redlock', 'line', 'worker', 'services', 'telemetry'],
     ...['tools/operator', 'tools/dashboard', 'tools/verify'],
   ],
 }

@@ -23,7 +23,7 @@
 #define FETCHED_JOB_IS_AT_THE_HEAD      3
 #define WOKEN_AT_THE_HEAD_OF_ALL_LINES  4
 #define JOB_THAT_LEAVES_WAKES_THE_NEXT  5
-#define REMOVED_JOB_LEAVES              6
+#define REMOVED_JOB_WAKES_THE_NEXT      6
 #define DEAD_PLACES_ARE_DROPPED         7
 
 #ifndef WITHOUT
@@ -193,8 +193,8 @@ end:
        removals--;
        state[id] = ENDED;
        drop(id, living);
-       /* rule: removed-job-leaves */
-       if :: keeps(REMOVED_JOB_LEAVES) -> leave(id) :: else fi }
+       /* rule: removed-job-wakes-the-next */
+       if :: keeps(REMOVED_JOB_WAKES_THE_NEXT) -> leave(id) :: else fi }
   :: d_step { deletions > 0 && (state[id] == WAITING || state[id] == SLEEPING) ->
        printf("the hash of job %d is deleted\n", id);
        deletions--;

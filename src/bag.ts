@@ -23,7 +23,8 @@ export class Bag<Kind extends string, Item extends Bagged<Kind>> {
   }
 
   add(item: Item): void {
-    this.#place(item, this.#items.push(item) - 1)
+    const bagged: Bagged<Kind> = item
+    bagged[this.#kind] = this.#items.push(item) - 1
     this.size++
   }
 

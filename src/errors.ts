@@ -15,6 +15,8 @@ function list(answers: readonly MasterAnswer[]): string {
   return answers.map(({ master, answer }) => `${master}: ${answer}`).join(' · ')
 }
 
+const OURS: unique symbol = Symbol.for('bullmq-redlock.error')
+
 /**
  * What all errors of this package extend, apart from `TypeError` for a bad option.
  * @example
@@ -34,6 +36,22 @@ export abstract class RedlockError extends Error {
   constructor(message: string, options?: ErrorOptions) {
     super(message, options)
     this.name = new.target.name
+  }
+
+  /** @internal */
+  get [OURS](): true {
+    return true
+  }
+
+  /**
+   * Holds also for an error of another copy of this package: a process may have several.
+   * @internal
+   */
+  static override [Symbol.hasInstance](error: unknown): boolean {
+    if (Function.prototype[Symbol.hasInstance].call(this, error)) return true
+    const { name, [OURS]: isOurs } = (error ?? {}) as Partial<RedlockError>
+    // rule: errors-of-another-copy-are-known
+    return isOurs === true && (this === RedlockError || this.name === name)
   }
 }
 

@@ -1,3 +1,4 @@
+import { Redis } from 'ioredis'
 import pRetry from 'p-retry'
 import { Redlock, silentLogger, type RedlockOptions } from '../src/index.ts'
 import { startFleet, type Fleet } from '../src/testing/index.ts'
@@ -13,9 +14,17 @@ export async function startNewFleet(
 ): Promise<{ readonly fleet: Fleet; readonly observer: Redlock }> {
   const fleet = await startFleet({ masters })
   closing.add(() => fleet.close())
+  await keepJobs(fleet.queue.url)
   const observer = new Redlock({ ...options, masters: fleet.urls, logger: silentLogger })
   closing.add(() => observer.close())
   // On a busy machine a master may answer late.
   await pRetry(() => observer.bootstrap({ newFleet: true }), BOOTSTRAP)
   return { fleet, observer }
+}
+
+/** As a queue is run: on disk. */
+async function keepJobs(url: string): Promise<void> {
+  const queue = new Redis(url)
+  await queue.config('SET', 'appendonly', 'yes')
+  queue.disconnect()
 }

@@ -52,6 +52,8 @@ interface Fenced {
 }
 
 const OUT_OF_RANGE = '22003'
+/** `ER_DUP_ENTRY` of MySQL. */
+const DUPLICATE = 1062
 
 /**
  * A table whose rows refuse a stale fencing token.
@@ -138,7 +140,8 @@ export class FencedTable {
 
   /**
    * The texts of {@link FencedTable.write}. Run them in order until one matches a row: that one has
-   * written. Where none does, the token is stale, and nothing was written.
+   * written. Where none does, the token is stale, and nothing was written. MySQL refuses the first
+   * one with `ER_DUP_ENTRY` where the row is there: go on with the second.
    */
   writeStatements(lease: Fenced, key: Row, columns: Row): readonly Statement[] {
     return this.#statements(lease, key, columns, columns)
@@ -153,9 +156,10 @@ export class FencedTable {
     const token = this.#placeholder(values, lease.fencingToken, true)
     const into = `INTO ${this.#table} (${names.join(', ')}, ${this.#token}) VALUES (${places.join(', ')}, ${token})`
     if (this.#dialect === 'mysql') {
-      // ON DUPLICATE KEY UPDATE does not tell whether its condition held.
+      // ON DUPLICATE KEY UPDATE does not tell whether its condition held, and IGNORE cuts what is
+      // too long.
       // rule: refused-write-writes-nothing
-      const insert = { text: `INSERT IGNORE ${into}`, values }
+      const insert = { text: `INSERT ${into}`, values }
       return [insert, this.updateStatement(lease, key, columns)]
     }
     const keys = this.#key.map((column) => this.#quoted('key', column)).join(', ')
@@ -174,7 +178,14 @@ export class FencedTable {
     key: Row,
     statements: readonly Statement[],
   ): Promise<void> {
-    for (const statement of statements) if ((await this.#run(client, statement)) > 0) return
+    for (const statement of statements) {
+      const matched = await this.#run(client, statement).catch((error: unknown) => {
+        const isThere = (error as { errno?: number }).errno === DUPLICATE
+        if (isThere && statement !== statements.at(-1)) return 0
+        throw error
+      })
+      if (matched > 0) return
+    }
     await this.#refused(client, lease, key)
   }
 

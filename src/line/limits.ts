@@ -80,11 +80,15 @@ const limitScript = ownScript('line/lua/change-limit')
 
 const limitsScript = ownScript('line/lua/read-limits')
 
-/** What is stored of a limit. */
-type LimitEntry = Readonly<Record<string, unknown>>
+/** What is to be stored of a limit: the queue's Redis adds when, by its own clock. */
+interface LimitEntry {
+  readonly entry: Readonly<Record<string, unknown>>
+  /** After which it ends. */
+  readonly forMs?: number | undefined
+}
 
 /** @throws TypeError for a bad option. */
-function limitEntry(options: LimitOptions): LimitEntry {
+function limitEntry(options: LimitOptions, limit: object = {}): LimitEntry {
   knownOptions({ ...options }, OPTIONS)
   const { until, reason, by = `${hostname()}:${process.pid}` } = options
   for (const [name, text] of Object.entries({ reason, by })) {
@@ -92,11 +96,12 @@ function limitEntry(options: LimitOptions): LimitEntry {
       refuse(name, `a string of at most ${MAX_TEXT_LENGTH} characters`, text)
     }
   }
-  const end = until === undefined ? undefined : Number(until)
-  if (end !== undefined && !(end > systemClock.wallNow())) {
-    refuse('until', 'a time in the future: a Date, or milliseconds since 1970', end)
+  // As BullMQ reads the time of `moveToDelayed`: the caller has it from this clock.
+  const forMs = until === undefined ? undefined : Number(until) - systemClock.wallNow()
+  if (forMs !== undefined && !(forMs > 0)) {
+    refuse('until', 'a time in the future: a Date, or milliseconds since 1970', Number(until))
   }
-  return { since: systemClock.wallNow(), until: end && Math.ceil(end), reason, by }
+  return { entry: { reason, by, ...limit }, forMs }
 }
 
 /** @throws TypeError for a bad rate. */
@@ -131,14 +136,12 @@ export class LineLimits {
 
   /** @returns for how long the resource sleeps: longer than asked for where it slept already. */
   async sleep(resource: string, forMs: number): Promise<number> {
-    return Number(await this.#run(resource, 'asleep', { since: systemClock.wallNow() }, forMs))
+    return Number(await this.#run(resource, 'asleep', { entry: {}, forMs }))
   }
 
   async setSlots(resource: string, slots: number, options: LimitOptions): Promise<void> {
-    await this.#set(resource, 'slots', {
-      ...limitEntry(options),
-      slots: integerOption('slots', slots, 1, MAX_SLOTS),
-    })
+    const limit = { slots: integerOption('slots', slots, 1, MAX_SLOTS) }
+    await this.#set(resource, 'slots', limitEntry(options, limit))
   }
 
   async resetSlots(resource: string): Promise<void> {
@@ -148,7 +151,7 @@ export class LineLimits {
   async setRate(resource: string, rate: Rate, options: LimitOptions): Promise<void> {
     if ('cost' in rate) refuse('rate.cost', 'absent: the job says its cost', rate.cost)
     const { cost: _, ...checked } = checkedRate(rate, 'rate')
-    await this.#set(resource, 'rate', { ...limitEntry(options), ...checked })
+    await this.#set(resource, 'rate', limitEntry(options, checked))
   }
 
   async resetRate(resource: string): Promise<void> {
@@ -166,29 +169,27 @@ export class LineLimits {
     return all
   }
 
-  /** Ends the limit where there is no `entry`. @throws TypeError for what names no resource. */
-  async #set(resource: string, kind: LimitKind, entry?: LimitEntry): Promise<void> {
+  /** Ends the limit where there is no `limit`. @throws TypeError for what names no resource. */
+  async #set(resource: string, kind: LimitKind, limit?: LimitEntry): Promise<void> {
     if (resourceName(resource).endsWith('*')) {
       refuse('resource', 'the name of one resource, not a pattern', resource)
     }
-    await this.#run(resource, kind, entry)
+    await this.#run(resource, kind, limit)
   }
 
   /** @returns for how long (ms), or '' for no end. */
-  #run(resource: string, kind: LimitKind, entry?: LimitEntry, forMs?: number): Promise<unknown> {
-    return this.#runner.run(limitScript, { resource, kind, entry, forMs })
+  #run(resource: string, kind: LimitKind, limit?: LimitEntry): Promise<unknown> {
+    return this.#runner.run(limitScript, { resource, kind, ...limit })
   }
 }
 
 type Stored = Record<string, unknown> & { readonly since: number; readonly until?: number }
 
-/** @param text what the queue's Redis has for a resource. */
+/** @param text what is in force for a resource, as the queue's Redis says. */
 export function limitsFrom(text: string): ResourceLimits {
   const all = JSON.parse(text) as Partial<Record<LimitKind, Stored>>
-  const now = systemClock.wallNow()
   const found: Record<string, unknown> = {}
   for (const [kind, { since, until, ...rest }] of Object.entries(all)) {
-    if (until !== undefined && until <= now) continue
     const end = until === undefined ? {} : { until: new Date(until) }
     if (kind === 'asleep') found['asleepUntil'] = end.until
     else found[kind] = { since: new Date(since), ...end, ...rest }

@@ -22,7 +22,14 @@ import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { lineScripts, type LineScripts } from './line-scripts.ts'
 import type { JobRate } from './limits.ts'
 import { shareText, type Share } from './shares.ts'
-import { argumentsText, jsonText, keyIn, type Arguments, type LineRunner } from './line-runner.ts'
+import {
+  absentKeyIn,
+  argumentsText,
+  jsonText,
+  keyIn,
+  type Arguments,
+  type LineRunner,
+} from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { bullmqScripts } from './bullmq/bullmq-scripts.ts'
@@ -108,6 +115,7 @@ interface Addition {
 }
 
 const KEEP_ALL = { count: -1 }
+const backScript = ownScript('line/lua/goes-back')
 const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
@@ -156,9 +164,13 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  readonly #absentKey: string
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
+  /** The queue's Redis had no job to give last, and none slept in line. */
   #isDrained = false
+  /** The worker was told so, and was given no job since. */
+  #toldDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
   /** Once it is connected: before anything is sent. */
@@ -197,7 +209,8 @@ export class LineBackend extends Backend implements LineRunner {
     this.#options = queue.opts
     this.#scripts = lineScripts()
     const { numberOfKeys } = this.#scripts.finish
-    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys)
+    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys - 1)
+    this.#absentKey = absentKeyIn(toKey(''))
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
     const prepared = waiting.initializing.then((client) => {
@@ -251,11 +264,12 @@ export class LineBackend extends Backend implements LineRunner {
    * `maxWaitMs`.
    */
   async park({
-    job: { id = '', timestamp, opts, attemptsMade },
+    job,
     token,
     resources,
     join,
   }: LineVisit): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
+    const { id = '', timestamp } = job
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
@@ -263,9 +277,7 @@ export class LineBackend extends Backend implements LineRunner {
       id,
       timestamp: String(timestamp),
       resources: JSON.stringify(resources),
-      // Who was started has waited.
-      maxWaitMs: attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs),
-      dueAt: dueAt({ timestamp, opts }),
+      ...this.#waiting(job),
     }
     const client = await this.#client()
     if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
@@ -279,6 +291,13 @@ export class LineBackend extends Backend implements LineRunner {
       throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
     }
     return 'parked'
+  }
+
+  /** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
+  async goBack(job: LineVisit['job']): Promise<boolean> {
+    const waiting = this.#waiting(job)
+    if (waiting.maxWaitMs === undefined) return true
+    return (await this.run(backScript, { id: job.id, ...waiting })) === 0
   }
 
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
@@ -322,9 +341,12 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  /** The queue's Redis had no job to give last, and none slept in line. */
-  get isDrained(): boolean {
-    return this.#isDrained
+  /** True once for each time that the queue's Redis has no job to give, and none sleeps in line. */
+  tellDrained(): boolean {
+    // rule: worker-is-drained-once-when-no-job-sleeps
+    if (this.#toldDrained || !this.#isDrained) return false
+    this.#toldDrained = true
+    return true
   }
 
   get queueName(): string {
@@ -338,11 +360,8 @@ export class LineBackend extends Backend implements LineRunner {
   async run(script: ComposedScript, args: Arguments): Promise<unknown> {
     const client = await this.#client()
     this.#define(client, script)
-    // Keys on the queue's slot of a cluster. While the slot moves, Redis refuses a command of which
-    // some keys are there: the second never is, so no script runs on half of the queue.
-    // rule: no-script-runs-while-its-slot-moves
-    const keys = [this.keys['meta'], this.keyOf('never')]
-    return client.runCommand(script.command, [...keys, this.#named(args)])
+    // A key on the queue's slot of a cluster.
+    return this.#call(client, script, [this.keys['meta'], this.#named(args)])
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -368,6 +387,7 @@ export class LineBackend extends Backend implements LineRunner {
       case 'updateJobScheduler':
         return this.#send(to, script, args, { time: 5 })
       case 'removeJob':
+      case 'reprocessJob':
         return this.#send(to, script, args, { id: argv[0] })
       case 'moveToWaitingChildren':
         return this.#send(to, script, args, { id: argv[3] })
@@ -376,7 +396,6 @@ export class LineBackend extends Backend implements LineRunner {
           id: argv[2],
           priority: argv[0],
           lifo: argv[3] === 1,
-          within: this.#settings.within,
         })
       case 'drain':
         return this.#send(to, script, args, { which: 'both' })
@@ -474,6 +493,15 @@ export class LineBackend extends Backend implements LineRunner {
   override async getJobData(jobId: string): Method<'getJobData'>['reply'] {
     const job = await super.getJobData(jobId)
     return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
+  }
+
+  /** As `lua/deadline.lua` has it. Who was started has waited. */
+  #waiting({ timestamp, opts, attemptsMade }: LineVisit['job']): {
+    maxWaitMs: number | undefined
+    dueAt: number
+  } {
+    const maxWaitMs = attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs)
+    return { maxWaitMs, dueAt: dueAt({ timestamp, opts }) }
   }
 
   async #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {
@@ -636,7 +664,8 @@ export class LineBackend extends Backend implements LineRunner {
       this.#isDrained = reply[5] === 0
       return undefined
     }
-    this.#isDrained = false
+    // In the order of replies: BullMQ opens the job later.
+    this.#isDrained = this.#toldDrained = false
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {
@@ -687,13 +716,14 @@ export class LineBackend extends Backend implements LineRunner {
   ): Promise<unknown> {
     const script = this.#scripts.composed.get(name) as ComposedScript
     const own = keysOf(name)
-    const more = Array<unknown>(script.numberOfKeys - own).fill(args[0])
+    const more = Array<unknown>(script.numberOfKeys - 1 - own).fill(args[0])
     return this.#send(client, script, args.toSpliced(own, 0, ...more), { replaces: name, ...ours })
   }
 
-  /** Whatever goes wrong, it rejects. */
-  async #call(client: Client, { command }: ComposedScript, args: unknown[]): Promise<unknown> {
-    return await client.runCommand(command, args)
+  /** Whatever goes wrong, it rejects. @param args without the absent key. */
+  async #call(client: Client, script: ComposedScript, args: unknown[]): Promise<unknown> {
+    args.splice(script.numberOfKeys - 1, 0, this.#absentKey)
+    return await client.runCommand(script.command, args)
   }
 
   #named(ours: Arguments): string {

@@ -19,6 +19,15 @@ export function keyIn(base: string, key: string): string {
   return `${base}redlock:::${key}`
 }
 
+/**
+ * The last key of every script. It is never there. While a slot moves between nodes of a cluster, a
+ * node lets a script with such a key try again: else it would run with half of the queue's keys.
+ */
+export function absentKeyIn(base: string): string {
+  // rule: no-script-runs-while-its-slot-moves
+  return keyIn(base, 'absent')
+}
+
 /** Arguments as a script takes them: one text of JSON. Those of `lua/keys.lua` are in all. */
 export function argumentsText(base: string, slots: number, args: Arguments): string {
   return jsonText({ base, slots, ...args })

@@ -21,7 +21,7 @@ const MOVES = [
   ...['HMSET', 'HSET', 'HINCRBY', 'HGETALL', 'ZRANGEBYSCORE'],
 ]
 /** What the add script sees. */
-const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE']
+const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE', 'DEL']
 
 /** What most jobs call when they are added. A name that is missing costs time. */
 export const ADDS_CALL: readonly string[] = [
@@ -49,8 +49,14 @@ const VIEWED = [
   'moveJobsToWait',
 ]
 
+/** BullMQ's scripts by which a user starts a job that is delayed or finished. */
+const STARTS = ['promote', 'reprocessJob']
+
 /** BullMQ's scripts that delete the job of a scheduler, or the children of a parent. */
 const REMOVING = ['removeJobScheduler', 'removeUnprocessedChildren']
+
+/** BullMQ's scripts that look for locks: those that are elsewhere would be lost. */
+const OF_LOCKS = ['extendLocks', 'moveStalledJobsToWait']
 
 /** BullMQ's scripts that say when the next job of a scheduler is due. */
 const SCHEDULES = ['addJobScheduler', 'updateJobScheduler']
@@ -66,9 +72,10 @@ function defineAll(): LineScripts {
   const composed = [
     composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
     composedScript(FETCHES, 'fetch', { watched: MOVES }),
-    composedScript(['promote'], 'promote'),
+    composedScript(['retryJob'], 'retry', { watched: MOVES }),
+    ...STARTS.map((name) => composedScript([name], 'promote')),
     composedScript(['obliterate'], 'obliterate'),
-    composedScript(['removeJob'], 'remove', { watched: ['XADD'] }),
+    composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] }),
     composedScript(['moveToWaitingChildren'], 'wait-for-children'),
     composedScript(['changeDelay'], 'change-delay'),
     ...SCHEDULES.map((name) => composedScript([name], 'schedule')),
@@ -76,6 +83,7 @@ function defineAll(): LineScripts {
     composedScript(['drain'], 'remove-waiting'),
     composedScript(['cleanJobsInSet'], 'clean'),
     ...REMOVING.map((name) => composedScript([name], 'remove-others')),
+    ...OF_LOCKS.map((name) => composedScript([name], 'of-locks')),
     ...VIEWED.map((name) => composedScript([name], 'view')),
   ]
   return {

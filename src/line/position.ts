@@ -17,8 +17,9 @@ export interface LinePosition {
   /**
    * From the times that the last completed jobs of the queue took: those of its resources, where
    * there are five or more, else all. Undefined where the queue keeps no completed jobs, for the
-   * first job of an open line, and while the line stands: its first job failed, is delayed, or runs
-   * for much longer than others did, or the resource is paused without an end.
+   * first job of an open line, and while the queue or the line stands. A queue stands that is
+   * paused or has no worker. A line stands whose first job failed, is delayed, or runs for much
+   * longer than others did, or whose resource is paused without an end.
    */
   readonly estimate?: {
     readonly startsInMs: number
@@ -47,10 +48,14 @@ type LineFacts = readonly [
   intervalMs: string,
 ]
 
-/** Undefined for a job that has ended, does not exist, or has no place in a line. */
+/**
+ * Undefined for a job that has ended, does not exist, or has no place in a line.
+ * @param queueStands whether no job of the queue starts, or none gets a lease.
+ */
 export async function positionOf(
   runner: LineRunner,
   jobId: string,
+  queueStands: () => Promise<boolean>,
 ): Promise<LinePosition | undefined> {
   const reply = await runner.run(positionScript, { id: jobId, most: RECENT })
   const [lines, own, all] = reply as readonly [LineFacts[], number[], number[]]
@@ -67,6 +72,8 @@ export async function positionOf(
   const stands = isDelayed || (members[0] !== undefined && standsBehind(members[0], holds))
   // rule: no-estimate-while-the-line-stands
   if (stands || isNext || holds.length === 0 || Number(opensInMs) < 0) return place
+  // rule: no-estimate-while-the-queue-stands
+  if (await queueStands()) return place
   const rest = { slots, opensInMs: Number(opensInMs), intervalMs: Number(intervalMs) }
   return { ...place, estimate: estimateOf(ahead, holds, rest) }
 }

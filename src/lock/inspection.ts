@@ -1,7 +1,5 @@
 /** What the servers say about one resource, for people who look for its holder. */
 
-import type { Finding } from './finding.ts'
-
 /** One master's view. */
 export interface MasterView {
   /** `host:port`. */
@@ -14,37 +12,6 @@ export interface MasterView {
   readonly counter?: number
   /** Why it gives no answer. */
   readonly problem?: string
-}
-
-/** A lease as the server of a lock service lists it. */
-export interface ListedLease {
-  readonly resource: string
-  /** `owner` and the beginning of the token. */
-  readonly holder: string
-  readonly fencingToken: number
-  /**
-   * Until it ends if it is not extended; the length of a session where the server does not tell how
-   * much is left.
-   */
-  readonly freeInMs: number
-}
-
-/** One server as a health check sees it. */
-export interface ServerHealth {
-  readonly server: string
-  readonly version?: string
-  /** `leader`, `follower`, `primary`, … */
-  readonly role?: string
-  /** Why it gives no answer. */
-  readonly problem?: string
-}
-
-export interface ServiceHealth {
-  readonly service: string
-  /** Why no lease can be had now; undefined where one can. */
-  readonly problem?: string
-  readonly servers: readonly ServerHealth[]
-  readonly findings: readonly Finding[]
 }
 
 /** Who holds one resource, and what each master says about it. */

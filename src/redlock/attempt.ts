@@ -12,15 +12,15 @@
  * quorum shares a master with this one, and that master grants more than t.
  */
 import { instant, sleep, type Instant } from '../clock.ts'
-import type { NotGranted } from '../lock/outcome.ts'
-import { labelOf } from '../lock/resources.ts'
+import { RedlockClosedError } from '../errors.ts'
+import type { LeaseTerms } from '../lock/lease-option.ts'
+import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
 import { remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
-import { ask, type Poll } from './ask.ts'
+import { explain, explainConfirm, holderBy, tooLate } from './explain.ts'
 import type { LockFleet } from './fleet/fleet.ts'
-import { explain, explainConfirm, holderBy, tooLate } from './quorum/explain.ts'
-import { highest } from './quorum/quorum.ts'
-import { acquire, confirm, release } from './verbs/verbs.ts'
-import type { AcquireVote, ReleaseVote } from './verbs/votes.ts'
+import { highest, Poll } from './poll.ts'
+import { QuorumLease } from './quorum-lease.ts'
+import { acquire, confirm, release, type AcquireVote, type ReleaseVote } from './verbs.ts'
 import { callOf, type Call } from './wire/batch.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
@@ -30,11 +30,14 @@ const TOMBSTONE_LEASES = 2
 const MAX_RELEASE_TRIES = 5
 const RELEASE_RETRY_MS = 25
 
-/** How a caller waits that is not granted: it has a place among others, and hears of releases. */
-export interface Waiting {
-  /** How much longer it waits; 0 for not at all. */
+/** What a caller asks for. */
+export interface Demand {
+  /** Sorted, without repetitions. */
+  readonly names: readonly string[]
+  readonly terms: LeaseTerms
+  /** How much longer it waits if it is not granted; 0 for not at all. */
   readonly waitMs: number
-  /** By what name; '' for none. */
+  /** Under what name it then has a place among others, and hears of releases; '' for none. */
   readonly waiter: string
 }
 
@@ -42,8 +45,7 @@ export class Attempt {
   readonly fleet: LockFleet
   /** Sorted, without repetitions: all or none are granted, under one token and fencing token. */
   readonly resources: readonly string[]
-  readonly leaseMs: number
-  readonly waiting: Waiting
+  readonly demand: Demand
   readonly token: string
   /** Before the first command left. */
   readonly start: Instant
@@ -58,68 +60,102 @@ export class Attempt {
   /** Masters that were sent the key again and have not said what became of it. */
   healing: Set<number> | undefined
   /** Still being filled in: a master that has not answered may yet grant. */
-  #votes: Poll<AcquireVote>['votes'] = []
+  #votes: Poll<AcquireVote>['votes'] | undefined
   /** Of the masters, when they were asked. */
   readonly #states: LockFleet['states']
   #releaseCall: Call | undefined
   #callForGood: Call | undefined
 
-  constructor(fleet: LockFleet, resources: readonly string[], leaseMs: number, waiting: Waiting) {
+  constructor(fleet: LockFleet, resources: readonly string[], demand: Demand) {
     this.fleet = fleet
     this.resources = resources
-    this.leaseMs = leaseMs
-    this.waiting = waiting
-    this.token = fleet.freshToken()
+    this.demand = demand
+    this.token = fleet.proposals.token()
     this.start = instant(fleet.settings.clock)
-    this.fence = fleet.proposals.next()
+    this.fence = fleet.proposals.fence()
     this.granted = { kind: 'granted', counter: this.fence }
     this.#states = fleet.states
+  }
+
+  get leaseMs(): number {
+    return this.demand.terms.leaseMs
   }
 
   get maxLeaseMs(): number {
     return this.fleet.settings.maxLeaseMs
   }
 
-  /** Undefined when it is granted; else why not. */
-  async take(): Promise<NotGranted | undefined> {
-    const { fleet, resources, token, leaseMs, fence: proposal } = this
-    const { clock, masterTimeoutMs, driftFactor } = fleet.settings
-    const { waitMs, waiter } = this.waiting
-    const asked = { verb: 'acquire', resources, token, fence: proposal, leaseMs, waitMs, waiter }
-    const call = callOf(asked)
+  /**
+   * Asks for the lease, once.
+   * @throws RedlockClosedError where its lock was closed meanwhile; a lease that was granted is
+   * released.
+   */
+  take(): Promise<AcquireOutcome> {
+    const { fleet, resources, token, fence } = this
+    const { terms, waitMs, waiter } = this.demand
+    const { leaseMs } = terms
+    const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
-    const vote = ask(this, acquire, call, Math.min(masterTimeoutMs, leaseMs))
+    const timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
+    const vote = new Poll(this, acquire, call, timeoutMs)
     this.#votes = vote.votes
-    await vote.decided
-    if (vote.verdict === 'against') {
-      this.release()
-      if (holderBy(vote.votes) === undefined) await vote.complete
-      return explain(resources, vote.votes, fleet.names)
-    }
-    const { counter, masters } = highest(vote.votes)
-    this.fence = counter
-    if (counter !== proposal) fleet.proposals.observe(counter)
-    // rule: a-quorum-has-exactly-the-token
-    if (masters < fleet.quorum) {
-      const raise = callOf({ verb: 'confirm', resources, token, fence: counter })
-      const raised = ask(this, confirm, raise, masterTimeoutMs)
-      await raised.decided
-      if (raised.verdict === 'against') {
-        this.release()
-        await raised.complete
-        return explainConfirm(labelOf(resources), raised.votes, fleet.names)
-      }
-    }
+    return vote.decided.then(() => {
+      if (vote.verdict === 'against') return this.#refused(vote)
+      const { counter, masters } = highest(vote.votes)
+      if (counter !== fence) fleet.proposals.observe(counter)
+      this.fence = counter
+      // rule: a-quorum-has-exactly-the-token
+      if (masters < fleet.quorum) return this.#confirm()
+      return this.#end(undefined)
+    })
+  }
+
+  /** Where no quorum names a holder, every answer helps to say why. */
+  async #refused(vote: Poll<AcquireVote>): Promise<AcquireOutcome> {
+    this.release()
+    if (holderBy(vote.votes) === undefined) await vote.complete
+    return this.#end(explain(this.resources, vote.votes, this.fleet.names))
+  }
+
+  /** The granted counters differ: raises them to the largest one. */
+  async #confirm(): Promise<AcquireOutcome> {
+    const { fleet, resources, token, fence } = this
+    const raise = callOf({ verb: 'confirm', resources, token, fence })
+    const raised = new Poll(this, confirm, raise, fleet.settings.masterTimeoutMs)
+    await raised.decided
+    if (raised.verdict === 'for') return this.#end(undefined)
+    this.release()
+    await raised.complete
+    return this.#end(explainConfirm(resources, raised.votes, fleet.names))
+  }
+
+  /** A quorum has granted it, or `refusal` says why not. */
+  #end(refusal: NotGranted | undefined): AcquireOutcome | Promise<never> {
+    const { fleet, resources, start } = this
+    const { terms } = this.demand
+    const { clock, driftFactor } = fleet.settings
     const end = instant(clock)
-    this.tookMs = end.now - this.start.now
+    this.tookMs = end.now - start.now
     // rule: trust-from-before-the-first-command
-    this.trust = trustFrom(this.start, leaseMs, driftFactor)
+    this.trust = trustFrom(this.start, terms.leaseMs, driftFactor)
+    let why = refusal
     // rule: too-late-after-the-votes
-    if (remainingMs(this.trust, end) <= 0) {
+    if (why === undefined && remainingMs(this.trust, end) <= 0) {
       this.release()
-      return tooLate(labelOf(resources), leaseMs, this.tookMs, fleet.names)
+      why = tooLate(resources, terms.leaseMs, this.tookMs, fleet.names)
     }
-    return undefined
+    const status: AcquireOutcome['status'] = why === undefined ? 'granted' : why.status
+    if (status !== 'unreachable') fleet.attemptMs = this.tookMs
+    if (fleet.channel.hears('lease:attempted')) {
+      const fencingToken = why === undefined ? this.fence : undefined
+      const told = { resources, status, durationMs: this.tookMs, handOver: false, fencingToken }
+      fleet.channel.tell('lease:attempted', told)
+    }
+    const outcome = why ?? {
+      status: 'granted',
+      lease: new QuorumLease(this, terms, start.now),
+    }
+    return fleet.isClosed ? closed(outcome) : outcome
   }
 
   /**
@@ -131,9 +167,13 @@ export class Attempt {
     const { resources, token } = this
     const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
     this.#releaseCall = call
-    // rule: release-on-every-master
-    const callTo = (index: number): Call => (this.#mayStillChange(index) ? this.#forGood : call)
-    return ask(this, release, callTo, this.fleet.settings.masterTimeoutMs)
+    const { masters, settings } = this.fleet
+    const calls = new Array<Call>(masters.length)
+    for (let index = 0; index < masters.length; index++) {
+      // rule: release-on-every-master
+      calls[index] = this.#mayStillChange(index) ? this.#forGood : call
+    }
+    return new Poll(this, release, calls, settings.masterTimeoutMs)
   }
 
   /** The same, and from now on the master refuses the token. */
@@ -171,9 +211,14 @@ export class Attempt {
    */
   #mayStillChange(index: number): boolean {
     if (this.healing?.has(index) === true) return true
-    const vote = this.#votes[index]
+    const vote = this.#votes?.[index]
     const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
     // rule: tombstone-behind-another-connection
     return unknown && this.fleet.masters[index]?.state !== this.#states[index]
   }
+}
+
+async function closed(outcome: AcquireOutcome): Promise<never> {
+  if (outcome.status === 'granted') await outcome.lease.release()
+  throw new RedlockClosedError()
 }

@@ -4,13 +4,12 @@ import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
 import { trustFrom } from '../lock/trust.ts'
-import { ask } from './ask.ts'
+import { turnMs } from '../lock/waiting.ts'
 import type { Attempt } from './attempt.ts'
 import type { LockFleet } from './fleet/fleet.ts'
-import { answersOf } from './quorum/explain.ts'
-import { extend, heal, TOKENS_PER_GRANT } from './verbs/verbs.ts'
-import type { ExtendVote } from './verbs/votes.ts'
-import { turnMs } from './waiting/announcements.ts'
+import { answersOf } from './explain.ts'
+import { Poll } from './poll.ts'
+import { extend, heal, TOKENS_PER_GRANT, type ExtendVote } from './verbs.ts'
 import { callOf } from './wire/batch.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
@@ -63,9 +62,9 @@ export class QuorumLease extends HeldLease {
 
   /** Deletes the keys on every master. */
   protected free(): Promise<void> {
-    const { fleet, tookMs, waiting } = this.#attempt
+    const { fleet, tookMs, demand } = this.#attempt
     const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
-    return this.#attempt.release(graceMs, waiting.waiter).decided
+    return this.#attempt.release(graceMs, demand.waiter).decided
   }
 
   /** Its keys expire. */
@@ -76,7 +75,7 @@ export class QuorumLease extends HeldLease {
     const { driftFactor, masterTimeoutMs } = fleet.settings
     const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
     const call = callOf({ verb: 'extend', resources, token, fence, leaseMs })
-    const poll = ask(this.#attempt, extend, call, timeoutMs)
+    const poll = new Poll(this.#attempt, extend, call, timeoutMs)
     await poll.decided
     // rule: heal-only-after-a-quorum
     if (poll.verdict === 'against') {

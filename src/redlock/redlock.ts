@@ -14,12 +14,12 @@ import {
 } from '../errors.ts'
 import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
-import { Announcements } from './waiting/announcements.ts'
+import { Announcements } from './announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
-import { Attempt, type Waiting } from './attempt.ts'
+import { Attempt, type Demand } from './attempt.ts'
 import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
-import { inspect } from './verbs/inspect.ts'
+import { inspect } from './inspect.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import type { Channel, MasterStatus, ToldLock } from '../channel.ts'
@@ -29,10 +29,10 @@ import type { AcquireOutcome } from '../lock/outcome.ts'
 import { QuorumLease } from './quorum-lease.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
-import { acquireWithin } from './waiting/retrying.ts'
 import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
-import { resolveSettings, type RedlockOptions, type Settings } from './settings.ts'
+import { resolveSettings, type RedlockOptions } from './settings.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
+import { waitFor } from '../lock/waiting.ts'
 
 /** The state of a fleet as one client sees it. */
 export interface RedlockStatus {
@@ -50,6 +50,12 @@ export interface BootstrapOptions {
   readonly newFleet: true
   /** @internal An operator has confirmed it, also where clients have enrolled the masters. */
   readonly confirmed?: boolean
+}
+
+/** An `acquire`. */
+interface Waiter extends Demand {
+  readonly startedAt: number
+  readonly signal: AbortSignal | undefined
 }
 
 /** A lease shorter than this many round trips is spent on talking to the masters. */
@@ -87,8 +93,6 @@ export class Redlock implements LockService, AsyncDisposable {
   #checkedTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
-  /** Of the last attempt that a quorum answered; retries wait longer than this. */
-  #roundTripMs = 0
 
   /**
    * @throws TypeError for a bad option, naming it. Connects in the background: see
@@ -116,24 +120,20 @@ export class Redlock implements LockService, AsyncDisposable {
     }
     this.#channel.tell('lock:opened', this.#told)
     this.#announcements = new Announcements(masters, keys.releases, quorum, clock)
-    this.#usualTerms = leaseTerms({}, this.#settings)
+    this.#usualTerms = leaseTerms({}, this.#fleet.settings)
     if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
   }
 
-  get #settings(): Settings {
-    return this.#fleet.settings
-  }
-
   get namespace(): string {
-    return this.#settings.namespace
+    return this.#fleet.settings.namespace
   }
 
   get leaseMs(): number {
-    return this.#settings.leaseMs
+    return this.#fleet.settings.leaseMs
   }
 
   get maxLeaseMs(): number {
-    return this.#settings.maxLeaseMs
+    return this.#fleet.settings.maxLeaseMs
   }
 
   /** How many masters must grant a lease: more than half of them. */
@@ -173,7 +173,7 @@ export class Redlock implements LockService, AsyncDisposable {
     }
     const aheadMs = this.#fleet.refusedAheadMs()
     if (aheadMs !== undefined) {
-      throw new ClockAheadError(Math.round(aheadMs), this.#settings.maxClockSkewMs)
+      throw new ClockAheadError(Math.round(aheadMs), this.#fleet.settings.maxClockSkewMs)
     }
     return this.status()
   }
@@ -216,7 +216,12 @@ export class Redlock implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options?: LeaseOptions,
   ): Promise<AcquireOutcome> {
-    return this.#try(resourceNames(resource), this.#termsOf(options), NOT_WAITING)
+    return this.#try({
+      names: resourceNames(resource),
+      terms: this.#termsOf(options),
+      waitMs: 0,
+      waiter: '',
+    })
   }
 
   /**
@@ -228,39 +233,18 @@ export class Redlock implements LockService, AsyncDisposable {
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
    */
   async acquire(resource: string | readonly string[], options?: AcquireOptions): Promise<Lease> {
-    const names = resourceNames(resource)
-    if (options !== undefined) callOptions(options, true)
-    const { clock } = this.#settings
-    const { signal } = options ?? {}
-    signal?.throwIfAborted()
-    const terms = options === undefined ? this.#usualTerms : leaseTerms(options, this.#settings)
-    const startedAt = clock.now()
-    const waitMs = options === undefined ? this.#settings.leaseMs : this.#waitMs(options)
-    const waiter = waitMs > 0 ? Math.floor(clock.random() * 2 ** 40).toString(36) : ''
-    // The first attempt takes a place among the waiters, if it has to wait, in the same call.
-    const outcome = await this.#try(names, terms, { waitMs, waiter })
-    if (outcome.status === 'granted' && signal?.aborted !== true) {
-      this.#waited(names, true, startedAt)
-      return outcome.lease
+    const waiter = this.#waiter(resourceNames(resource), options)
+    let granted = false
+    try {
+      // The first attempt takes a place among the waiters, if it has to wait, in the same call.
+      const first = await this.#try(waiter)
+      const isOver = first.status === 'granted' && waiter.signal?.aborted !== true
+      const lease = isOver ? first.lease : await this.#wait(waiter, first)
+      granted = true
+      return lease
+    } finally {
+      if (this.#channel.hears('lease:waited')) this.#tellWaited(waiter, granted)
     }
-    const all = names.flatMap((name) => slotNames(name, terms.slots))
-    const waiting = acquireWithin({
-      ...{ clock, startedAt, waitMs, signal },
-      first: outcome,
-      attempt: (leftMs) => this.#try(names, terms, { waitMs: leftMs, waiter }),
-      roundTripMs: () => this.#roundTripMs,
-      listen: () => this.#announcements.listen(waiter, all, startedAt),
-      stopped: (granted) => {
-        // A place among the waiters for what was granted ends with the lease.
-        if (granted && all.length === names.length) return
-        this.#fleet.withdraw(all, waiter)
-      },
-    })
-    const waited = (granted: boolean) => (): void => {
-      this.#waited(names, granted, startedAt)
-    }
-    waiting.then(waited(true), waited(false))
-    return waiting
   }
 
   /**
@@ -335,7 +319,7 @@ export class Redlock implements LockService, AsyncDisposable {
   async #close(): Promise<void> {
     this.#endsBefore?.cancel()
     const fleets = [this.#fleet, this.#next, this.#before].filter((each) => each !== undefined)
-    await Promise.all(fleets.map((fleet) => closeFleet(fleet)))
+    await Promise.all(fleets.map((fleet) => fleet.close()))
     this.#channel.tell('lock:closed', this.#told)
   }
 
@@ -356,49 +340,63 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
     // Its leases end by themselves until then.
     this.#endsBefore = settings.clock.after(before.settings.maxLeaseMs, () => {
-      if (this.#closed === undefined) void closeFleet(before)
+      if (this.#closed === undefined) void before.close()
     })
   }
 
-  #waited(resources: readonly string[], granted: boolean, startedAt: number): void {
-    if (!this.#channel.hears('lease:waited')) return
-    const waitMs = this.#settings.clock.now() - startedAt
-    this.#channel.tell('lease:waited', { resources, granted, waitMs })
+  #waiter(names: readonly string[], options: AcquireOptions | undefined): Waiter {
+    const { clock, leaseMs } = this.#fleet.settings
+    const startedAt = clock.now()
+    const name = Math.floor(clock.random() * 2 ** 40).toString(36)
+    const terms = this.#usualTerms
+    const usual = { names, terms, waitMs: leaseMs, waiter: name, startedAt, signal: undefined }
+    if (options === undefined) return usual
+    callOptions(options, true)
+    options.signal?.throwIfAborted()
+    const own = leaseTerms(options, this.#fleet.settings)
+    const waitMs = this.#waitMs(options)
+    return { ...usual, terms: own, waitMs, waiter: waitMs > 0 ? name : '', signal: options.signal }
+  }
+
+  /** Goes on where the first attempt was not granted. */
+  async #wait(waiter: Waiter, first: AcquireOutcome): Promise<Lease> {
+    const { names, terms, startedAt, waitMs, signal } = waiter
+    const { clock } = this.#fleet.settings
+    const all = names.flatMap((name) => slotNames(name, terms.slots))
+    const turns = waitMs > 0 ? this.#announcements.listen(waiter.waiter, all, startedAt) : undefined
+    let hasPlaces = waitMs > 0
+    try {
+      const lease = await waitFor(first, {
+        ...{ clock, startedAt, waitMs, signal, turns },
+        attempt: (leftMs) => this.#try({ ...waiter, waitMs: leftMs }),
+        tripMs: () => this.#fleet.attemptMs,
+      })
+      // A place among the waiters for what was granted ends with the lease.
+      if (all.length === names.length) hasPlaces = false
+      return lease
+    } finally {
+      turns?.stop()
+      if (hasPlaces) this.#fleet.withdraw(all, waiter.waiter)
+    }
+  }
+
+  #tellWaited({ names, startedAt }: Waiter, granted: boolean): void {
+    const waitMs = this.#fleet.settings.clock.now() - startedAt
+    this.#channel.tell('lease:waited', { resources: names, granted, waitMs })
   }
 
   /** The resources, or one slot of each. */
-  #try(names: readonly string[], terms: LeaseTerms, waiting: Waiting): Promise<AcquireOutcome> {
+  #try(demand: Demand): Promise<AcquireOutcome> {
     this.#assertOpen()
-    if (terms.slots === 1) return this.#attempt(names, terms, waiting)
-    const slots = names.map((name) => slotNames(name, terms.slots))
-    const random = (): number => this.#settings.clock.random()
-    return trySlots(slots, random, (claim) => this.#attempt(claim, terms, waiting))
+    if (demand.terms.slots === 1) return new Attempt(this.#fleet, demand.names, demand).take()
+    return this.#trySlots(demand)
   }
 
-  async #attempt(
-    resources: readonly string[],
-    terms: LeaseTerms,
-    waiting: Waiting,
-  ): Promise<AcquireOutcome> {
-    const attempt = new Attempt(this.#fleet, resources, terms.leaseMs, waiting)
-    const startedAt = attempt.start.now
-    const refusal = await attempt.take()
-    const durationMs = this.#settings.clock.now() - startedAt
-    const { status }: Pick<AcquireOutcome, 'status'> = refusal ?? GRANTED
-    if (status !== 'unreachable') this.#roundTripMs = durationMs
-    if (this.#channel.hears('lease:attempted')) {
-      const fencingToken = refusal === undefined ? attempt.fence : undefined
-      const told = { resources, status, durationMs, handOver: false, fencingToken }
-      this.#channel.tell('lease:attempted', told)
-    }
-    if (refusal !== undefined) {
-      this.#assertOpen()
-      return refusal
-    }
-    const lease = new QuorumLease(attempt, terms, startedAt)
-    if (this.#closed !== undefined) await lease.release()
-    this.#assertOpen()
-    return { status: 'granted', lease }
+  #trySlots(demand: Demand): Promise<AcquireOutcome> {
+    const fleet = this.#fleet
+    const slots = demand.names.map((name) => slotNames(name, demand.terms.slots))
+    const random = (): number => fleet.settings.clock.random()
+    return trySlots(slots, random, (claim) => new Attempt(fleet, claim, demand).take())
   }
 
   /** Frozen options are checked once: a worker gives the same ones for each of its jobs. */
@@ -407,7 +405,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const known = this.#checkedTerms.get(options)
     if (known !== undefined) return known
     callOptions(options, false)
-    const terms = leaseTerms(options, this.#settings)
+    const terms = leaseTerms(options, this.#fleet.settings)
     if (Object.isFrozen(options)) this.#checkedTerms.set(options, terms)
     return terms
   }
@@ -422,22 +420,3 @@ export class Redlock implements LockService, AsyncDisposable {
     if (this.#closed !== undefined) throw new RedlockClosedError()
   }
 }
-
-const GRANTED = { status: 'granted' } as const
-
-/** Waits for its masters at most one `masterTimeoutMs`. */
-async function closeFleet(fleet: LockFleet): Promise<void> {
-  const { clock, masterTimeoutMs } = fleet.settings
-  await fleet.leases.close()
-  fleet.inBackground(fleet.reportQuarantines())
-  await new Promise<void>((resolve) => {
-    const timer = clock.after(masterTimeoutMs, resolve)
-    void fleet.quiet().then(() => {
-      timer.cancel()
-      resolve()
-    })
-  })
-  fleet.close()
-}
-
-const NOT_WAITING: Waiting = { waitMs: 0, waiter: '' }

@@ -1,7 +1,7 @@
 /** Lock services in this process, for tests that need no server. */
 import { systemClock } from '../clock.ts'
 import { getOrInsert } from '../get-or-insert.ts'
-import { LockClient } from '../lock/lock-client.ts'
+import { LockClient } from '../services/lock-client.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { lockSettings, type LockOptions } from '../lock/lock-settings.ts'
 import { silentLogger } from '../logger.ts'

@@ -1,7 +1,8 @@
 /** One lock server in this process, and the faults that a test wants between it and its clients. */
 import { sleep, systemClock, type Clock } from '../clock.ts'
 import { describeToken } from '../lock/describe-token.ts'
-import type { Inspection, ListedLease } from '../lock/inspection.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import type { ListedLease } from '../services/service-health.ts'
 import type {
   Claim,
   ClaimOutcome,
@@ -9,7 +10,7 @@ import type {
   LockDriver,
   Renewal,
   Wish,
-} from '../lock/lock-driver.ts'
+} from '../services/lock-driver.ts'
 
 /** Faults between clients and servers. */
 export interface TestNetwork {

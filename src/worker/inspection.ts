@@ -49,35 +49,49 @@ export async function inspectResource(
   resource: string,
   locks: Pick<LockService, 'inspect'>,
   runner: LineRunner,
+  standstill: () => Promise<Standstill | undefined>,
   limit?: number,
 ): Promise<ResourceInspection> {
   const [lease, { members, limits }] = await Promise.all([
     locks.inspect?.(resource),
     membersOf(resource, runner, limit),
   ])
+  const queue = runner.queueName
+  const around = { queue, resource, lease, limits }
+  const waits = members.map((member, ahead) => describeWait(ahead, member, around))
+  const stands = waits.includes(undefined) ? await standstill() : undefined
+  const free = `a free worker${stands === undefined ? '' : `. ${inWords(stands)}`}`
   const line = members.map((member, ahead) => {
     const { jobId, addedAtMs, state, isDue: _, ...more } = member
     return {
-      queue: runner.queueName,
+      queue,
       jobId,
-      state: ['asleep', 'held', 'ready'].includes(state) ? 'waiting' : state,
+      state: STATES[state] ?? state,
       addedAt: new Date(addedAtMs),
-      waitsFor: describeWait(ahead, member, lease, limits),
+      waitsFor: waits[ahead] ?? free,
       ...more,
     }
   })
   return { resource, lease, line, limits }
 }
 
+/** As BullMQ calls them. */
+const STATES: Readonly<Record<string, string>> = {
+  ...{ asleep: 'waiting', ready: 'waiting', held: 'delayed' },
+}
+
+/** Undefined where it waits for a free worker. */
 function describeWait(
   ahead: number,
-  { state, share, delayedUntil, heldUntil }: Member,
-  lease: Inspection | undefined,
-  limits: ResourceLimits,
-): string {
+  { jobId, state, share, delayedUntil, heldUntil, failedReason = '' }: Member,
+  { queue, resource, lease, limits }: Omit<ResourceInspection, 'line'> & { readonly queue: string },
+): string | undefined {
   if (state === 'active') return 'nothing: it is being processed'
-  if (state === 'failed') return 'retry, removal or skip: it failed and holds its line'
-  const closed = describeClosed(limits)
+  if (state === 'failed') {
+    const commands = `\`bullmq-redlock retry ${queue} ${jobId}\`, or \`skip ${queue} ${jobId}\``
+    return `${commands}: it holds the line because it failed: ${failedReason}`
+  }
+  const closed = describeClosed(limits, `\`bullmq-redlock resume ${queue} ${resource}\``)
   if (closed !== undefined && (delayedUntil === undefined || limits.asleepUntil !== undefined)) {
     return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
   }
@@ -93,57 +107,106 @@ function describeWait(
   if (holder !== undefined) {
     const { name, freeInMs } = holder
     return freeInMs < 0
-      ? `the lease of ${name}, which never ends: see \`bullmq-redlock doctor\``
+      ? `the lease of ${name}, which never ends: \`bullmq-redlock release ${resource} --yes\``
       : `the lease of ${name}, for at most another ${freeInMs} ms`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
-  return delayedUntil === undefined ? 'a free worker' : describeDelay(delayedUntil)
+  return delayedUntil && describeDelay(delayedUntil)
 }
 
 function describeDelay(until: Date): string {
   return `its delay or backoff to end, at ${until.toISOString()}`
 }
 
-/** What is known of the first job of a line, which the others wait for; '' for nothing. */
-function describeFirst({ queue, jobId, failedReason, ...first }: LineEntry): string {
-  if (failedReason !== undefined) {
-    const commands = `\`bullmq-redlock retry ${queue} ${jobId}\`, or \`skip ${queue} ${jobId}\``
-    return ` Job ${jobId} holds the line because it failed: ${failedReason}. To go on: ${commands}.`
-  }
-  const { activeSince, delayedUntil } = first
-  if (delayedUntil !== undefined) return ` Job ${jobId} waits for ${describeDelay(delayedUntil)}.`
-  if (activeSince === undefined) return ''
+/** Of the first job of a line, which the others wait for. */
+function describeFirst({ jobId, activeSince, waitsFor }: LineEntry): string {
+  if (activeSince === undefined) return ` Job ${jobId} waits for ${waitsFor}.`
   return ` Job ${jobId} has been in progress since ${activeSince.toISOString()}.`
 }
 
-/** What keeps every job of a resource from starting, if something does. */
-function describeClosed({ paused, asleepUntil }: ResourceLimits): string | undefined {
+/** What keeps every job of a resource from starting, if something does, and what ends that. */
+function describeClosed({ paused, asleepUntil }: ResourceLimits, resume: string) {
   if (paused !== undefined) {
     const { by, since, reason, until } = paused
     const because = reason === undefined ? '' : ` (${reason})`
     const end = until === undefined ? '' : `, or for ${until.toISOString()}`
     const who = `${by ?? 'unknown'} paused it at ${since.toISOString()}${because}`
-    return `its resource to be resumed${end}: ${who}`
+    return `its resource to be resumed by ${resume}${end}: ${who}`
   }
   if (asleepUntil === undefined) return undefined
-  return `${asleepUntil.toISOString()}: a job was told to slow down (lease.rateLimit)`
+  const end = asleepUntil.toISOString()
+  return `the rest of its resource to end, at ${end}, or by ${resume}: a job called lease.rateLimit`
+}
+
+/** What keeps every job of a queue from starting, and what to do. */
+export interface Standstill {
+  /** A sentence. */
+  readonly fact: string
+  readonly fix: string
+}
+
+function inWords({ fact, fix }: Standstill): string {
+  return `${fact} To go on: ${fix}`
+}
+
+/** Undefined where nothing does. */
+export function standstillOf(
+  queue: string,
+  isPaused: boolean,
+  hasWorkers: boolean,
+): Standstill | undefined {
+  if (isPaused) return { fact: `Queue \`${queue}\` is paused.`, fix: 'call `queue.resume()`' }
+  if (hasWorkers) return undefined
+  return { fact: `No worker of queue \`${queue}\` is connected.`, fix: 'start one' }
+}
+
+export interface Explanation {
+  readonly state: string
+  readonly why: string
+  /** What keeps every job of the queue from starting. */
+  readonly standstill?: string
+}
+
+/** Of a job that is asked about. */
+export function noSuchJob(queue: string, jobId: string): string {
+  return `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added.`
 }
 
 /**
+ * Why a job does not run, in words.
  * @param resources what the job touches: what its hash records, or what `resource` names.
- * @returns undefined for a job that has no place in their lines, and waits for no time or child.
  */
-export async function whyWaits(
+export async function explainJob(
   job: Job,
   resources: readonly string[],
   locks: Pick<LockService, 'inspect'>,
   backend: LineBackend,
-): Promise<string | undefined> {
+  standstill: () => Promise<Standstill | undefined>,
+): Promise<Explanation> {
+  const state = await backend.getState(job.id ?? '')
+  const { failedReason } = job
+  const before =
+    state === 'delayed' && failedReason ? ` Its last attempt failed: ${failedReason}.` : ''
+  const why = (await whyWaits(job, state, resources, locks, backend, standstill)) + before
+  const isOver = ['active', 'completed', 'failed'].includes(state)
+  const stands = isOver ? undefined : await standstill()
+  if (stands === undefined) return { state, why }
+  const told = why.includes(stands.fact) ? why : `${why} ${inWords(stands)}.`
+  return { state, why: told, standstill: stands.fact }
+}
+
+async function whyWaits(
+  job: Job,
+  state: string,
+  resources: readonly string[],
+  locks: Pick<LockService, 'inspect'>,
+  backend: LineBackend,
+  standstill: () => Promise<Standstill | undefined>,
+): Promise<string> {
   const id = job.id ?? ''
-  const state = await backend.getState(id)
   if (state === 'completed') return `Job ${id} has completed.`
   for (const name of resources) {
-    const { line, limits, lease } = await inspectResource(name, locks, backend)
+    const { line, lease } = await inspectResource(name, locks, backend, standstill)
     const ahead = line.findIndex(({ jobId }) => jobId === job.id)
     const entry = line[ahead]
     if (entry === undefined) continue
@@ -153,19 +216,35 @@ export async function whyWaits(
       const since = entry.activeSince.toISOString()
       const holder =
         lease?.holder === undefined ? '' : `, whose lease is held by ${lease.holder.name}`
-      return `Job ${id} (active) has been in progress since ${since}, and is ${where}${holder}.`
+      const none = lease?.ungranted && ` No lease is granted: ${lease.ungranted}.`
+      return `Job ${id} (active) has been in progress since ${since}, and is ${where}${holder}.${none ?? ''}`
     }
-    const isFirst = ahead === 0 && entry.failedReason === undefined
-    const first = isFirst || line[0] === undefined ? '' : describeFirst(line[0])
-    const resume = `\`bullmq-redlock resume ${entry.queue} ${name}\``
-    const goOn = limits.paused === undefined ? '' : ` To go on: ${resume}.`
-    return `Job ${id} (${entry.state}) is ${where} and waits for ${entry.waitsFor}.${first}${goOn}`
+    const { waitsFor } = entry
+    const [first] = line
+    const isTold = first === undefined || waitsFor.includes(first.waitsFor)
+    const ofFirst = isTold ? '' : describeFirst(first)
+    return `Job ${id} (${entry.state}) is ${where} and waits for ${waitsFor}.${ofFirst}`
   }
-  if (state === 'failed') return `Job ${id} has failed: ${job.failedReason}`
-  if (state === 'waiting-children') return `Job ${id} (${state}) waits for its children to end.`
-  if (state !== 'delayed') return undefined
-  const due = await backend.dueAt(id)
-  if (due === undefined) return undefined
+  if (state === 'failed') {
+    const again = `\`bullmq-redlock retry ${job.queueName} ${id}\``
+    return `Job ${id} has failed: ${job.failedReason}. To try it again: ${again}.`
+  }
+  if (state === 'waiting-children') {
+    const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })
+    const [, queue, child] = /([^:]+):([^:]+)$/.exec(unprocessed[0] ?? '') ?? []
+    const one = child && ` One of them: \`bullmq-redlock why ${queue} ${child}\`.`
+    return `Job ${id} (${state}) waits for its children to end.${one ?? ''}`
+  }
+  const due = state === 'delayed' ? await backend.dueAt(id) : undefined
+  if (due === undefined) {
+    const since = new Date(job.processedOn ?? 0).toISOString()
+    const does =
+      state === 'active' ? `has been in progress since ${since}` : 'waits for a free worker'
+    return (
+      `Job ${id} (${state}) ${does}. It has no place in a line: it was not added through a ` +
+      "LockedQueue, or its workers keep no lines (order: 'relaxed')."
+    )
+  }
   return due.getTime() > systemClock.wallNow()
     ? `Job ${id} (delayed) waits for ${describeDelay(due)}.`
     : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`

@@ -25,6 +25,7 @@ import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, checkedWeight, type Share } from '../line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from '../line/resource.ts'
 import { bullmqOptions } from './bullmq-options.ts'
+import { standstillOf } from './inspection.ts'
 
 /** BullMQ's queue options, and the lines of its jobs. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -302,7 +303,11 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * @returns undefined for a job that has ended, does not exist, or has no place yet.
    */
   async position(jobId: string): Promise<LinePosition | undefined> {
-    return positionOf(this.#lines, jobId)
+    return positionOf(this.#lines, jobId, async () => {
+      // Without the right to `CLIENT LIST` it is unknown whether there are workers.
+      const workers = this.getWorkersCount().catch(() => 1)
+      return standstillOf(this.name, await this.isPaused(), (await workers) > 0) !== undefined
+    })
   }
 
   /** As BullMQ's. What is known of processes with other settings is emitted before. */

@@ -11,13 +11,19 @@ import { Repeats, withoutNumbers } from '../repeats.ts'
 import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
 import { namesLockKeys } from '../lock/key-kinds.ts'
 import type { LockService } from '../lock/lock-service.ts'
-import { labelOf } from '../lock/resources.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend, type TakenJob } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
-import { inspectResource, whyWaits, type ResourceInspection } from './inspection.ts'
+import {
+  explainJob,
+  inspectResource,
+  noSuchJob,
+  standstillOf,
+  type ResourceInspection,
+  type Standstill,
+} from './inspection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
 import { checkProcessorOptions, jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
@@ -116,7 +122,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   #lockRenewedAt = -Infinity
   #isLeaving = false
   #pausedByUser = false
-  #toldDrained = false
   #starting: Promise<void> | undefined
   #closed: Promise<void> | undefined
 
@@ -277,8 +282,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /**
    * Ends the worker within a time: stops fetching, lets running jobs finish for `timeoutMs`, then
-   * aborts their signals and gives them back to the queue without using an attempt. Every lease is
-   * released.
+   * aborts their signals and gives them back to the queue without using an attempt. A job that
+   * waits for its lease goes back at once. Every lease is released.
    */
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<void> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
@@ -314,19 +319,14 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     event: Event,
     ...args: Parameters<LockedWorkerListener<Data, Result, Name>[Event]>
   ): boolean {
-    if (event === 'drained') {
-      // rule: worker-is-drained-when-no-job-sleeps
-      if (this.#toldDrained || !this.#lines.isDrained) return false
-      this.#toldDrained = true
-    }
+    if (event === 'drained' && !this.#lines.tellDrained()) return false
     return super.emit(event as never, ...(args as never))
   }
 
   protected override async nextJobFromJobData(
     ...args: Parameters<Worker<Data, Result, Name>['nextJobFromJobData']>
   ): ReturnType<Worker<Data, Result, Name>['nextJobFromJobData']> {
-    if (args[0]) this.#toldDrained = false
-    else this.emit('drained') // BullMQ, which has told it before, would not.
+    if (!args[0]) this.emit('drained') // BullMQ, which has told it before, would not.
     return super.nextJobFromJobData(...args)
   }
 
@@ -380,18 +380,21 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** The holder of a resource, and the jobs in its line with what each waits for. */
   async inspect(resource: string): Promise<ResourceInspection> {
-    return inspectResource(resource, this.#redlock, this.#lines)
+    return inspectResource(resource, this.#redlock, this.#lines, this.#standstill)
   }
 
   /** Why a job of this queue does not run, in words. */
   async why(jobId: string): Promise<string> {
     const job = await this.Job.fromId<Data>(this, jobId)
-    if (job === undefined) return `There is no job ${jobId} in queue \`${this.name}\`.`
+    if (job === undefined) return noSuchJob(this.name, jobId)
     const recorded = await this.#lines.recordedResources(jobId)
     const resources = recorded ?? resourcesOf(this.#resource, job, jobId)
-    const why = await whyWaits(job, resources, this.#redlock, this.#lines)
-    return why ?? `Job ${jobId} has no place in the line of \`${labelOf(resources)}\` yet.`
+    return (await explainJob(job, resources, this.#redlock, this.#lines, this.#standstill)).why
   }
+
+  /** This worker is connected. */
+  readonly #standstill = async (): Promise<Standstill | undefined> =>
+    standstillOf(this.name, await this.#lines.hasQueueMetaField('paused'), true)
 
   /**
    * As BullMQ's: waits for running jobs, or with `force` aborts their signals and releases what

@@ -238,6 +238,10 @@ export const FEATURES = {
     },
   },
   'flows of a plain queue': {},
+  'children that are removed': {
+    action: (draw) => ({ do: 'orphan', uid: draw.uid() }),
+    weight: 4,
+  },
   'own timestamps': {},
   'own limits': {},
   'removal by job': {},
@@ -265,7 +269,12 @@ export const FEATURES = {
       if (draw.random.chance(0.25)) return { do: 'removeScheduler', id }
       const everyMs = draw.random.integer(15, 60)
       const limit = draw.random.integer(2, 6)
-      return { do: 'scheduler', by: draw.producer(), id, everyMs, limit, job: draw.job() }
+      const more = {
+        ...(draw.random.chance(0.2) && { offset: draw.random.integer(1, everyMs - 1) }),
+        ...(draw.random.chance(0.2) && { startMs: draw.random.integer(-50, 100) }),
+        ...(draw.random.chance(0.2) && { endMs: draw.random.integer(100, 300) }),
+      }
+      return { do: 'scheduler', by: draw.producer(), id, everyMs, limit, ...more, job: draw.job() }
     },
   },
   // Jobs.
@@ -284,7 +293,12 @@ export const FEATURES = {
     action: (draw) => ({ do: 'deleteHash', uid: draw.uid('alone') }),
     weight: 4,
   },
-  removeById: { action: (draw) => ({ do: 'removeById', uid: draw.uid() }), weight: 4 },
+  removeById: {
+    action: (draw): Action => ({
+      ...{ do: 'removeById', by: draw.producer() },
+      uid: draw.uid(draw.has('checkpoints') ? 'failing' : undefined),
+    }),
+  },
   retryAll: {
     action: ({ random }) => ({
       do: 'retryAll',
@@ -354,10 +368,12 @@ export const FEATURES = {
     weight: 8,
   },
   setRate: {
-    action: (draw) => {
-      const resource = draw.resource()
+    action: (draw): Action => {
+      // The others keep the rates of their jobs.
+      const resource = draw.has('several resources') ? 'r0' : draw.resource()
       if (draw.random.chance(0.3)) return { do: 'resetRate', resource }
-      return { do: 'setRate', resource, ...rate(draw.random) }
+      const wide = draw.random.chance(0.7) && { limit: 20, burst: 20 }
+      return { do: 'setRate', resource, ...rate(draw.random), ...wide }
     },
     weight: 8,
   },
@@ -458,7 +474,7 @@ export const FEATURES = {
     },
     action: (draw) => ({
       ...{ do: 'stepClock', worker: 0 },
-      byMs: draw.random.pick([-5_000, -500, 500, 5_000, 30_000, 3_600_000]),
+      aheadMs: draw.random.pick([-5_000, -500, 0, 300, 500, 700, 5_000, 30_000, 3_600_000]),
     }),
     weight: 3,
     isSlow: true,
@@ -555,16 +571,17 @@ export const APART: readonly (readonly [Feature, Feature, string])[] = [
 const NEEDS: readonly (readonly [Feature, Feature])[] = [
   ['plain workers', 'relaxed'],
   ['flows of a plain queue', 'flows'],
+  ['children that are removed', 'flows'],
   ['drain a worker', 'several workers'],
 ]
 
 const CHANCE = { first: [2, 15], slow: 0.12 } as const
 /** Beside features that a plan must have. */
-const FEW = 2
+const FEW = 4
 const ADDS = 50
 /** So many times as often. */
-const MEANT = 3
-const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters'])
+const MEANT = 5
+const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters', 'drainWorker'])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
 /** What seldom meets by chance, and what it takes for a rule to matter. */
@@ -572,35 +589,34 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['maxLength', 'schedulers', 'long jobs'],
   ['clean', 'drain the queue', 'pause the queue'],
   ['tenants', 'leaveLines', 'backoff', 'failures'],
-  ['pause a line', 'several workers', 'long jobs'],
-  ['rate by job', 'several workers'],
-  ['rate by job', 'costs', 'several resources'],
-  ['setRate', 'several resources'],
+  ['pause a line', 'setSlots', 'several workers', 'long jobs'],
+  ['rate by job', 'costs', 'several resources', 'several workers'],
+  ['setRate', 'several resources', 'addBulk'],
   ['cancel', 'failures', 'long jobs'],
   ['drain a worker', 'long jobs', 'several workers'],
-  ['batches', 'failures', 'backoff'],
-  ['checkpoints', 'failures', 'obliterate'],
-  ['checkpoints', 'slots', 'failures'],
-  ['own ids', 'removeById', 'cancel', 'failures', 'checkpoints'],
+  ['batches', 'failures', 'backoff', 'addBulk'],
+  ['checkpoints', 'slots', 'failures', 'obliterate'],
+  ['own ids', 'removeById', 'plain producer', 'failures', 'checkpoints', 'addBulk'],
+  ['own ids', 'removeById', 'cancel', 'failures'],
   ['dedupe', 'dedupe key', 'slots', 'long jobs'],
   ['dedupe', 'dedupe fresh', 'dedupe key', 'slots', 'plain producer'],
   ['several resources', 'slots', 'long jobs'],
-  ['setSlots', 'several workers', 'long jobs'],
   ['block', 'failures', 'retryAll', 'removal by job'],
   ['schedulers', 'long jobs', 'concurrency', 'census'],
   ['schedulers', 'cancel a line', 'cancel'],
   ['forgotten steps', 'long jobs', 'steps'],
-  ['wrong clocks', 'delay', 'long jobs', 'several workers'],
+  ['wrong clocks', 'delay', 'several workers'],
   ['maxWaitMs', 'delay', 'failures', 'backoff'],
   ['jobs deleted from outside', 'long jobs', 'pause a line'],
-  ['within priority', 'priority', 'long jobs'],
+  ['within priority', 'priority', 'delay', 'long jobs'],
+  ['within priority', 'priority', 'addBulk', 'long jobs'],
 ]
-const THEMED = 0.35
+const THEMED = 0.7
 
 /** @param must features that the plan has, where they may be combined. */
 export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
   const random = new SeededRandom(seed)
-  const theme = random.chance(THEMED) ? random.pick(THEMES) : []
+  const theme = random.chance(THEMED) ? (THEMES[seed % THEMES.length] ?? []) : []
   const meant = must.length === 0 ? theme : must
   const features = drawFeatures(random.fork(), meant)
   const settings = drawSettings(features, random.fork())
@@ -642,7 +658,10 @@ function drawOperations(
   random: SeededRandom,
 ): readonly Operation[] {
   const has = (name: Feature): boolean => features.includes(name)
-  const resources = Array.from({ length: random.integer(1, 3) }, (_, index) => `r${index}`)
+  // A rate matters where many jobs are of one resource.
+  const most = has('rate by job') || has('setRate') ? 2 : 3
+  const least = has('several resources') ? 2 : 1
+  const resources = Array.from({ length: random.integer(least, most) }, (_, index) => `r${index}`)
   let jobs = 0
   const some: Record<Meant, string[]> = { failing: [], delayed: [], long: [], alone: [] }
   const draw: Draw = {
@@ -673,7 +692,7 @@ function drawOperations(
     },
   }
   const actions = features.filter((name) => RULES[name].action !== undefined)
-  const length = random.integer(6, 34)
+  const length = meant.length > 0 ? random.integer(24, 44) : random.integer(6, 34)
   const operations: Operation[] = []
   while (operations.length < length) {
     const weights = actions.map(
@@ -702,9 +721,12 @@ function drawJob(
   more: JobOptions,
 ): JobPlan {
   const canFail = has('failures') || has('retry') || has('skip')
-  const fails = canFail && random.chance(0.35) ? random.integer(1, 3) : 0
+  const fails =
+    canFail && random.chance(has('batches') || has('checkpoints') ? 0.5 : 0.35)
+      ? random.integer(1, 3)
+      : 0
   const isDelayed = (has('promote') || has('changeDelay')) && random.chance(0.4)
-  const several = has('several resources') && resources.length > 1 && random.chance(0.4)
+  const several = has('several resources') && resources.length > 1 && random.chance(0.6)
   const names = several
     ? random.shuffle(resources).slice(0, random.integer(2, resources.length))
     : [random.pick(resources)]
@@ -714,14 +736,10 @@ function drawJob(
       ...{ uid, resources: names, key: `k${random.integer(0, 2)}` },
       ...{ tenant: `t${random.integer(0, 1)}`, weight: random.pick([0.5, 1, 4]) },
       work: {
-        ms: Math.round(
-          has('long jobs') && random.chance(0.3)
-            ? random.integer(20, 90)
-            : random.integer(...MS.short),
-        ),
+        ms: lengthMs(random, has),
         fails,
         ...(has('unrecoverable') && random.chance(0.2) && { fails: 1, isFinal: true }),
-        steps: has('steps') || has('checkpoints') ? random.integer(0, 3) : 0,
+        steps: has('checkpoints') ? random.integer(1, 3) : has('steps') ? random.integer(0, 3) : 0,
         ...(has('rate limit in a job') && random.chance(0.2) && { restMs: random.integer(5, 80) }),
         ...(has('jobs that move') &&
           random.chance(0.3) && { moves: random.pick(['delay', 'wait', 'children'] as const) }),
@@ -733,13 +751,15 @@ function drawJob(
     opts: {
       ...(attempts > 1 && { attempts }),
       ...(isDelayed && { delay: random.integer(30, 150) }),
-      ...(has('backoff') && {
-        backoff: random.pick([
-          random.integer(1, 60),
-          { type: 'exponential', delay: 5, jitter: 0.5 } as const,
-          { type: 'custom' } as const,
-        ]),
-      }),
+      ...(has('backoff') &&
+        random.chance(0.7) && {
+          backoff: random.pick([
+            random.integer(1, 60),
+            random.integer(20, 90),
+            { type: 'exponential', delay: 5, jitter: 0.5 } as const,
+            { type: 'custom' } as const,
+          ]),
+        }),
       ...(has('own timestamps') &&
         random.chance(0.5) && { timestamp: -random.integer(0, 20_000) / 4 }),
       ...(has('own limits') && { keepLogs: 1, stackTraceLimit: 1, sizeLimit: 10_000 }),
@@ -747,7 +767,8 @@ function drawJob(
       ...(has('removal by job') && random.chance(0.3) && { removeOnFail: keeps(random) }),
       ...(has('priority') && random.chance(0.5) && { priority: random.integer(1, 3) }),
       ...(has('lifo') && random.chance(0.3) && { lifo: true }),
-      ...(has('own ids') && random.chance(0.5) && { jobId: `own${random.integer(0, 4)}` }),
+      ...(has('own ids') &&
+        random.chance(0.5) && { jobId: `own${random.integer(0, has('checkpoints') ? 1 : 4)}` }),
       ...(has('deduplication') &&
         random.chance(0.5) && {
           deduplication: {
@@ -766,10 +787,19 @@ function drawJob(
   }
 }
 
+function lengthMs(random: SeededRandom, has: Draw['has']): number {
+  if (!has('long jobs') || !random.chance(has('cancel') ? 0.5 : 0.3))
+    return random.integer(...MS.short)
+  // Workers look for requests about twice a second.
+  if (has('cancel') && random.chance(0.5)) return random.integer(500, 900)
+  if (has('drain a worker') && random.chance(0.5)) return random.integer(150, 300)
+  return random.integer(20, 90)
+}
+
 function keeps(random: SeededRandom): true | { count: number } | { age: number } {
   return random.pick([true, { count: 2 }, { age: 100 }] as const)
 }
 
 function rate(random: SeededRandom): { limit: number; perMs: number; burst: number } {
-  return { limit: random.integer(1, 5), perMs: random.integer(10, 80), burst: random.integer(1, 3) }
+  return { limit: random.integer(1, 3), perMs: random.integer(30, 90), burst: random.integer(1, 2) }
 }

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer, Queue, Worker, type FlowJob, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedQueue, type Lease, type LimitOptions, type Redlock } from '../../src/index.ts'
+import { audit, ratedResources } from './audit.ts'
 import type { Frail } from './frail.ts'
 import { openHere, openInChild, type Hands } from './hands.ts'
 import {
@@ -165,6 +166,10 @@ class Episode {
     } finally {
       done.endedAt = machineMs()
     }
+    const found = await audit(this.#redis, this.#key('')).catch(() => [])
+    for (const detail of found) this.#history.audits.push({ at: done.endedAt, detail })
+    const rated = await ratedResources(this.#redis, this.#key('')).catch(() => [])
+    for (const resource of rated) this.#history.rated.add(resource)
   }
 
   async #act(operation: Operation): Promise<unknown> {
@@ -200,8 +205,13 @@ class Episode {
         return this.#note(parent.data.uid, tree.job as Job<JobData>)
       }
       case 'scheduler': {
-        const { by, id, everyMs, limit, job } = operation
-        const repeat = { every: everyMs, limit }
+        const { by, id, everyMs, limit, job, offset, startMs, endMs } = operation
+        const repeat = {
+          ...{ every: everyMs, limit },
+          ...(offset !== undefined && { offset }),
+          ...(startMs !== undefined && { startDate: Date.now() + startMs }),
+          ...(endMs !== undefined && { endDate: Date.now() + endMs }),
+        }
         const template = { name: 'job', data: this.#dataOf(job), opts: this.#optsOf(job) }
         const added = await this.#producer(by).upsertJobScheduler(id, repeat, template)
         return added.id
@@ -211,7 +221,9 @@ class Episode {
       case 'remove':
         return this.#with(operation.uid, (job) => job.remove())
       case 'removeById':
-        return (await queue.remove(this.#idOf(operation.uid))) === 1 ? 'done' : 'absent'
+        return (await this.#producer(operation.by).remove(this.#idOf(operation.uid))) === 1
+          ? 'done'
+          : 'absent'
       case 'deleteHash': {
         const id = this.#idOf(operation.uid)
         // A worker that runs the job could end another one, which has its id by now.
@@ -241,6 +253,8 @@ class Episode {
         return this.#noteOn(this.#idOf(operation.uid), operation.what)
       case 'retry':
         return this.#with(operation.uid, (job) => job.retry('failed'))
+      case 'orphan':
+        return this.#with(operation.uid, (job) => job.removeUnprocessedChildren())
       case 'promote':
         return this.#with(operation.uid, (job) => job.promote())
       case 'skip':
@@ -344,7 +358,7 @@ class Episode {
       case 'ask':
         return this.#worker(operation.worker)?.ask(this.#idOf(operation.uid), `${this.#prefix}r0`)
       case 'stepClock':
-        return this.#worker(operation.worker)?.stepClock(operation.byMs)
+        return this.#worker(operation.worker)?.stepClock(operation.aheadMs)
       case 'cutProducer':
         return cutConnection(this.#producer(operation.by))
       case 'hold':
@@ -457,6 +471,7 @@ class Episode {
       ...[job.isWaiting(), job.isWaitingChildren(), job.getChildrenValues()],
       ...[job.getDependencies(), job.getIgnoredChildrenFailures()],
     ])
+    await this.#flows.getFlow({ queueName: this.#name, id })
     job.toJSON()
   }
 
@@ -616,6 +631,7 @@ class Episode {
       this.#queue.removeGlobalConcurrency(),
       this.#queue.removeGlobalRateLimit(),
     ])
+    history.idleSchedulers = await this.#idleSchedulers()
     for (const { key } of await this.#queue.getJobSchedulers()) {
       await this.#queue.removeJobScheduler(key)
     }
@@ -624,6 +640,21 @@ class Episode {
     if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
     history.settledAt = machineMs()
     history.unsettled = await this.#describeUnfinished()
+  }
+
+  /** Schedulers that are not at their limit and have no next job. */
+  async #idleSchedulers(): Promise<readonly string[]> {
+    const until = machineMs() + REST_MS
+    for (;;) {
+      const idle: string[] = []
+      for (const { key, next, limit, iterationCount } of await this.#queue.getJobSchedulers()) {
+        const state = await this.#queue.getJobState(`repeat:${key}:${next}`)
+        const isOpen = (UNFINISHED as readonly string[]).includes(state)
+        if (!isOpen && (iterationCount ?? 0) < (limit ?? Infinity)) idle.push(key)
+      }
+      if (idle.length === 0 || machineMs() > until) return idle
+      await delay(POLL_MS)
+    }
   }
 
   async #untilEnded(limitMs: number): Promise<boolean> {

@@ -18,7 +18,7 @@ export interface Hands {
   setConcurrency(most: number): Promise<unknown>
   /** Where a job stands, and why. */
   ask(id: string, resource: string): Promise<unknown>
-  stepClock(byMs: number): Promise<unknown>
+  stepClock(aheadMs: number): Promise<unknown>
   /** At once, as `kill -9` does. */
   kill(): Promise<unknown>
 }
@@ -123,9 +123,9 @@ export async function openInChild(
     cancelAll: () => ask({ do: 'cancelAll' }),
     setConcurrency: (most) => ask({ do: 'setConcurrency', most }),
     ask: (id, resource) => ask({ do: 'ask', id, resource }),
-    stepClock: (byMs) => {
+    stepClock: (aheadMs) => {
       isClean = false
-      return ask({ do: 'stepClock', byMs })
+      return ask({ do: 'stepClock', aheadMs })
     },
     kill: () =>
       new Promise((resolve) => {

@@ -66,8 +66,14 @@ export interface History {
   readonly seen: Seen[]
   readonly held: Held[]
   readonly censuses: Census[]
+  /** What was wrong in the lines while jobs ran. */
+  readonly audits: { readonly at: number; readonly detail: string }[]
+  /** Resources with a rate. */
+  readonly rated: Set<string>
   /** Runs of parents of flows, in a plain queue. */
   readonly parents: { readonly uid: string; readonly at: number }[]
+  /** Schedulers without a next job, before all was put right. */
+  idleSchedulers: readonly string[]
   /** Ids of jobs by their names in the plan. */
   readonly ids: Map<string, string>
   /** Why it could not be brought to its end. */
@@ -89,8 +95,19 @@ export interface History {
 
 export function newHistory(plan: Plan, prefix: string, startedAt: number): History {
   return {
-    ...{ plan, prefix, startedAt, done: [], runs: new Map(), seen: [], held: [], censuses: [] },
-    ...{ parents: [], ids: new Map(), unclosed: [], settlingAt: 0, settledAt: 0, unsettled: [] },
+    ...{
+      plan,
+      prefix,
+      startedAt,
+      done: [],
+      runs: new Map(),
+      seen: [],
+      held: [],
+      censuses: [],
+      audits: [],
+    },
+    ...{ rated: new Set(), parents: [], idleSchedulers: [], ids: new Map(), unclosed: [] },
+    ...{ settlingAt: 0, settledAt: 0, unsettled: [] },
     ...{ final: undefined, lines: [], leases: [], leftAfterObliterate: [], lagMs: 0 },
   }
 }

@@ -1,7 +1,7 @@
 /** The command line of the combinations; `--help` says what it takes. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { drawPlan } from './draw.ts'
+import { ALL_FEATURES, drawPlan, type Feature } from './draw.ts'
 import { runEpisode } from './episode.ts'
 import { areSerious, judgedEpisode, verdictOf } from './judged.ts'
 import type { Violation } from './oracle.ts'
@@ -22,6 +22,7 @@ const USAGE = `Combines everything that is public, at random, on real servers, a
   --plan FILE    run the plan in a file, likewise
   --tries N      with --seed or --plan (default 10)
   --trace        with --seed or --plan: print what happened, also without a violation
+  --with NAMES   draw episodes that have these features, by name, with commas between
   --no-shrink    do not make a failing episode smaller
   --lanes N      episodes at once (default 6)
   --fail-fast    stop at the first violation
@@ -54,6 +55,7 @@ async function main(): Promise<number> {
       plan: { type: 'string' },
       tries: { type: 'string', default: '10' },
       trace: { type: 'boolean', default: false },
+      with: { type: 'string', default: '' },
       'no-shrink': { type: 'boolean', default: false },
       lanes: { type: 'string', default: '6' },
       'fail-fast': { type: 'boolean', default: false },
@@ -68,18 +70,22 @@ async function main(): Promise<number> {
     return 0
   }
   const shrinks = !values['no-shrink']
+  const must = values.with.split(',').filter((name) => name !== '') as Feature[]
+  const unknown = must.find((name) => !ALL_FEATURES.includes(name))
+  if (unknown !== undefined)
+    return bad('with', `one of ${ALL_FEATURES.join(', ')}, got \`${unknown}\``)
   await using world = await World.open()
   if (values.seed !== undefined || values.plan !== undefined) {
     const plan =
       values.plan === undefined
-        ? drawPlan(count('seed', values.seed ?? ''))
+        ? drawPlan(count('seed', values.seed ?? ''), must)
         : (JSON.parse(await readFile(values.plan, 'utf8')) as Plan)
     return await replay(world, plan, count('tries', values.tries), values.trace, shrinks)
   }
   const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
   if (minutes !== undefined && !(minutes > 0)) return bad('minutes', 'a number above 0')
   const totals = await campaign(world, {
-    first: count('first', values.first),
+    ...{ first: count('first', values.first), must },
     episodes: minutes === undefined ? count('episodes', values.episodes) : Infinity,
     until: minutes === undefined ? Infinity : performance.now() + minutes * 60_000,
     lanes: count('lanes', values.lanes),
@@ -113,6 +119,7 @@ process.once('SIGINT', () => {
 })
 
 interface Campaign {
+  readonly must: readonly Feature[]
   readonly first: number
   readonly episodes: number
   readonly until: number
@@ -138,7 +145,7 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     (options.failFast && totals.failures.length > 0)
   const lane = async (): Promise<void> => {
     while (!isOver()) {
-      await runOne(world, totals, drawPlan(next++))
+      await runOne(world, totals, drawPlan(next++, options.must))
     }
   }
   await Promise.all(Array.from({ length: options.lanes }, lane))

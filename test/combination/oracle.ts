@@ -1,6 +1,7 @@
 /** What must hold of every episode. A rule returns what is wrong, in words. */
 import { Knowledge, type Known } from './known.ts'
 import type { History, Run } from './history.ts'
+import type { Action } from './plan.ts'
 
 export interface Violation {
   readonly rule: string
@@ -50,9 +51,11 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'steps are of the job': stepsOfTheJob,
   'a rate holds': rates,
   'a scheduler adds one at a time': schedulers,
+  'a scheduler goes on': idleSchedulers,
   'counts are right': counts,
   'nothing is stuck': stuck,
   'nothing is left': left,
+  'places are of jobs': places,
   'no lease is lost': leases,
   'no error without a cause': errors,
 }
@@ -130,23 +133,28 @@ function tokensIncrease(knowledge: Knowledge): Found {
 }
 
 /** Whether a job takes its places when it is added. */
-function joinsAtOnce({ plan, add, kind }: Known, knowledge: Knowledge): boolean {
-  const { delay, deduplication, jobId } = plan.opts
+function joinsAtOnce(job: Known, knowledge: Knowledge): boolean {
+  return job.plan.opts.delay === undefined && isOrdinary(job, knowledge)
+}
+
+/** One that a `LockedQueue` has added for certain, under an id of its own. */
+function isOrdinary({ plan, add, kind }: Known, knowledge: Knowledge): boolean {
+  const { deduplication, jobId } = plan.opts
   if (kind !== 'add' && kind !== 'addBulk') return false
   if ('by' in add.operation && add.operation.by === 'plain') return false
   if (add.error !== undefined || add.endedAt === undefined) return false
   if (knowledge.mayBeUndone(add.at, add.endedAt)) return false
-  return delay === undefined && deduplication === undefined && jobId === undefined
+  return deduplication === undefined && jobId === undefined
 }
 
-/** Jobs that joined their lines when they were added, and were left alone since. */
-function plainJoins(knowledge: Knowledge): readonly Known[] {
+/** Jobs that joined their lines by themselves and were left alone since. */
+function plainJoins(knowledge: Knowledge, when = joinsAtOnce): readonly Known[] {
   const { jobs, history } = knowledge
   const { order, within } = history.plan.settings
   if (order !== 'strict') return []
   return jobs.filter(
     (job) =>
-      joinsAtOnce(job, knowledge) &&
+      when(job, knowledge) &&
       job.touches.length === 0 &&
       job.plan.data.work.moves !== 'children' &&
       !(within === 'priority' && job.plan.opts.lifo === true),
@@ -193,14 +201,15 @@ function isBefore(one: Known, other: Known): boolean {
   return (one.add.endedAt ?? Infinity) < other.add.at
 }
 
-/** With 0 for none, the most urgent comes first. */
+/** With 0 for none, the most urgent comes first; also before one whose delay has ended. */
 function urgency(knowledge: Knowledge): Found {
   const { history, graceMs, isFaulty } = knowledge
   if (history.plan.settings.within !== 'priority' || isFaulty) return []
-  if (knowledge.all('leaveLines').length > 0) return []
+  // As with BullMQ, `promoteJobs` puts them before all with a priority.
+  if (knowledge.all('leaveLines', 'promoteAll').length > 0) return []
   const joins = plainJoins(knowledge)
   const priorityOf = ({ plan }: Known): number => plan.opts.priority ?? 0
-  return joins.flatMap((late) => {
+  return plainJoins(knowledge, isOrdinary).flatMap((late) => {
     const [start] = late.runs
     if (start === undefined) return []
     const given = knowledge.givenAt(start)
@@ -392,10 +401,14 @@ function pausedQueue(knowledge: Knowledge): Found {
 }
 
 function drains(knowledge: Knowledge): Found {
-  const { runs, graceMs } = knowledge
+  const { runs, graceMs, history } = knowledge
+  const { batch, dedupe, workers } = history.plan.settings
   return knowledge.all('drainWorker').flatMap(({ at, endedAt, answer, operation }) => {
+    // In another process it begins later; what has its lease may wait for others, or for a result.
+    const isExact = workers[operation.worker] !== 'child' && !batch && !dedupe
     const late = runs.filter(
-      (run) => run.worker === answer && knowledge.givenAt(run) > at + graceMs,
+      (run) =>
+        run.worker === answer && (isExact ? run.at > at : knowledge.givenAt(run) > at + graceMs),
     )
     const found = late.map((run) => ({
       at: run.at,
@@ -551,7 +564,20 @@ function cancelled(knowledge: Knowledge): Found {
   const { history, graceMs, reusesIds, jobs } = knowledge
   if (reusesIds) return []
   const calls = knowledge.all('cancel', 'cancelLine')
-  return calls.flatMap(({ at, endedAt = Infinity, answer, operation }) => {
+  const again = jobs.flatMap(({ kind, runs, touches }) =>
+    runs.flatMap((run, index) => {
+      const next = runs[index + 1]
+      if (run.stopped?.reason.includes('JobCancelledError') !== true || next === undefined)
+        return []
+      // It may have ended before.
+      if (run.ended?.outcome === 'done' || kind === 'scheduler') return []
+      if ((run.ended?.at ?? Infinity) <= run.stopped.at) return []
+      if (touches.some(({ operation }) => /^retry/.test(operation.do))) return []
+      if (knowledge.all('retryAll').length > 0 || knowledge.isLost(run)) return []
+      return [{ at: next.at, detail: `${nameOf(next)} began, though ${run.run} was cancelled` }]
+    }),
+  )
+  const said = calls.flatMap(({ at, endedAt = Infinity, answer, operation }) => {
     const outcomes = Array.isArray(answer) ? (answer as readonly CancelAnswer[]) : []
     return outcomes.flatMap(({ jobId, outcome }) => {
       const uid = [...history.ids].find(([, id]) => id === jobId)?.[0]
@@ -583,6 +609,7 @@ function cancelled(knowledge: Knowledge): Found {
       return found
     })
   })
+  return [...again, ...said]
 }
 
 /** Clocks of processes on one machine agree to this. */
@@ -651,6 +678,10 @@ function lost(knowledge: Knowledge): Found {
     if (removesFailed !== undefined && (end === 'failed' || mayFailUnrun)) return []
     const mayBeCancelled = touches.some(({ operation }) => operation.do === 'cancel')
     if (removesFailed !== undefined && mayBeCancelled) return []
+    // Cancelled before it ran, it holds no line.
+    const removesUnrun = runs.length === 0 && (opts.removeOnFail ?? settings.removeOnFail)
+    const isCancelled = mayBeCancelled || knowledge.all('cancelLine').length > 0
+    if (removesUnrun !== undefined && removesUnrun !== false && isCancelled) return []
     const wasRemoved =
       touches.some(({ operation }) => /^(remove|deleteHash)/.test(operation.do)) ||
       removers.some(({ endedAt = Infinity }) => endedAt > add.at)
@@ -686,7 +717,7 @@ function endings(knowledge: Knowledge): Found {
     }
     if (failedReason.includes('shutting down')) return say(`failed, since its worker stopped`)
     if (mayForget && failedReason.includes('ended before its steps')) return []
-    if (failedReason.includes('cancel')) return cancelledFor(knowledge, touches, say)
+    if (failedReason.includes('cancel')) return cancelledFor(knowledge, stored.id, touches, say)
     if (failedReason.includes('waited')) {
       return settings.maxWaitMs === undefined ? say(`failed: ${failedReason}`) : []
     }
@@ -696,18 +727,31 @@ function endings(knowledge: Knowledge): Found {
   })
 }
 
+/** BullMQ's own queue knows nothing of places. */
+function isPlainRemoval({ operation }: { readonly operation: Action }): boolean {
+  return operation.do === 'removeById' && operation.by === 'plain'
+}
+
 function isDeletion({ operation }: Known['touches'][number]): boolean {
   return operation.do === 'deleteHash'
 }
 
 function cancelledFor(
   knowledge: Knowledge,
+  id: string,
   touches: Known['touches'],
   say: (what: string) => Found,
 ): Found {
   const cancels = [
     ...touches.filter(({ operation }) => /^cancel/.test(operation.do)),
     ...knowledge.all('cancelLine', 'cancelAllHere'),
+    // By the name of another job, which was deduplicated.
+    ...knowledge
+      .all('cancel')
+      .filter(
+        ({ answer }) =>
+          Array.isArray(answer) && (answer as CancelAnswer[]).some(({ jobId }) => jobId === id),
+      ),
   ]
   if (cancels.length === 0) return knowledge.reusesIds ? [] : say('is cancelled without a call')
   const retries = touches.filter(
@@ -796,6 +840,12 @@ function computedOnce(knowledge: Knowledge): Found {
     runs.some(
       (run) => keyOf(run) === keyOf(asker) && run.at > (kept.ended?.at ?? 0) && run.at < asker.at,
     )
+  // One that is given up lets others compute.
+  const isBeside = (other: Run, run: Run): boolean =>
+    other !== run &&
+    [other, run].every((each) => each.stopped === undefined && !knowledge.isLost(each)) &&
+    other.at < run.at &&
+    (other.ended?.at ?? Infinity) > run.at + CLOCK_MS
   return runs.flatMap((run) => {
     // A job that takes its place later may not know that it was added before.
     const job = byUid.get(run.uid)
@@ -808,9 +858,13 @@ function computedOnce(knowledge: Knowledge): Found {
         (other.ended?.at ?? Infinity) + graceMs < run.at &&
         !(dedupe.fresh && (addedAt > knowledge.givenAt(other) || isDropped(other, run))),
     )
-    if (first === undefined) return []
-    const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
-    return [{ at: run.at, detail }]
+    if (first !== undefined) {
+      const detail = `${nameOf(run)} computed what ${nameOf(first)} had computed until ${first.ended?.at.toFixed(1)}`
+      return [{ at: run.at, detail }]
+    }
+    const beside = runs.find((other) => keyOf(other) === keyOf(run) && isBeside(other, run))
+    if (beside === undefined) return []
+    return [{ at: run.at, detail: `${nameOf(run)} computed beside ${nameOf(beside)}` }]
   })
 }
 
@@ -873,10 +927,11 @@ function rates(knowledge: Knowledge): Found {
     { limit, perMs, burst }: { limit: number; perMs: number; burst: number },
     from: number,
     to: number,
+    counts: (run: Run) => boolean = () => true,
   ): Found => {
     const starts = runs
       // Children that a job adds by a plain queue have no rate of their own.
-      .filter((run) => run.resources.includes(resource) && !run.uid.endsWith('+'))
+      .filter((run) => run.resources.includes(resource) && !run.uid.endsWith('+') && counts(run))
       .map((run) => knowledge.givenAt(run))
       .filter((at) => at > from && at < to)
       .sort((a, b) => a - b)
@@ -898,18 +953,21 @@ function rates(knowledge: Knowledge): Found {
       ({ operation }) =>
         !('resource' in operation) || history.prefix + operation.resource === resource,
     )
-  const isPlain = knowledge.jobs.some(({ add, kind }) =>
-    kind !== 'add' && kind !== 'addBulk'
-      ? true
-      : 'by' in add.operation && add.operation.by === 'plain',
-  )
+  // Of a plain queue, a flow or a scheduler a job has none. BullMQ adds a kept one by itself.
+  const hasOwn = ({ uid }: Run): boolean => {
+    const known = knowledge.byUid.get(uid)
+    if (known === undefined || (known.kind !== 'add' && known.kind !== 'addBulk')) return false
+    const { operation } = known.add
+    if (known.plan.opts.deduplication?.keepLastIfActive === true) return false
+    return 'by' in operation && operation.by !== 'plain'
+  }
   const { rate } = settings
   const byJob =
-    rate === undefined || isPlain || knowledge.all('leaveLines').length > 0
+    rate === undefined || knowledge.all('leaveLines').length > 0
       ? []
       : resourcesIn(knowledge)
           .filter((resource) => !isChanged(resource))
-          .flatMap((resource) => tooMany(resource, rate, -Infinity, Infinity))
+          .flatMap((resource) => tooMany(resource, rate, -Infinity, Infinity, hasOwn))
   const set = knowledge.all('setRate').flatMap(({ operation, at, endedAt }) => {
     if (endedAt === undefined) return []
     const next = changes.filter(
@@ -921,7 +979,19 @@ function rates(knowledge: Knowledge): Found {
     const until = Math.min(history.settlingAt, ...next.map((other) => other.at))
     return tooMany(history.prefix + operation.resource, operation, endedAt + graceMs, until)
   })
-  return [...byJob, ...set]
+  return [...byJob, ...set, ...ratesOfOthers(knowledge)]
+}
+
+/** No resource has the rate of another one. */
+function ratesOfOthers(knowledge: Knowledge): Found {
+  const { history } = knowledge
+  if (history.plan.settings.rate !== undefined) return []
+  const own = new Set(
+    knowledge.all('setRate').map(({ operation }) => history.prefix + operation.resource),
+  )
+  return [...history.rated]
+    .filter((resource) => !own.has(resource))
+    .map((resource) => ({ detail: `${resource} has a rate, and none was set` }))
 }
 
 function schedulers(knowledge: Knowledge): Found {
@@ -948,6 +1018,20 @@ function schedulers(knowledge: Knowledge): Found {
     }),
   )
 }
+
+function idleSchedulers(knowledge: Knowledge): Found {
+  const { history, isFaulty } = knowledge
+  if (isFaulty || history.plan.operations.some((each) => ENDS_SCHEDULERS.test(each.do))) return []
+  const at = history.settlingAt
+  const ended = knowledge
+    .all('scheduler')
+    .flatMap(({ operation: { id, endMs } }) => (endMs === undefined ? [] : [id]))
+  return history.idleSchedulers
+    .filter((id) => !ended.includes(id))
+    .map((id) => ({ at, detail: `scheduler ${id} has no next job` }))
+}
+
+const ENDS_SCHEDULERS = /drainQueue|clean|obliterate|deleteHash/
 
 function counts(knowledge: Knowledge): Found {
   const { history } = knowledge
@@ -978,12 +1062,17 @@ function stuck(knowledge: Knowledge): Found {
   if (unsettled.length > 0) {
     return unsettled.map((job) => ({ at: settledAt, detail: job }))
   }
-  const tookMs = settledAt - settlingAt
+  const tookMs = settledAt - settlingAt - busyBetween(knowledge.runs, settlingAt, settledAt)
   const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
-  const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs
+  const { rate, limiter } = history.plan.settings
+  const paceMs =
+    (rate === undefined ? 0 : (2 * rate.perMs) / rate.limit) +
+    (limiter === undefined ? 0 : limiter.duration / limiter.max)
+  const pacedMs = paceMs * knowledge.runs.filter(({ at }) => at > settlingAt).length
+  const limitMs = (mayRecover ? RECOVERS_IN_MS : SETTLES_IN_MS) + 4 * graceMs + pacedMs
   if (tookMs <= limitMs) return []
   return [
-    { at: settledAt, detail: `all jobs had ended ${tookMs.toFixed(0)} ms after all was put right` },
+    { at: settledAt, detail: `nothing ran for ${tookMs.toFixed(0)} ms until all jobs had ended` },
   ]
 }
 
@@ -993,8 +1082,24 @@ function stuck(knowledge: Knowledge): Found {
  */
 function isOfBullmq(key: string, knowledge: Knowledge): boolean {
   if (knowledge.all('deleteHash').length > 0 && !key.includes(':redlock:::')) return true
+  // Its `obliterate` leaves the key of a parent that was deduplicated and then removed.
+  const hasFlows = knowledge.all('flow').length > 0 && knowledge.all('obliterate').length > 0
+  if (hasFlows && /:de:[^:]+$/.test(key)) return true
   const mayBe = knowledge.all('scheduler').length > 0 && knowledge.all('drainQueue').length > 0
   return mayBe && /:repeat:[^:]+:\d+$/.test(key)
+}
+
+function places(knowledge: Knowledge): Found {
+  if (knowledge.all('deleteHash').length > 0) return []
+  // BullMQ's own queue replaces a job, and knows nothing of its place.
+  const replaces = knowledge.jobs.some(
+    ({ plan: { opts }, kind, add: { operation } }) =>
+      (opts.deduplication !== undefined || kind === 'scheduler') &&
+      'by' in operation &&
+      operation.by === 'plain',
+  )
+  const removes = knowledge.all('removeById').some(isPlainRemoval)
+  return replaces || removes ? [] : knowledge.history.audits
 }
 
 function left(knowledge: Knowledge): Found {
@@ -1002,7 +1107,7 @@ function left(knowledge: Knowledge): Found {
   const { lines, leases: held, leftAfterObliterate, unsettled, settledAt: at } = history
   // Nothing says in which line a job was whose hash is gone: the next job there drops its place.
   const damaged = knowledge.jobs
-    .filter(({ touches }) => touches.some(isDeletion))
+    .filter(({ touches }) => touches.some((touch) => isDeletion(touch) || isPlainRemoval(touch)))
     .flatMap(({ resources }) => resources)
   const isDamaged = (text: string): boolean =>
     damaged.some((resource) => text.includes(`line:${resource}`))
@@ -1063,15 +1168,8 @@ function leases(knowledge: Knowledge): Found {
 function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty) return []
-  // A forgotten step fails a whole batch, also those of its jobs that have moved.
-  const failsMoved =
-    history.plan.settings.batch !== undefined &&
-    knowledge.jobs.some(({ plan: { data } }) => data.work.forgets === true) &&
-    knowledge.jobs.some(({ plan: { data } }) => data.work.moves !== undefined)
   const isObliterated =
-    knowledge.all('obliterate', 'deleteHash').length > 0 ||
-    history.lagMs > LEASE_LAG_MS ||
-    failsMoved
+    knowledge.all('obliterate', 'deleteHash').length > 0 || history.lagMs > LEASE_LAG_MS
   const isClosed = knowledge.all('closeWorker', 'drainWorker').length > 0
   const isExpected = (message: string): boolean =>
     EXPECTED_ERRORS.test(message) ||

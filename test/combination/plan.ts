@@ -94,11 +94,18 @@ export type Action =
       readonly id: string
       readonly everyMs: number
       readonly limit: number
+      readonly offset?: number
+      /** Relative to the time of the call. */
+      readonly startMs?: number
+      readonly endMs?: number
       readonly job: JobPlan
     }
   | { readonly do: 'removeScheduler'; readonly id: string }
-  | { readonly do: 'remove' | 'retry' | 'promote' | 'skip' | 'look'; readonly uid: string }
-  | { readonly do: 'removeById'; readonly uid: string }
+  | {
+      readonly do: 'remove' | 'retry' | 'promote' | 'skip' | 'look' | 'orphan'
+      readonly uid: string
+    }
+  | { readonly do: 'removeById'; readonly uid: string; readonly by: Producer }
   /** By another program, which knows nothing of queues. */
   | { readonly do: 'deleteHash'; readonly uid: string }
   | { readonly do: 'retryAll'; readonly state: 'failed' | 'completed' }
@@ -152,7 +159,7 @@ export type Action =
   | { readonly do: 'cancelAllHere'; readonly worker: number }
   | { readonly do: 'setConcurrency'; readonly worker: number; readonly most: number }
   | { readonly do: 'ask'; readonly worker: number; readonly uid: string }
-  | { readonly do: 'stepClock'; readonly worker: number; readonly byMs: number }
+  | { readonly do: 'stepClock'; readonly worker: number; readonly aheadMs: number }
   | { readonly do: 'cutProducer'; readonly by: Producer }
   | {
       readonly do: 'hold'

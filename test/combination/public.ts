@@ -123,7 +123,8 @@ export const PUBLIC: Readonly<Record<string, ReadonlyMap<string, Part>>> = {
     ...apart(NAMES, 'opts', 'id', 'toKey', 'keys', 'closing', 'backend', 'qualifiedName', 'name'),
     ...apart(NAMES, 'getBackend', 'disconnect', 'trace', 'waitUntilReady', 'jobScheduler'),
     ...apart(OLD, 'rateLimit'),
-    ...apart(READS, 'isStarting', 'isRunning', 'isPaused'),
+    ...drawn('isRunning=ask', 'isPaused=ask'),
+    ...apart(READS, 'isStarting'),
     ...apart(BY_BULLMQ, 'processJob', 'delay', 'extendJobLocks', 'getNextJob'),
     ...apart(BY_BULLMQ, 'minimumBlockTimeout', 'maximumBlockTimeout', 'startStalledCheckTimer'),
   ]),
@@ -201,7 +202,8 @@ export const PUBLIC: Readonly<Record<string, ReadonlyMap<string, Part>>> = {
     ...drawn('moveToWaitingChildren=moves:children', 'getDependenciesCount=moves:children'),
     ...apart(BY_BULLMQ, 'moveToCompleted', 'moveToFailed', 'extendLock', 'addJob', 'toFlowEntry'),
     ...apart(BY_HAND, 'removeChildDependency'),
-    ...apart(BY_HAND, 'removeUnprocessedChildren', 'waitUntilFinished'),
+    ...drawn('removeUnprocessedChildren=orphan'),
+    ...apart(BY_HAND, 'waitUntilFinished'),
     ...apart(VALUE, 'name', 'data', 'opts', 'id', 'progress'),
     ...apart(VALUE, 'queueQualifiedName', 'returnvalue', 'stacktrace'),
     ...apart(VALUE, 'delay', 'priority', 'timestamp', 'token'),
@@ -237,15 +239,15 @@ export const PUBLIC: Readonly<Record<string, ReadonlyMap<string, Part>>> = {
     ...apart(OWN_TIME, 'reschedule'),
   ]),
   RepeatOptions: new Map([
-    ...drawn('limit=scheduler', 'every=scheduler'),
-    ...apart(OWN_TIME, 'endDate', 'startDate', 'pattern', 'immediately', 'count', 'offset', 'tz'),
+    ...drawn('limit=scheduler', 'every=scheduler', 'offset', 'startDate=startMs', 'endDate=endMs'),
+    ...apart(OWN_TIME, 'pattern', 'immediately', 'count', 'tz'),
     ...apart(OWN_TIME, 'prevMillis', 'key', 'jobId'),
   ]),
   FlowProducer: new Map([
     ...drawn('add=flow', 'addBulk=bulk'),
     ...apart(NAMES, 'toKey', 'keys', 'closing', 'opts', 'getBackend', 'close', 'disconnect'),
     ...apart(NAMES, 'waitUntilReady'),
-    ...apart(READS, 'getFlow'),
+    ...drawn('getFlow=look'),
     ...apart(EMITTER, 'emit', 'on', 'off', 'once'),
   ]),
 }
@@ -263,6 +265,7 @@ function addKeys({ settings, operations }: Plan, keys: Set<string>): void {
   }
   for (const operation of operations) {
     keys.add(operation.do)
+    if (operation.do === 'scheduler') for (const name of Object.keys(operation)) keys.add(name)
     if (operation.do === 'flow' && operation.bulk === true) keys.add('bulk')
     if (operation.do === 'hold') {
       keys.add(`hold:${operation.how}`)

@@ -12,7 +12,7 @@ export type Command =
   | { readonly do: 'ask'; readonly id: string; readonly resource: string }
   | { readonly do: 'cancelAll' }
   | { readonly do: 'setConcurrency'; readonly most: number }
-  | { readonly do: 'stepClock'; readonly byMs: number }
+  | { readonly do: 'stepClock'; readonly aheadMs: number }
 
 const redlock = openRedlock(JSON.parse(argv[2] ?? '{}') as RedlockSettings)
 const trueNow = Date.now
@@ -45,7 +45,7 @@ async function run(command: Command): Promise<unknown> {
     case 'ask':
       return host?.ask(command.id, command.resource)
     case 'stepClock':
-      aheadMs += command.byMs
+      aheadMs = command.aheadMs
       return undefined
   }
 }

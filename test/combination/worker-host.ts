@@ -111,7 +111,7 @@ export class WorkerHost {
   async ask(id: string, resource: string): Promise<unknown> {
     if (!(this.worker instanceof LockedWorker)) return undefined
     const [why, { line }] = await Promise.all([this.worker.why(id), this.worker.inspect(resource)])
-    return { why, line: line.length }
+    return { why, line: line.length, runs: this.worker.isRunning(), rests: this.worker.isPaused() }
   }
 
   async close(force: boolean): Promise<void> {

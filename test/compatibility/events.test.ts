@@ -201,3 +201,31 @@ same(
   },
   { waiting: [0], told: 1 },
 )
+
+same(
+  'drained comes once for each time, also where another loop of the worker looks meanwhile',
+  async (side) => {
+    const queue = side.queue()
+    let told = 0
+    // With a priority, a job that is woken leaves a mark, by which the other loops look.
+    const worker = side.worker(() => pause(2))
+    await worker.waitUntilReady()
+    await pause(50)
+    worker.on('drained', () => told++)
+    const times = 25
+    for (let time = 1; time <= times; time++) {
+      await queue.addBulk(
+        [1, 2, 3].map((nr) => ({
+          name: 'work',
+          data: { customer: 'a', nr },
+          opts: { priority: 1 },
+        })),
+      )
+      await side.ended(3 * time)
+      await side.until('it was told', () => told >= time)
+      await pause(20)
+    }
+    return { extra: told - times }
+  },
+  { extra: 0 },
+)

@@ -1,10 +1,24 @@
 /** In which order the jobs of a customer, and of several, run: priorities, lifo and delays. */
 import { differs, same, useSides } from './differential.ts'
-import { pause, range } from './side.ts'
+import { pause, range, type Side } from './side.ts'
 
 useSides()
 
 const BY_PRIORITY = { ours: { within: 'priority' } } as const
+
+/** Job 0 of customer a runs until the gate opens. */
+async function behindTheFirst(
+  side: Side,
+): Promise<{ queue: ReturnType<Side['queue']>; gate: ReturnType<Side['gate']> }> {
+  const queue = side.queue(BY_PRIORITY)
+  const gate = side.gate()
+  side.worker(async ({ data }) => {
+    if (data.nr === 0) await gate.passed
+  })
+  await side.add(queue, 'a', [0])
+  await side.started(0)
+  return { queue, gate }
+}
 
 differs(
   'priorities within a customer: the order of adding wins',
@@ -23,13 +37,7 @@ differs(
 same(
   'within: "priority": priorities within a customer mean what they mean in BullMQ',
   async (side) => {
-    const queue = side.queue(BY_PRIORITY)
-    const gate = side.gate()
-    side.worker(async ({ data }) => {
-      if (data.nr === 0) await gate.passed
-    })
-    await side.add(queue, 'a', [0])
-    await side.started(0)
+    const { queue, gate } = await behindTheFirst(side)
     await side.add(queue, 'a', [1], { priority: 5 })
     await side.add(queue, 'a', [2], { priority: 1 })
     await side.add(queue, 'a', [3], { priority: 5 })
@@ -58,13 +66,7 @@ same(
 same(
   'within: "priority": changePriority of a job that waits in line',
   async (side) => {
-    const queue = side.queue(BY_PRIORITY)
-    const gate = side.gate()
-    side.worker(async ({ data }) => {
-      if (data.nr === 0) await gate.passed
-    })
-    await side.add(queue, 'a', [0])
-    await side.started(0)
+    const { queue, gate } = await behindTheFirst(side)
     const jobs = await side.add(queue, 'a', [1, 2, 3], { priority: 5 })
     await jobs[2]?.changePriority({ priority: 1 })
     gate.open()
@@ -72,6 +74,79 @@ same(
     return { order: side.order }
   },
   { order: [0, 3, 1, 2] },
+)
+
+same(
+  'within: "priority": delayed jobs that are promoted or due take their places by priority',
+  async (side) => {
+    const { queue, gate } = await behindTheFirst(side)
+    await side.add(queue, 'a', [1], { priority: 1 })
+    await side.add(queue, 'a', [4], { priority: 4 })
+    const [promoted] = await side.add(queue, 'a', [2], { priority: 2, delay: 600_000 })
+    await side.add(queue, 'a', [3], { priority: 3, delay: 50 })
+    await promoted?.promote()
+    await pause(100)
+    gate.open()
+    await side.ended(5)
+    return { order: side.order }
+  },
+  { order: [0, 1, 2, 3, 4] },
+)
+
+same(
+  'within: "priority": a delayed job that is due when another job is tried again takes its place by priority',
+  async (side) => {
+    const queue = side.queue(BY_PRIORITY)
+    const gate = side.gate()
+    let failed = false
+    side.worker(
+      async ({ data }) => {
+        if (data.nr === 0) await gate.passed
+        if (data.nr !== 9 || failed) return
+        failed = true
+        await side.add(queue, 'a', [4], { priority: 4 })
+        await side.add(queue, 'a', [5], { priority: 5, delay: 50 })
+        await pause(100)
+        throw new Error('once')
+      },
+      { concurrency: 2 },
+    )
+    await side.add(queue, 'a', [0])
+    await side.started(0)
+    await side.add(queue, 'b', [9], { attempts: 2 })
+    await side.until('it is tried again', () => side.order.length > 2)
+    await pause(50)
+    gate.open()
+    await side.ended(5)
+    return { order: side.order }
+  },
+  { order: [0, 9, 9, 4, 5] },
+)
+
+same(
+  'within: "priority": a failed job that is retried by hand takes its place by priority',
+  async (side) => {
+    const queue = side.queue(BY_PRIORITY)
+    const gate = side.gate()
+    let failed = false
+    side.worker(async ({ data }) => {
+      if (data.nr === 0) await gate.passed
+      if (data.nr !== 9 || failed) return
+      failed = true
+      throw new Error('once')
+    })
+    const [job] = await side.add(queue, 'a', [9], { priority: 5 })
+    await side.until('it has failed', async () => (await queue.getFailedCount()) === 1)
+    await side.add(queue, 'a', [0])
+    await side.started(0)
+    await side.add(queue, 'a', [1], { priority: 1 })
+    await side.add(queue, 'a', [2])
+    await (await queue.getJob(job?.id ?? ''))?.retry('failed')
+    gate.open()
+    await side.ended(5)
+    return { order: side.order }
+  },
+  { order: [9, 0, 2, 1, 9] },
 )
 
 same(
@@ -159,13 +234,7 @@ differs(
 same(
   'within: "priority": lifo within a customer means what it means in BullMQ',
   async (side) => {
-    const queue = side.queue(BY_PRIORITY)
-    const gate = side.gate()
-    side.worker(async ({ data }) => {
-      if (data.nr === 0) await gate.passed
-    })
-    await side.add(queue, 'a', [0])
-    await side.started(0)
+    const { queue, gate } = await behindTheFirst(side)
     await side.add(queue, 'a', [1, 2])
     await side.add(queue, 'a', [3], { lifo: true })
     gate.open()

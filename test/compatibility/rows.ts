@@ -226,6 +226,12 @@ export const ROWS: readonly Row[] = [
     'within: "priority": the order of jobs that were added before any worker started': {
       'In use': ['`within: "priority"` before any worker starts'],
     },
+    'within: "priority": delayed jobs that are promoted or due take their places by priority': {
+      'In use': ['`within: "priority"` and `delay`'],
+    },
+    'within: "priority": a failed job that is retried by hand takes its place by priority': {
+      'In use': ['`within: "priority"` and `job.retry`'],
+    },
     'within: "priority": changePriority of a job that waits in line': {
       'In use': ['`within: "priority"` and `changePriority`'],
     },
@@ -478,6 +484,9 @@ export const ROWS: readonly Row[] = [
       'worker.on': ['drained'],
       'queueEvents.on': ['drained'],
     },
+    'drained comes once for each time, also where another loop of the worker looks meanwhile': {
+      'In use': ['`drained`, with a `concurrency` above 1'],
+    },
     'the stalled event names a job whose worker died': {
       'worker.on': ['stalled'],
       'queueEvents.on': ['stalled'],
@@ -719,6 +728,21 @@ export const ROWS: readonly Row[] = [
       'In use': ['a processor’s third parameter'],
     },
   }),
+  differs('Jobs of one customer run one at a time, whatever the concurrency; `slots` allow more.', {
+    'concurrency: jobs of one customer run one at a time, those of two customers together': {
+      'In use': ['`concurrency`, and jobs of one customer'],
+    },
+  }),
+  differs('A processor starts some milliseconds later: its job takes its lease first.', {
+    'each job takes its lease before its processor starts': {
+      'In use': ['how soon a processor starts'],
+    },
+  }),
+  differs('Every job has a signal; BullMQ makes one where the processor has a third parameter.', {
+    'every job has a signal, also where its processor takes no third parameter': {
+      'In use': ['`cancelJob`, and a processor without a third parameter'],
+    },
+  }),
   same('Compiles as with BullMQ.', {
     'types: a queue and a worker of any data': { 'In use': ['types: any data'] },
     'types: a queue and a worker of typed data': { 'In use': ['types: typed data'] },
@@ -754,11 +778,14 @@ export const ROWS: readonly Row[] = [
       },
     },
   ),
-  differs('A step’s stored result comes back as JSON has it; a `Date` is a string then.', {
-    'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string': {
-      'In use': ['`checkpoints` and a `Date`'],
+  differs(
+    'A step gives what JSON keeps of its result, also the first time: a `Date` is a string.',
+    {
+      'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string': {
+        'In use': ['`checkpoints` and a `Date`'],
+      },
     },
-  }),
+  ),
 
   // Connections
   same(AS_BULLMQ, {

@@ -226,6 +226,47 @@ same(
   { stalled: [true] },
 )
 
+differs(
+  'concurrency: jobs of one customer run one at a time, those of two customers together',
+  async (side) => {
+    const queue = side.queue()
+    const most = { a: 0, all: 0 }
+    const running: string[] = []
+    await side.add(queue, 'a', [1, 2, 3])
+    await side.add(queue, 'b', [4])
+    side.worker(
+      async ({ data }) => {
+        running.push(data.customer)
+        most.a = Math.max(most.a, running.filter((customer) => customer === 'a').length)
+        most.all = Math.max(most.all, running.length)
+        await pause(300)
+        running.splice(running.indexOf(data.customer), 1)
+      },
+      { concurrency: 4 },
+    )
+    await side.ended(4)
+    return most
+  },
+  { bullmq: { a: 3, all: 4 }, ours: { a: 1, all: 2 } },
+)
+
+differs(
+  'each job takes its lease before its processor starts',
+  async (side) => {
+    const queue = side.queue()
+    const held: boolean[] = []
+    side.worker(async ({ data }) => {
+      const { holder } = await side.redlock.inspect(side.resourceOf(data.customer))
+      held.push(holder !== undefined)
+    })
+    await side.add(queue, 'a', [1])
+    await side.add(queue, 'b', [2])
+    await side.ended(2)
+    return { held }
+  },
+  { bullmq: { held: [false, false] }, ours: { held: [true, true] } },
+)
+
 same(
   'cancelJob and cancelAllJobs: the signal aborts with the reason',
   async (side) => {

@@ -2,6 +2,7 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
+import { parse } from 'yaml'
 import { beforeAll, describe, expect, it, vi } from 'vitest'
 import { installIn } from '../support/npm-ci.ts'
 import { ROOT, textOf, yamlOf, yamlsOf } from './files.ts'
@@ -11,6 +12,7 @@ vi.setConfig({ hookTimeout: INSTALL_LIMIT_MS })
 
 const DIRECTORY = 'deploy/kubernetes'
 const SCHEMAS = join(import.meta.dirname, 'kubernetes-schemas')
+const KEDA = join(SCHEMAS, 'node_modules/@kubernetes-models/keda/keda.sh/v1alpha1/index.js')
 
 type Labels = Readonly<Record<string, string>>
 interface Probe {
@@ -79,7 +81,12 @@ interface Selector {
 const manifests = readdirSync(join(ROOT, DIRECTORY))
   .filter((file) => file.endsWith('.yaml'))
   .flatMap((file) => yamlsOf(`${DIRECTORY}/${file}`) as readonly Manifest[])
-const cases = manifests.map((manifest) => ({
+/** The autoscalers of docs/monitoring.md, which wait for a Prometheus. */
+const documented = textOf('docs/monitoring.md')
+  .split('```yaml\n')
+  .slice(1)
+  .map((text) => parse(text.split('```')[0] ?? '') as Manifest)
+const cases = [...manifests, ...documented].map((manifest) => ({
   manifest,
   what: `${manifest.kind} ${manifest.metadata.name}`,
 }))
@@ -105,6 +112,11 @@ const option = (container: Container, name: string): string | undefined => {
 }
 
 describe('names in manifests', () => {
+  it('the documented autoscalers scale a Deployment that exists', () => {
+    expect(documented.map(({ kind }) => kind)).toEqual(['ScaledObject', 'HorizontalPodAutoscaler'])
+    for (const { spec } of documented) find('Deployment', spec.scaleTargetRef?.name ?? '')
+  })
+
   it('Services select pods, and lead to ports that they have', () => {
     for (const { spec, metadata } of manifests.filter(({ kind }) => kind === 'Service')) {
       const [target] = workloads.filter(
@@ -264,15 +276,19 @@ type Model = new (data: unknown) => { validate(): void }
 
 describe("Kubernetes' schemas", () => {
   let obstacle: string | undefined
+  let keda: Readonly<Record<string, Model>> = {}
 
   beforeAll(async () => {
     obstacle = await installIn(SCHEMAS, INSTALL_LIMIT_MS - 10_000)
     if (obstacle !== undefined) console.log(`skipped: Kubernetes' schemas, because ${obstacle}`)
+    else keda = (await import(KEDA)) as typeof keda
   })
 
   function problemOf(manifest: Manifest): string | undefined {
     const path = `kubernetes-models/${manifest.apiVersion}`
-    const models = createRequire(join(SCHEMAS, 'package.json'))(path) as Record<string, Model>
+    const models = manifest.apiVersion.startsWith('keda.sh/')
+      ? keda
+      : (createRequire(join(SCHEMAS, 'package.json'))(path) as Readonly<Record<string, Model>>)
     const model = models[manifest.kind]
     if (model === undefined) return `${manifest.apiVersion} has no ${manifest.kind}`
     try {

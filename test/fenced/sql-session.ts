@@ -14,6 +14,7 @@ export interface Dialect {
 }
 
 const DONE = 'statement-is-done'
+const FAILED = /^(ERROR|Error|\w+ error)\b/m
 
 export const MYSQL: Dialect = {
   script: ({ text, values }) => {
@@ -48,9 +49,11 @@ export class SqlSession {
   readonly #dialect: Dialect
   #last: Promise<unknown> = Promise.resolve()
 
-  constructor([program = '', ...args]: readonly string[], dialect: Dialect) {
+  constructor(client: readonly string[], dialect: Dialect) {
     this.#dialect = dialect
-    this.#child = spawn(program, args, { stdio: ['pipe', 'pipe', 'pipe'] })
+    // One stream for both, so that an error comes before what follows it.
+    const command = ['-c', 'exec "$@" 2>&1', 'sh', ...client]
+    this.#child = spawn('sh', command, { stdio: ['pipe', 'pipe', 'inherit'] })
   }
 
   /** What the client says to a script. @throws Error for what the database refuses. */
@@ -71,22 +74,17 @@ export class SqlSession {
   }
 
   #run(script: string): Promise<string> {
-    const { stdin, stdout, stderr } = this.#child
+    const { stdin, stdout } = this.#child
     return new Promise((resolve, reject) => {
-      let [said, failed] = ['', '']
-      const onError = (part: Buffer): void => {
-        failed += part.toString()
-      }
+      let said = ''
       const onData = (part: Buffer): void => {
         said += part.toString()
         if (!said.includes(`>${DONE}<`)) return
         stdout?.off('data', onData)
-        stderr?.off('data', onError)
-        if (/error/i.test(failed)) reject(new Error(failed))
+        if (FAILED.test(said)) reject(new Error(said))
         else resolve(said)
       }
       stdout?.on('data', onData)
-      stderr?.on('data', onError)
       // Put together by the database, so that an echo of the script does not end it.
       stdin?.write(
         `${script}\nSELECT ${this.#dialect === MYSQL ? `CONCAT('>', '${DONE}', '<')` : `'>' || '${DONE}' || '<'`};\n`,

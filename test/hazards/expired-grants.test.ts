@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, expect, it } from 'vitest'
 import type { AcquireOutcome } from '../../src/index.ts'
-import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/verbs.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { neverTwoHolders, undisturbed } from '../support/undisturbed.ts'

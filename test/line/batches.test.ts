@@ -1,7 +1,7 @@
 /** Several jobs of a resource under one lease: in order, each with its own end. */
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue, type Job } from 'bullmq'
+import { DelayedError, Queue, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -272,6 +272,55 @@ describe('a batch', () => {
     const [failed] = await queue.getFailed()
     expect(failed?.failedReason).toContain('left')
     expect(failed?.attemptsMade).toBe(1)
+  })
+
+  test('leaves a job that has moved itself, also when it was cancelled before', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(2))
+    const wait = fixture.gate()
+    let runs = 0
+    const errors: string[] = []
+    const worker = await work({ size: 2 }, async ([first, second]) => {
+      runs++
+      await wait.passed
+      await second?.moveToDelayed(Date.now() + 60_000, second.token)
+      await delay(1_200) // Meanwhile the worker has read the request to cancel it.
+      return Promise.allSettled([
+        Promise.resolve(first?.data.nr),
+        Promise.reject(new DelayedError()),
+      ])
+    })
+    worker.on('error', ({ message }) => errors.push(message))
+    await until('it runs', () => runs === 1)
+    const second = (await queue.getActive()).find(({ data }) => data.nr === 1)
+    const [asked] = await queue.cancel(second?.id ?? '', { timeoutMs: 0 })
+    expect(asked?.outcome).toBe('running')
+    wait.open()
+    await until('the batch has ended', async () => (await queue.getCompletedCount()) === 1)
+    await delay(100)
+    expect(errors).toEqual([])
+    expect(await queue.getDelayedCount()).toBe(1)
+    const [cancelled] = await queue.cancel(second?.id ?? '')
+    expect(cancelled?.outcome).toBe('failed')
+  })
+
+  test('leaves a job that has moved itself, also when a forgotten step fails the others', async () => {
+    const queue = openQueue()
+    await queue.addBulk(jobs(2))
+    const errors: string[] = []
+    const worker = await work({ size: 2 }, async ([first, second], lease) => {
+      await second?.moveToDelayed(Date.now() + 60_000, second.token)
+      lease.step('forgotten', () => delay(50)).catch(() => undefined)
+      return Promise.allSettled([
+        Promise.resolve(first?.data.nr),
+        Promise.reject(new DelayedError()),
+      ])
+    })
+    worker.on('error', ({ message }) => errors.push(message))
+    await until('the first has failed', async () => (await queue.getFailedCount()) === 1)
+    await delay(100)
+    expect(errors).toEqual([])
+    expect(await queue.getDelayedCount()).toBe(1)
   })
 
   test('is requeued by drain, in order and without an attempt', async () => {

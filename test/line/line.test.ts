@@ -1,5 +1,5 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
-import { FlowProducer, Queue, Worker, type Job, type QueueOptions } from 'bullmq'
+import { FlowProducer, Queue, Worker, type FlowJob, type Job, type QueueOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -140,6 +140,51 @@ describe('a place is dead', () => {
     await first?.remove()
     const waiting = await plainQueue().getWaiting()
     expect(waiting.map(({ data }) => data.nr)).toEqual([2])
+  })
+
+  test('when it is cancelled: the next job is awake at once, and no worker is needed', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    await queue.cancel(first?.id ?? '')
+    const waiting = await plainQueue().getWaiting()
+    expect(waiting.map(({ data }) => data.nr)).toEqual([2])
+  })
+
+  test('when it is removed with its parent', async () => {
+    const queue = makeQueue()
+    const client = redis()
+    const wait = fixture.gate()
+    const { started } = await work({}, () => wait.passed)
+    await queue.addBulk(jobs('a', 1))
+    await until('the first runs', () => started.length === 1)
+    const flows = new FlowProducer({ connection: connection() })
+    fixture.defer(() => flows.close())
+    const node = (customer: string, nr: number): FlowJob => ({
+      ...{ name: 'charge', queueName: fixture.namespace, data: { customer, nr } },
+    })
+    const { job } = await flows.add({ ...node('b', 2), children: [node('a', 3)] })
+    const length = (): Promise<number> => client.zcard(`bull:${fixture.namespace}:redlock:::line:a`)
+    await until('its child waits in line', async () => (await length()) === 2)
+    await (await queue.getJob(job.id ?? ''))?.remove()
+    expect(await length()).toBe(1)
+    wait.open()
+  })
+
+  test('and wakes one job, also where the line has slots', async () => {
+    await turnSweepsOff()
+    const queue = makeQueue({ slots: 2 })
+    const [first, wait] = [fixture.gate(), fixture.gate()]
+    const { started } = await work({ slots: 2, concurrency: 2 }, ({ data }) =>
+      data.nr === 1 ? first.passed : wait.passed,
+    )
+    const added = await queue.addBulk(jobs('a', 1, 2, 3, 4, 5, 6))
+    await until('two run', () => started.length === 2)
+    await redis().del(`bull:${fixture.namespace}:${added[2]?.id ?? ''}`)
+    first.open()
+    await until('the job behind the dead place runs', () => started.length === 3)
+    expect(started).toEqual([1, 2, 4])
+    expect(await plainQueue().getWaitingCount()).toBe(0)
+    wait.open()
   })
 
   test('and a thousand of them cost the next job of the line nothing', async () => {
@@ -448,6 +493,42 @@ describe('onFailure: block', () => {
     await until('both ran', () => order.length === 2)
     expect(order).toEqual([1, 2])
   })
+
+  test('no longer when a plain worker has finished a job that held it', async () => {
+    const queue = makeQueue()
+    queue.on('error', () => undefined) // It reports the plain worker.
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    const { order, worker } = await work({ onFailure: 'block' }, failing)
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await worker.close()
+    await first?.retry()
+    const plain = new Worker(fixture.namespace, () => pause(1), { connection: connection() })
+    await until('the first is done', async () => (await queue.getCompletedCount()) === 1)
+    await plain.close()
+    await work({ onFailure: 'block' })
+    await until('the second is done', async () => (await queue.getCompletedCount()) === 2)
+    expect(order).toEqual([])
+  })
+
+  test('and no job that runs is skipped, though it held its line before', async () => {
+    const queue = makeQueue()
+    const [first] = await queue.addBulk(jobs('a', 1, 2))
+    let isBroken = true
+    const wait = fixture.gate()
+    const { order, started } = await work({ onFailure: 'block' }, async (job) => {
+      if (isBroken) await failing(job)
+      await wait.passed
+    })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    isBroken = false
+    await first?.retry()
+    await until('it runs again', () => started.length === 2)
+    expect(await queue.skip(first?.id ?? '')).toBe(false)
+    expect((await queue.position(first?.id ?? ''))?.ahead).toBe(0)
+    wait.open()
+    await until('both ran', () => order.length === 2)
+    expect(order).toEqual([1, 2])
+  })
 })
 
 test('a finished job leaves and wakes the next one also when the server has no memory left', async () => {
@@ -462,6 +543,23 @@ test('a finished job leaves and wakes the next one also when the server has no m
   wait.open()
   await until('both ran', () => order.length === 2)
   await client.config('SET', 'maxmemory', '0')
+})
+
+test('the last job of a worker that closes wakes the next one when the server has no memory', async () => {
+  const queue = makeQueue()
+  const client = redis()
+  fixture.defer(() => client.config('SET', 'maxmemory', '0'))
+  const wait = fixture.gate()
+  const { started, worker } = await work({}, () => wait.passed)
+  await queue.addBulk(jobs('a', 1, 2))
+  await until('the first runs', () => started.length === 1)
+  await client.config('SET', 'maxmemory', '1')
+  const closed = worker.close()
+  wait.open()
+  await closed
+  await client.config('SET', 'maxmemory', '0')
+  expect(await queue.getCompletedCount()).toBe(1)
+  expect(await plainQueue().getWaitingCount()).toBe(1)
 })
 
 describe('jobs that leave their lines', () => {

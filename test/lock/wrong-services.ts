@@ -1,10 +1,10 @@
 /** One wrong lock service for every case of the kit: the case must fail with it. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { LockClient } from '../../src/lock/lock-client.ts'
+import { LockClient } from '../../src/services/lock-client.ts'
 import { lockSettings } from '../../src/lock/lock-settings.ts'
 import { silentLogger, type Lease, type LockService } from '../../src/index.ts'
 import type { LockServiceUnderTest } from '../services/lock-service-cases.ts'
-import type { LockDriver } from '../../src/lock/lock-driver.ts'
+import type { LockDriver } from '../../src/services/lock-driver.ts'
 import { MemoryNetwork, MemoryServer, type MemoryClaim } from '../../src/testing/memory-server.ts'
 
 const LEASE_MS = 300

@@ -87,10 +87,10 @@ const lock: readonly Mutant[] = [
   mutant('token-above-forgotten-ones', 'removed', 'hazards/wrong-clocks: a token is larger'),
   mutant('one-server-of-one-fleet', [' and record[4] == fleetSize', ''], GRANT),
   mutant('one-server-of-one-fleet', ['record[1] == runId and ', ''], GRANT),
-  mutant('suspended-master-grants-nothing', 'never', 'redlock/verbs/replies'),
+  mutant('suspended-master-grants-nothing', 'never', 'redlock/replies'),
   mutant(
     'suspended-master-is-asked-the-time',
-    ['master.ask(', 'if (request.call !== ASKS_THE_TIME) master.ask('],
+    ['master.ask(', 'if (this.#askedTheTime?.has(master.index) !== true) master.ask('],
     'sim/clock-returns',
   ),
   mutant(
@@ -190,8 +190,18 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'dead-places-are-dropped',
-    [' or (job.finishedOn and not job.holds)', ''],
+    [' or (job.finishedOn and job.holds ~= job.finishedOn)', ''],
     `${LINE}: when a plain worker has finished its job`,
+  ),
+  mutant(
+    'dead-places-are-dropped',
+    ['job.holds ~= job.finishedOn', 'not job.holds'],
+    `${LINE}: no longer when a plain worker`,
+  ),
+  mutant(
+    'only-the-failure-that-holds-is-skipped',
+    [' and job[3] == job[4]', ''],
+    `${LINE}: no job that runs is skipped`,
   ),
   mutant('deleted-job-leaves', 'never', `${LINE}: have no place when they are`),
   mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),
@@ -207,7 +217,7 @@ const line: readonly Mutant[] = [
     'line/full-lines: keeps the order of one addBulk',
   ),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
-  mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: with slots`),
+  mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: and wakes one job`),
   mutant('turn-only-at-the-head', 'removed', LINE),
   mutant('woken-at-the-head-of-all-lines', 'removed', LINE),
   mutant(
@@ -219,14 +229,19 @@ const line: readonly Mutant[] = [
   mutant(
     'first-write-needs-no-memory',
     ['if ', "redis.call('HSET', head.jobKey, 'delay', 0)\n    if "],
-    `${LINE}: when the server has no memory left`,
+    `${LINE}: wakes the next one when the server has no memory`,
   ),
-  mutant('removed-job-leaves', 'removed', `${LINE}: when it is removed`),
-  mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is removed`),
+  mutant('removed-job-wakes-the-next', 'removed', `${LINE}: when it is removed`),
+  mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
   mutant('failed-job-holds-its-line', 'removed', `${LINE}: holds the line until the failed job`),
   mutant('no-job-passes-one-that-holds', 'removed', `${LINE}: holds the line also against`),
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),
+  mutant(
+    'due-job-joins-by-its-priority',
+    ['ranked and rankOf(priority or 0, nextSeq())', 'nil'],
+    'compatibility/order: delayed jobs that are promoted or due',
+  ),
   mutant(
     'batch-ends-at-a-job-that-may-not-start',
     [' or not job.asleep or job.held', ' or job.held'],
@@ -272,7 +287,6 @@ const line: readonly Mutant[] = [
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
-  mutant('started-job-is-not-ready', 'removed', `${SHARES}: waits for its backoff`),
   mutant(
     'ready-job-sleeps',
     ['score and tonumber(score) >= ASLEEP', 'score'],
@@ -287,6 +301,11 @@ const worker: readonly Mutant[] = [
     'compatibility/plain-queue: a scheduler that is faster',
   ),
   mutant(
+    'scheduled-job-without-a-line-waits-in-place',
+    ['lines === undefined', 'lines === null'],
+    'worker/locked-queue: adds no more in a plain worker',
+  ),
+  mutant(
     'job-fetched-by-hand-adds-the-next-of-its-scheduler',
     'removed',
     'compatibility/by-hand: the next one is added',
@@ -297,9 +316,14 @@ const worker: readonly Mutant[] = [
     'worker/locked-queue: a scheduler goes on',
   ),
   mutant(
-    'worker-is-drained-when-no-job-sleeps',
-    [' || !this.#lines.isDrained', ''],
-    'compatibility/events: drained comes once',
+    'worker-is-drained-once-when-no-job-sleeps',
+    [' || !this.#isDrained', ''],
+    'compatibility/events: drained comes once after',
+  ),
+  mutant(
+    'worker-is-drained-once-when-no-job-sleeps',
+    ['this.#toldDrained || ', ''],
+    'compatibility/events: drained comes once after',
   ),
   mutant(
     'lost-lock-is-of-an-earlier-run',
@@ -313,14 +337,14 @@ const worker: readonly Mutant[] = [
   ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
+    'moved-job-stays-where-it-is',
+    'never',
+    'line/batches: leaves a job that has moved itself',
+  ),
+  mutant(
     'stopped-job-uses-no-attempt',
     ['isGivenBack(stop.reason)', 'false'],
     'worker/coordination: stops them at its limit',
-  ),
-  mutant(
-    'no-job-starts-while-its-worker-stops',
-    'always',
-    'worker/coordination: requeues a job that still asks the lock masters',
   ),
   mutant(
     'lost-lock-stops-its-job',
@@ -340,6 +364,11 @@ const worker: readonly Mutant[] = [
     ['this.#isLeaving || ', ''],
     'worker/ending: starts no job',
   ),
+  mutant(
+    'leaving-worker-starts-no-job',
+    ['this.#isLeaving || ', ''],
+    'worker/coordination: requeues a job that still asks the lock masters',
+  ),
   mutant('leaving-worker-takes-no-mark', 'removed', 'worker/ending: waits for no mark'),
   mutant(
     'forced-close-waits-for-no-job',
@@ -353,6 +382,11 @@ const worker: readonly Mutant[] = [
   ),
   mutant('due-by-the-clock-of-the-server', 'never', 'worker/clocks: is given back'),
   mutant('promoted-by-the-clock-of-the-server', 'removed', 'worker/clocks: a delay ends by'),
+  mutant(
+    'parent-is-due-by-the-clock-of-the-server',
+    ['(math.floor(nowMs()) - endsAt)', '0'],
+    'worker/clocks: the delay of a parent',
+  ),
   mutant('delay-by-the-clock-of-the-server', 'never', 'worker/clocks: a delay ends by'),
   mutant(
     'waits-by-its-own-clock',
@@ -399,6 +433,11 @@ const worker: readonly Mutant[] = [
     'removed',
     'tools/operator/resize: lost its memory is not opened again',
   ),
+  mutant(
+    'start-of-a-client-is-no-outage',
+    ["why?.state === 'suspended' ? undefined : ", ''],
+    'redlock/fleet/master-log: whose clock is not compared yet',
+  ),
   mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),
   mutant(
     'no-estimate-while-the-line-stands',
@@ -407,7 +446,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'no-estimate-while-the-queue-stands',
-    ['standstill === undefined && ', ''],
+    ['if (await queueStands()) ', 'if (false) '],
     'tools/operator/answers: no worker',
   ),
   mutant(
@@ -422,9 +461,10 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'wait-is-counted-from-when-it-could-start',
-    ['job[7] or ', ''],
+    ['from or ', ''],
     'worker/clocks: a job waits no longer',
   ),
+  mutant('requeued-job-goes-on-waiting', 'never', 'worker/clocks: waits no shorter for a lease'),
   mutant(
     'late-reply-puts-no-clock-ahead',
     [' - reference.uncertaintyMs', ''],
@@ -432,6 +472,12 @@ const worker: readonly Mutant[] = [
   ),
   mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant('changed-delay-by-the-clock-of-the-server', 'removed', 'line/clocks: a changed delay'),
+  mutant('told-limits-are-in-force', 'always', 'worker/clocks: a limit ends, and is told'),
+  mutant(
+    'limits-end-by-the-clock-of-the-server',
+    ['nowMs() + ', ''],
+    'worker/clocks: a limit ends, and is told',
+  ),
   mutant('scheduler-by-the-clock-of-the-server', 'removed', 'worker/clocks: a scheduler begins'),
   mutant(
     'one-computes-a-result',
@@ -439,6 +485,11 @@ const worker: readonly Mutant[] = [
     'worker/coordination: compute it once',
   ),
   mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
+  mutant(
+    'no-script-runs-while-its-slot-moves',
+    ["keyIn(base, 'absent')", '`${base}meta`'],
+    'worker/queue-cluster: while the slot of a queue moves',
+  ),
   mutant('no-job-has-the-name-of-our-keys', [':::', ':'], 'line/names: whose id is the name'),
   mutant('no-queue-has-the-keys-of-its-locks', 'never', 'line/names: is refused'),
   mutant(
@@ -449,11 +500,17 @@ const worker: readonly Mutant[] = [
     ],
     'tools/cli/readers: stands still',
   ),
+  mutant(
+    'errors-of-another-copy-are-known',
+    ['isOurs === true', 'false'],
+    'worker/another-copy: goes on after',
+  ),
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
   mutant('job-without-data-fails', 'never', 'worker/instances: whose data are gone'),
   mutant('checkpoints-of-one-instance', 'never', 'worker/instances: are not those of'),
+  mutant('job-without-a-hash-keeps-nothing', 'never', 'worker/instances: keeps no steps'),
   mutant(
     'steps-belong-to-the-run-with-the-lock',
     'always',
@@ -521,12 +578,27 @@ const services: readonly Mutant[] = [
   ),
   mutant(
     'refused-write-writes-nothing',
-    ['INSERT IGNORE', 'REPLACE'],
+    ['INSERT', 'REPLACE'],
     'fenced/fenced: refuse an older write',
+  ),
+  mutant(
+    'refused-write-writes-nothing',
+    ['INSERT', 'INSERT IGNORE'],
+    'fenced/fenced: a value does not fit',
   ),
   mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
   mutant('ended-watch-wakes-no-waiter', ['stop', 'changed'], `${ETCD}: ends at once`),
   mutant('endpoint-of-another-cluster-has-failed', 'never', `${ETCD}: has failed from the moment`),
+  mutant(
+    'only-etcd-refuses',
+    ['code > 0 && code <= MAX_CODE', "'error' in said"],
+    `${ETCD}: ready says why`,
+  ),
+  mutant(
+    'endpoint-of-another-cluster-has-failed',
+    ['!== id', '!== (id ?? this.#clusterId)'],
+    `${ETCD}: an endpoint that answers with`,
+  ),
   mutant('client-of-one-cluster', 'never', `${ETCD}: gets no lease of a client`),
   mutant('namespaces-do-not-nest', ['%/', '%'], `${ETCD}: namespaces that nest`),
   mutant('ready-takes-a-lease', 'removed', `${ETCD}: ready says why`),
@@ -643,11 +715,6 @@ const sharded: readonly Mutant[] = [
     'process-without-a-permit-leaves-the-mark',
     ['await LineBackend.of(this).wakeWorker()', 'void 0'],
     `${PERMITS}: a process that is full`,
-  ),
-  mutant(
-    'no-script-runs-while-its-slot-moves',
-    ["this.keyOf('never')", "this.keys['meta']"],
-    'worker/queue-cluster: while its slot moves',
   ),
 ]
 

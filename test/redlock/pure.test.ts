@@ -2,13 +2,13 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { jitteredMs } from '../../src/backoff.ts'
 import { systemClock, type Clock } from '../../src/clock.ts'
-import { Announcements, turnOrder } from '../../src/redlock/waiting/announcements.ts'
-import { explain } from '../../src/redlock/quorum/explain.ts'
-import { decide } from '../../src/redlock/ask.ts'
-import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum/quorum.ts'
-import { ProposalClock } from '../../src/redlock/proposal-clock.ts'
+import { Announcements, turnOrder } from '../../src/redlock/announcements.ts'
+import { explain } from '../../src/redlock/explain.ts'
+import { decide } from '../../src/redlock/poll.ts'
+import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum.ts'
+import { Proposals } from '../../src/redlock/proposals.ts'
 import { describeToken } from '../../src/lock/describe-token.ts'
-import type { AcquireVote } from '../../src/redlock/verbs/votes.ts'
+import type { AcquireVote } from '../../src/redlock/verbs.ts'
 import type { Master } from '../../src/redlock/wire/master.ts'
 
 const fleetSize = fc.integer({ min: 1, max: 15 })
@@ -68,52 +68,52 @@ describe('proposals', () => {
 
   test('increase strictly, also when the wall clock stops or is set back', () => {
     const wall = { ms: 1_800_000_000_000 }
-    const proposals = new ProposalClock(at(wall), 10_000)
-    const first = proposals.next()
+    const proposals = new Proposals(at(wall), 10_000, 'owner')
+    const first = proposals.fence()
     wall.ms -= 1_000
-    const second = proposals.next()
+    const second = proposals.fence()
     expect(first).toBe(1_800_000_000_000_000)
     expect(second).toBeGreaterThan(first)
-    expect(proposals.next()).toBeGreaterThan(second)
+    expect(proposals.fence()).toBeGreaterThan(second)
   })
 
   test('a counter far ahead does not drag them past what masters accept', () => {
     const wall = { ms: 1_800_000_000_000 }
-    const proposals = new ProposalClock(at(wall), 10_000)
+    const proposals = new Proposals(at(wall), 10_000, 'owner')
     proposals.observe((wall.ms + 3_600_000) * 1000)
-    expect(proposals.next()).toBe(wall.ms * 1000)
+    expect(proposals.fence()).toBe(wall.ms * 1000)
   })
 
   test('a wall clock that was far ahead and is set right leaves nothing behind', () => {
     const wall = { ms: 1_800_003_600_000 }
-    const proposals = new ProposalClock(at(wall), 10_000)
-    proposals.next()
+    const proposals = new Proposals(at(wall), 10_000, 'owner')
+    proposals.fence()
     wall.ms -= 3_600_000
-    expect(proposals.next()).toBe(wall.ms * 1000)
+    expect(proposals.fence()).toBe(wall.ms * 1000)
   })
 
   test('no token comes before its time', () => {
-    expect(new ProposalClock(at({ ms: 1_800_000_000_000.0007 }), 10_000).next()).toBe(
+    expect(new Proposals(at({ ms: 1_800_000_000_000.0007 }), 10_000, 'owner').fence()).toBe(
       Math.floor(1_800_000_000_000.0007 * 1000),
     )
   })
 
   test('a counter that is behind, or half of what masters accept ahead, changes nothing', () => {
     const wall = { ms: 1_800_000_000_000 }
-    const proposals = new ProposalClock(at(wall), 10_000)
-    const first = proposals.next()
+    const proposals = new Proposals(at(wall), 10_000, 'owner')
+    const first = proposals.fence()
     proposals.observe(first - 1_000)
-    expect(proposals.next()).toBe(first + 1)
+    expect(proposals.fence()).toBe(first + 1)
     proposals.observe((wall.ms + 5_001) * 1000)
-    expect(proposals.next()).toBe(first + 2)
+    expect(proposals.fence()).toBe(first + 2)
   })
 
   test('proposes above a counter that is a little ahead', () => {
     const wall = { ms: 1_800_000_000_000 }
-    const proposals = new ProposalClock(at(wall), 10_000)
+    const proposals = new Proposals(at(wall), 10_000, 'owner')
     const counter = (wall.ms + 5_000) * 1000
     proposals.observe(counter)
-    expect(proposals.next()).toBe(counter + 1)
+    expect(proposals.fence()).toBe(counter + 1)
   })
 })
 

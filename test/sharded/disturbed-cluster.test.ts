@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { prefixesOf, slotOf } from '../../src/sharded/placement.ts'
+import { prefixesOf } from '../../src/sharded/placement.ts'
 import { MAX_LEASE_MS, until } from '../fixtures.ts'
 import { forkProgram } from '../support/programs.ts'
 import { moveSlot } from '../support/redis-cluster.ts'
@@ -63,9 +63,8 @@ test('order, overlaps, lost and twice are 0 while slots move and a worker dies',
   const done = new AbortController()
   let moves = 0
   const moving = (async () => {
-    const slots = prefixesOf('bull', 4).map(slotOf)
-    for (; !done.signal.aborted; moves++)
-      await moveSlot(fixture.nodes, slots[moves % slots.length] ?? 0)
+    const keys = prefixesOf('bull', 4).map((prefix) => `${prefix}:${queue.name}:meta`)
+    for (; !done.signal.aborted; moves++) await moveSlot(fixture.nodes, keys[moves % 4] ?? '')
   })()
   const adding = (async () => {
     for (let first = 0; first < EACH; first += ADDED_AT_ONCE) {

@@ -10,11 +10,11 @@ import type { Redis } from 'ioredis'
 import { instant, type Timer } from '../../src/clock.ts'
 import {
   notReady,
+  type Asker,
   type CallResult,
   type Master,
   type MasterConnectionOptions,
   type MasterState,
-  type Request,
   type Subscription,
 } from '../../src/redlock/wire/master.ts'
 import type { Asked, Entry } from '../../src/redlock/wire/batch.ts'
@@ -49,6 +49,7 @@ interface Conversation extends Socket {
 
 export class SimulatedConnection implements Master {
   readonly name: string
+  readonly index: number
   readonly #options: MasterConnectionOptions
   readonly #wiring: Wiring
   readonly #enrolment: Enrolment
@@ -59,6 +60,7 @@ export class SimulatedConnection implements Master {
 
   constructor(options: MasterConnectionOptions, wiring: Wiring) {
     this.name = wiring.master.name
+    this.index = options.index
     this.#options = options
     this.#wiring = wiring
     this.#enrolment = new Enrolment({
@@ -91,16 +93,17 @@ export class SimulatedConnection implements Master {
     return this.#enrolment.firstAnswer
   }
 
-  ask(request: Request): void {
+  ask(asker: Asker): void {
+    const { index } = this
     if (this.state.status !== 'enrolled') {
-      request.asker.hear(request, notReady(this.state))
+      asker.hear(index, notReady(this.state))
       return
     }
-    const { call } = request
+    const call = asker.leaving(index)
+    if (call === undefined) return
     const { master, clock, observe } = this.#wiring
     const { asked } = call
     const { runId } = this
-    request.isSent = true
     observe('call', asked)
     const sentAt = instant(clock)
     const run = (): unknown => {
@@ -111,7 +114,7 @@ export class SimulatedConnection implements Master {
     void this.#ask(run).then((answer) => {
       const result = this.#resultOf(answer)
       if (result.ok) this.#options.onTime(this, result.serverMs, sentAt)
-      request.asker.hear(request, result)
+      asker.hear(index, result)
     })
   }
 

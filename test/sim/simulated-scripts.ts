@@ -3,8 +3,8 @@
  * holds each of them against the Lua on a real server, reply by reply and key by key.
  */
 import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
-import { RESERVED } from '../../src/redlock/quorum/quorum.ts'
-import { TOKENS_PER_GRANT } from '../../src/redlock/verbs/verbs.ts'
+import { RESERVED } from '../../src/redlock/quorum.ts'
+import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
 import { USUAL, type Asked, type Constants } from '../../src/redlock/wire/batch.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 

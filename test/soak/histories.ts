@@ -16,7 +16,7 @@ import {
 import { startZooKeeper, TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import type { Clock } from '../../src/clock.ts'
 import { silentLogger, type Lease } from '../../src/index.ts'
-import type { LockClient } from '../../src/lock/lock-client.ts'
+import type { LockClient } from '../../src/services/lock-client.ts'
 import { EtcdLocks } from '../../src/services/etcd/index.ts'
 import { PostgresLocks } from '../../src/services/postgres/index.ts'
 import { ZooKeeperLocks } from '../../src/services/zookeeper/index.ts'

@@ -76,7 +76,7 @@ export const removals: readonly Removal[] = [
   removal('fetched-job-is-at-the-head', PRIORITIES, 'in_turn'),
   removal('woken-at-the-head-of-all-lines', IN_ORDER, 'no_start_in_vain'),
   removal('job-that-leaves-wakes-the-next', IN_ORDER, 'none_forgotten'),
-  removal('removed-job-leaves', IN_ORDER, 'none_forgotten'),
+  removal('removed-job-wakes-the-next', IN_ORDER, 'none_forgotten'),
   removal('dead-places-are-dropped', DELETIONS, 'none_forgotten'),
 ]
 

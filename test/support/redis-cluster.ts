@@ -1,10 +1,13 @@
-/** A Redis Cluster without replicas, and slots that move between its nodes. */
+/** A Redis Cluster without replicas, and how a slot moves between two of its nodes. */
 import { Redis } from 'ioredis'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until } from '../fixtures.ts'
 
 export const SLOTS = 16_384
+
+/** As a node names it: of its master, the last part is its id. */
+type Range = [first: number, last: number, master: [host: string, port: number, id: string]]
 
 export async function startCluster(count = 3): Promise<readonly TestServer[]> {
   const busPorts = new Map<number, number>()
@@ -41,49 +44,38 @@ export async function startCluster(count = 3): Promise<readonly TestServer[]> {
   return nodes
 }
 
-const MIGRATED_AT_ONCE = 100
-const MIGRATE_MS = 5_000
-
 /**
- * Moves a slot to the next node, as `redis-cli --cluster reshard` does.
- * @param first a key that moves before the others, and what is done then.
+ * Moves the slot of a key from its node to another one, the key itself first.
+ * @param meanwhile what happens when that key has moved, and no other.
  */
 export async function moveSlot(
   nodes: readonly TestServer[],
-  slot: number,
-  first?: { readonly key: string; readonly then: () => Promise<unknown> },
+  key: string,
+  meanwhile: () => Promise<void> = () => Promise.resolve(),
 ): Promise<void> {
   const clients = nodes.map(({ url }) => new Redis(url))
   try {
     const ids = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'MYID')))
-    const shards = (await clients[0]?.call('CLUSTER', 'SLOTS')) as [
-      number,
-      number,
-      [string, number, string],
-    ][]
-    const owned = shards.find(([first, last]) => first <= slot && slot <= last)
-    const from = ids.indexOf(owned?.[2][2])
+    const slot = await clients[0]?.call('CLUSTER', 'KEYSLOT', key)
+    const ranges = (await clients[0]?.call('CLUSTER', 'SLOTS')) as Range[]
+    const owner = ranges.find(([first, last]) => first <= Number(slot) && Number(slot) <= last)
+    const from = ids.indexOf(owner?.[2][2])
     const to = (from + 1) % nodes.length
-    const [source, target, { host, port }] = [
-      clients[from] as Redis,
-      clients[to] as Redis,
-      nodes[to] as TestServer,
-    ]
-    await target.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', String(ids[from]))
-    await source.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', String(ids[to]))
-    const migrate = (keys: readonly string[]): Promise<unknown> =>
-      source.call('MIGRATE', host, port, '', 0, MIGRATE_MS, 'KEYS', ...keys)
-    if (first !== undefined) {
-      await migrate([first.key])
-      await first.then()
-    }
+    const [source, target] = [clients[from] as Redis, clients[to] as Redis]
+    const { host = '', port = 0 } = nodes[to] ?? {}
+    const move = (keys: readonly string[]): Promise<unknown> =>
+      source.call('MIGRATE', host, port, '', 0, 5_000, 'KEYS', ...keys)
+    await target.call('CLUSTER', 'SETSLOT', String(slot), 'IMPORTING', String(ids[from]))
+    await source.call('CLUSTER', 'SETSLOT', String(slot), 'MIGRATING', String(ids[to]))
+    await move([key])
+    await meanwhile()
     for (;;) {
-      const keys = await source.call('CLUSTER', 'GETKEYSINSLOT', slot, MIGRATED_AT_ONCE)
-      if ((keys as string[]).length === 0) break
-      await migrate(keys as string[])
+      const keys = (await source.call('CLUSTER', 'GETKEYSINSLOT', String(slot), 10)) as string[]
+      if (keys.length === 0) break
+      await move(keys)
     }
     for (const redis of [target, source, ...clients]) {
-      await redis.call('CLUSTER', 'SETSLOT', slot, 'NODE', String(ids[to]))
+      await redis.call('CLUSTER', 'SETSLOT', String(slot), 'NODE', String(ids[to]))
     }
   } finally {
     for (const redis of clients) redis.disconnect()

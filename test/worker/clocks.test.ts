@@ -1,5 +1,5 @@
 /** A worker or a producer whose clock is wrong decides no time that another process acts on. */
-import { Queue } from 'bullmq'
+import { FlowProducer, Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ClockAheadError } from '../../src/index.ts'
@@ -93,6 +93,43 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     expect((await scripts()) - before).toBeLessThan(200)
   })
 
+  test('a job that is tried again at once lets a delayed job start when it is due', async () => {
+    const queue = makeQueue()
+    const ran: string[] = []
+    setClock(aheadMs)
+    await queue.add('once more', { customer: 'a' }, { attempts: 2 })
+    const late = await queue.add('late', { customer: 'b' }, { delay: 2_000 })
+    await work(({ name }) => {
+      ran.push(name)
+      return ran.length === 1 ? Promise.reject(new Error('declined')) : Promise.resolve()
+    })
+    await until('it ran again', () => ran.length > 1)
+    await until('it has ended', async () => (await queue.getActiveCount()) === 0)
+    expect(ran).toEqual(['once more', 'once more'])
+    expect(await late.getState()).toBe('delayed')
+  })
+
+  test.each(['ends', 'is cancelled'])(
+    'the delay of a parent, whose last child %s, ends by the clock of the server',
+    async (how) => {
+      const queue = makeQueue()
+      const flows = new FlowProducer({ connection: connection() })
+      fixture.defer(() => flows.close())
+      const { namespace: queueName } = fixture
+      const data = { customer: 'a' }
+      const opts = how === 'ends' ? {} : { delay: 600_000, ignoreDependencyOnFailure: true }
+      const { children = [] } = await flows.add({
+        ...{ name: 'whole', queueName, data, opts: { delay: 60_000 } },
+        children: [{ name: 'part', queueName, data, opts }],
+      })
+      setClock(aheadMs)
+      if (how === 'ends') await work(() => Promise.resolve('done'))
+      else await queue.cancel(children[0]?.job.id ?? '')
+      await until('it is over', async () => (await queue.getWaitingChildrenCount()) === 0)
+      expect(Math.abs((await dueInMs()) - 60_000)).toBeLessThan(1_000)
+    },
+  )
+
   test('a scheduler begins, and goes on, by the clock of the server', async () => {
     const queue = makeQueue()
     const started: number[] = []
@@ -104,6 +141,23 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     await until('four ran', () => started.length === 4, 4_000)
     const [first = 0, , , last = 0] = started
     expect(last - first).toBeGreaterThan(900)
+  })
+
+  test('a limit ends, and is told, by the clock of the server', async () => {
+    const queue = makeQueue()
+    setClock(aheadMs)
+    await queue.pauseResource('a', { until: Date.now() + 2_000 })
+    expect((await queue.getLimits('a')).paused).toBeDefined()
+    expect([...(await queue.getAllLimits()).keys()]).toEqual(['a'])
+    const addedAt = performance.now()
+    await queue.add('charge', { customer: 'a' })
+    vi.restoreAllMocks()
+    expect((await queue.getLimits('a')).paused).toBeDefined()
+    let ranAt = 0
+    await work(() => Promise.resolve((ranAt = performance.now())))
+    await until('it ran', () => ranAt > 0, 6_000)
+    expect(ranAt - addedAt).toBeGreaterThan(1_500)
+    expect(await queue.getLimits('a')).toEqual({})
   })
 
   test('a job waits no longer, and no shorter, than its limit', async () => {
@@ -148,6 +202,35 @@ test('a limit on waiting does not count a delay, nor the time before a retry', a
   await until('all are done', async () => (await queue.getCompletedCount()) === 3, 5_000)
   expect(await queue.getFailedCount()).toBe(0)
 })
+
+test.each(['of a producer whose clock is behind', 'that waited for its children'])(
+  'a job %s waits no shorter for a lease that others hold',
+  async (what) => {
+    const options = { maxWaitMs: 1_500 }
+    const queue = makeQueue(options)
+    const redlock = await fixture.redlock()
+    const lease = await redlock.acquire('a', { autoExtend: true })
+    if (what.startsWith('of')) {
+      setClock(-3_600_000)
+      await queue.add('charge', { customer: 'a' })
+      vi.restoreAllMocks()
+    } else {
+      const flows = new FlowProducer({ connection: connection() })
+      fixture.defer(() => flows.close())
+      const queueName = fixture.namespace
+      await flows.add({
+        ...{ name: 'whole', queueName, data: { customer: 'a' } },
+        children: [{ name: 'part', queueName, data: { customer: 'b' }, opts: { delay: 1_600 } }],
+      })
+    }
+    let requeuedAt: number | undefined
+    const worker = await workOn(() => Promise.resolve('done'), { ...options, redlock })
+    worker.on('requeued', () => (requeuedAt ??= performance.now()))
+    await until('it has failed', async () => (await queue.getFailedCount()) === 1, 10_000)
+    expect(performance.now() - (requeuedAt ?? Infinity)).toBeGreaterThan(1_000)
+    await lease.release()
+  },
+)
 
 test('a worker whose clock the masters refuse says so, takes no jobs, and starts when it is right', async () => {
   const queue = makeQueue()

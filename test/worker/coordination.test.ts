@@ -373,6 +373,30 @@ describe('checkpoints', () => {
     expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(/`load` runs twice/)
   })
 
+  test('a step gives the same the first time as from its checkpoint: JSON', async () => {
+    const queue = makeQueue()
+    const seen: unknown[] = []
+    const load = async (_job: unknown, lease: JobLease): Promise<void> => {
+      seen.push(await lease.step('load', () => ({ at: new Date(0), none: undefined })))
+      if (seen.length === 1) throw new Error('after the step')
+    }
+    work(await fixture.redlock(), load, { checkpoints: true })
+    await queue.add('report', { of: 'delta' }, { attempts: 2 })
+    await allDone(queue, 1)
+    expect(seen).toEqual([{ at: '1970-01-01T00:00:00.000Z' }, { at: '1970-01-01T00:00:00.000Z' }])
+  })
+
+  test('a step without a name is refused', async () => {
+    const queue = makeQueue()
+    const nameless = (_job: unknown, lease: JobLease): Promise<number> => lease.step('', () => 1)
+    work(await fixture.redlock(), nameless, {})
+    const job = await queue.add('report', { of: 'delta' })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(
+      /Expected a step to have a name/,
+    )
+  })
+
   test('an older run cannot overwrite what a later one has claimed', async () => {
     const queue = makeQueue()
     const results = new ResultStore(LineBackend.of(queue), 1_000)
@@ -583,28 +607,31 @@ describe('drain', () => {
     expect(await queue.getFailedCount()).toBe(0)
   })
 
-  test('requeues a job that still asks the lock masters, and never starts it', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock({ masterTimeoutMs: 2_000 })
-    let started = false
-    let asks = false
-    const worker = work(redlock, () => {
-      started = true
-      return Promise.resolve('ok')
-    })
-    worker.on('active', () => (asks = true))
-    await worker.waitUntilReady()
-    await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
-    const job = await queue.add('report', { of: 'delta' })
-    await until('it asks', () => asks)
-    const drained = worker.drain({ timeoutMs: 0 })
-    await pause(50)
-    await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
-    await drained
-    expect(started).toBe(false)
-    expect(['delayed', 'waiting']).toContain(await job.getState())
-    expect(redlock.status().leases).toBe(0)
-  })
+  test.each([0, 5_000])(
+    'requeues a job that still asks the lock masters (%i)',
+    async (timeoutMs) => {
+      const queue = makeQueue()
+      const redlock = await fixture.redlock({ masterTimeoutMs: 2_000 })
+      let started = false
+      let asks = false
+      const worker = work(redlock, () => {
+        started = true
+        return Promise.resolve('ok')
+      })
+      worker.on('active', () => (asks = true))
+      await worker.waitUntilReady()
+      await Promise.all(fixture.fleet.masters.map((master) => master.freeze()))
+      const job = await queue.add('report', { of: 'delta' })
+      await until('it asks', () => asks)
+      const drained = worker.drain({ timeoutMs })
+      await pause(50)
+      await Promise.all(fixture.fleet.masters.map((master) => master.thaw()))
+      await drained
+      expect(started).toBe(false)
+      expect(['delayed', 'waiting']).toContain(await job.getState())
+      expect(redlock.status().leases).toBe(0)
+    },
+  )
 
   test('requeues a job that BullMQ is about to start, and never starts it', async () => {
     const queue = makeQueue()

@@ -1,9 +1,9 @@
 /** How jobs and workers end: what still runs holds its lease, and what is lost holds up nothing. */
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { Redlock, silentLogger } from '../../src/index.ts'
+import { batchProcessor, Redlock, silentLogger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { chargesOf } from './charges.ts'
+import { chargesOf, type Charge } from './charges.ts'
 import { Program } from '../workers/program.ts'
 
 const fixture = useFleet({ masters: 3 })
@@ -76,6 +76,30 @@ describe('a job that goes on after its lease is lost', () => {
     never.open()
     await worker.close()
   })
+
+  test('nor does a batch', async () => {
+    const queue = makeQueue()
+    const never = fixture.gate()
+    const batches: string[][] = []
+    const redlock = await fixture.redlock({ leaseMs: 500 })
+    const processor = batchProcessor<Charge, unknown>({ size: 3 }, async (jobs) => {
+      batches.push(jobs.map(({ name }) => name))
+      if (batches.length === 1) await never.passed
+      return Promise.allSettled(jobs.map(({ name }) => Promise.resolve(name)))
+    })
+    const jobs = await queue.addBulk(
+      ['1', '2', '3', '4'].map((name) => ({ name, data: { customer: 'a' } })),
+    )
+    const worker = await work(processor, { redlock, maxHoldMs: 800, concurrency: 1 })
+    await until('the last one is done', async () => (await queue.getCompletedCount()) === 1)
+    expect(batches).toEqual([['1', '2', '3'], ['4']])
+    for (const { id = '' } of jobs.slice(0, 3)) {
+      expect((await queue.getJob(id))?.failedReason).toMatch(/is lost/)
+    }
+    never.open()
+    await worker.close()
+    expect(await queue.getFailedCount()).toBe(3)
+  })
 })
 
 describe('a worker that drains', () => {
@@ -117,13 +141,15 @@ describe('a worker that drains', () => {
     const redlock = await fixture.redlock()
     const redis = new Redis(connection())
     fixture.defer(() => redis.quit())
-    const waiting = async (): Promise<number> => {
+    const blocked = async (): Promise<readonly (string | undefined)[]> => {
       const clients = (await redis.call('CLIENT', 'LIST')) as string
-      return [...clients.matchAll(/flags=\w*b\w* .*cmd=bzpopmin/g)].length
+      return [...clients.matchAll(/id=(\d+) .*flags=\w*b\w* .*cmd=bzpopmin/g)].map(([, id]) => id)
     }
+    const waiting = async (): Promise<number> => (await blocked()).length
     const end = fixture.gate()
     await work(() => Promise.resolve(), { redlock, concurrency: 1 })
     await until('another worker waits', async () => (await waiting()) === 1)
+    const [other] = await blocked()
     const worker = await work(() => end.passed, { redlock })
     await until('both wait', async () => (await waiting()) === 2)
     // The first has this one, and waits behind the other; so the next is for the other.
@@ -132,10 +158,13 @@ describe('a worker that drains', () => {
     await queue.add('second', { customer: 'b' })
     await until('it runs', async () => (await queue.getActiveCount()) === 1)
     await until('both wait again', async () => (await waiting()) === 2)
+    // Redis gives a mark to the one that has waited longest: that is not to be this one.
+    const own = (await blocked()).find((id) => id !== other)
+    await redis.call('CLIENT', 'UNBLOCK', own ?? '')
+    await pause(50)
+    await until('both wait once more', async () => (await waiting()) === 2)
     const drained = worker.drain({ timeoutMs: 5_000 })
-    await until('one waits', async () => (await waiting()) === 1, 2_000)
-    await pause(100)
-    expect(await waiting()).toBe(1)
+    await until('only the other one waits', async () => (await blocked()).join() === other, 2_000)
     end.open()
     await drained
   })

@@ -71,6 +71,34 @@ describe('checkpoints', () => {
   })
 })
 
+describe('a job that another program deletes while it runs', () => {
+  test('keeps no steps, and comes back as nothing', async () => {
+    const queue = makeQueue()
+    const errors: unknown[] = []
+    const ended: string[] = []
+    let runs = 0
+    const key = (id = ''): string => `bull:${fixture.namespace}:${id}`
+    const worker = await work(
+      async ({ id }, lease) => {
+        runs += 1
+        await redis().del(key(id))
+        await lease
+          .step('charge', () => ended.push('a step'))
+          .catch((error: unknown) => errors.push(error))
+      },
+      { checkpoints: true },
+    )
+    worker.on('error', () => ended.push('its run'))
+    const { id } = await queue.add('invoice', { customer: 'a' })
+    await until('it ended', () => ended.length > 0)
+    expect(errors).toMatchObject([{ name: 'JobLockLostError' }])
+    // What it reports of its run may come twice.
+    expect(ended).not.toContain('a step')
+    expect(runs).toBe(1)
+    expect(await redis().exists(key(id))).toBe(0)
+  })
+})
+
 describe('a request to cancel', () => {
   test('ends with the run that it was for', async () => {
     const queue = makeQueue()

@@ -2,10 +2,16 @@
  * LockedQueue beside what BullMQ offers: jobs that are added twice, that wait too long, flows and
  * schedulers.
  */
-import { FlowProducer, Queue } from 'bullmq'
+import { FlowProducer, Queue, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { LockedQueue, LockedWorker, type LockedWorkerOptions } from '../../src/index.ts'
+import {
+  lockedProcessor,
+  LockedQueue,
+  LockedWorker,
+  silentLogger,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Charge {
@@ -158,4 +164,24 @@ test('a scheduler goes on after jobs that fail before they start', async () => {
   await until('three have failed', () => seen.length >= 3)
   expect(seen[0]).toBe('its child failed')
   expect(seen[1]).toContain('it has none')
+})
+
+test('a scheduler that is faster than its jobs adds no more in a plain worker than without us', async () => {
+  const queue = new Queue(fixture.namespace, { connection: connection() })
+  fixture.defer(() => queue.close())
+  let runs = 0
+  const options = { resource: () => 'customer:a', logger: silentLogger }
+  const processor = lockedProcessor(await fixture.redlock(), options, async () => {
+    await pause(300)
+    runs++
+  })
+  const worker = new Worker(fixture.namespace, processor, {
+    ...{ connection: connection(), concurrency: 2 },
+  })
+  fixture.defer(() => worker.close())
+  await queue.upsertJobScheduler('often', { every: 50 }, { name: 'tick', data: {} })
+  await until('some ran', () => runs >= 5)
+  const { waiting = 0, active = 0, delayed = 0 } = await queue.getJobCounts()
+  await queue.removeJobScheduler('often')
+  expect(waiting + active + delayed).toBeLessThanOrEqual(4)
 })

@@ -2,9 +2,9 @@
  * The queue on a Redis Cluster of three nodes, as BullMQ documents it: a prefix in braces, and an
  * ioredis Cluster as connection.
  */
+import type { Job } from 'bullmq'
 import { Cluster, Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { slotOf } from '../../src/sharded/placement.ts'
 import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
@@ -27,18 +27,18 @@ interface Charge {
   readonly nr: number
 }
 
+function connect(): Cluster {
+  const cluster = new Cluster(
+    nodes.map(({ host, port }) => ({ host, port })),
+    { redisOptions: { maxRetriesPerRequest: null } },
+  )
+  fixture.defer(() => {
+    cluster.disconnect()
+  })
+  return cluster
+}
+
 test('jobs run in order, one at a time per customer, and `inspect` and `why` tell', async () => {
-  const connect = (): Cluster => {
-    const cluster = new Cluster(
-      nodes.map(({ host, port }) => ({ host, port })),
-      { redisOptions: { maxRetriesPerRequest: null } },
-    )
-    fixture.defer(() => {
-      cluster.disconnect()
-      return Promise.resolve()
-    })
-    return cluster
-  }
   const { namespace } = fixture
   const resource = ({ customer }: Charge): string => `customer:${customer}`
   const prefix = '{bull}'
@@ -106,31 +106,53 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
   await until('both are done', () => runs.includes('fay1'))
 })
 
-test('while its slot moves, no script runs on half of a queue', async () => {
-  const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
-  const prefix = `{${fixture.namespace}}`
-  const queue = new LockedQueue<Charge>('q', { connection, prefix, resource: () => 'ann' })
-  fixture.defer(async () => {
-    await queue.close()
-    connection.disconnect()
+test('while the slot of a queue moves, no script runs with half of its keys', async () => {
+  const { namespace } = fixture
+  const prefix = '{moving}'
+  const queue = new LockedQueue<Charge>(namespace, {
+    ...{ connection: connect(), prefix, resource: ({ customer }: Charge) => customer },
   })
-  await queue.setSlots('ann', 2)
-  await queue.add('charge', { customer: 'ann', nr: 0 })
-  let pending: Promise<unknown> = Promise.resolve()
-  await moveSlot(nodes, slotOf(prefix), {
-    key: `${prefix}:q:meta`,
-    then: () => {
-      pending = Promise.all([
-        queue.setSlots('bob', 3),
-        queue.add('charge', { customer: 'ann', nr: 1 }),
-      ])
-      return new Promise((resolve) => setTimeout(resolve, 300))
+  fixture.defer(() => queue.close())
+  const ran: number[] = []
+  const gate = fixture.gate()
+  const worker = new LockedWorker<Charge>(
+    namespace,
+    async ({ data: { nr } }) => {
+      if (nr === 0) await gate.passed
+      ran.push(nr)
     },
+    {
+      ...{ connection: connect(), prefix, logger: silentLogger },
+      redlock: await fixture.redlock({ masterTimeoutMs: 1_500 }),
+      resource: (job) => job.data.customer,
+    },
+  )
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  const add = (nr: number): Promise<Job<Charge>> => queue.add('charge', { customer: 'ann', nr })
+  for (let nr = 0; nr < 4; nr++) await add(nr)
+  await queue.pauseResource('bob')
+  let running: Job<Charge> | undefined
+  await until('the first runs', async () => ([running] = await queue.getActive()).length > 0)
+  const answers: unknown[] = []
+  await moveSlot(nodes, `${prefix}:${namespace}:meta`, async () => {
+    const { id = '', token = '' } = running ?? {}
+    const [limits, , , lost] = await Promise.allSettled([
+      queue.getAllLimits(),
+      queue.setSlots('cid', 2),
+      add(4),
+      worker.extendJobLocks([id], [token], 6_000),
+    ])
+    answers.push(limits, lost)
   })
-  await pending
-  expect([...(await queue.getAllLimits()).keys()].sort()).toEqual(['ann', 'bob'])
-  expect((await queue.getWaiting()).map(({ data }) => data.nr)).toEqual([0, 1])
-})
+  // Nothing is said that is not so: a question that cannot be answered rejects.
+  for (const answer of answers) expect(answer).toMatchObject({ status: 'rejected' })
+  await add(5)
+  gate.open()
+  await until('all are done', () => ran.includes(5))
+  expect(ran).toEqual([0, 1, 2, 3, 5])
+  expect([...(await queue.getAllLimits()).keys()]).toEqual(['bob'])
+}, 60_000)
 
 test('a plain client and a Cluster client of one queue meet', async () => {
   const config = {

@@ -2,6 +2,7 @@ import { utimes } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { Queue } from 'bullmq'
 import { expect, test } from 'vitest'
+import type { DashboardState } from '../../src/tools/dashboard/state.ts'
 import { QUEUE } from '../../workers/dev-worker.ts'
 import { Program } from './program.ts'
 
@@ -13,6 +14,9 @@ test('npm run dev: jobs run, the page answers, the worker starts again when it i
   const [, url = ''] = await program.line(/BULLMQ_REDLOCK_QUEUE=(\S+)/)
   const [, page = ''] = await program.line(/dashboard at (\S+)/)
   expect((await fetch(page)).status).toBe(200)
+  const { fleet } = (await (await fetch(`${page}state`)).json()) as DashboardState
+  const warnings = fleet.findings.filter(({ severity }) => severity !== 'note')
+  expect(warnings.map(({ code }) => code)).not.toContain('persistence')
   const queue = new Queue(QUEUE, { connection: { url } })
   const completed = async (): Promise<number> => queue.getCompletedCount()
   await expect.poll(completed, { timeout: 60_000 }).toBeGreaterThan(0)

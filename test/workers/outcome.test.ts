@@ -45,7 +45,7 @@ describe('the verdict on a run', () => {
 
   it.each([
     ['a job that is not done', { ...RIGHT, jobsDone: 9 }, '1 of 10 jobs are not done'],
-    ['a job that failed', { ...RIGHT, jobsFailed: 1 }, '1 jobs failed for good'],
+    ['a job that failed', { ...RIGHT, jobsFailed: 1 }, '1 job failed for good'],
     ['a job without effect', withAudit({ jobsPosted: 9 }), 'entries of 9 jobs, expected 10'],
     ['a duplicate', withAudit({ duplicateEffects: [FINDING] }), '1 duplicate effects'],
     ['an overlap', withAudit({ outOfTurnEffects: [FINDING] }), '1 out-of-turn effects'],

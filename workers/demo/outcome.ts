@@ -1,4 +1,5 @@
 /** What a run came to, and whether that is right. Pure. */
+import { counted } from '../../src/counted.ts'
 import type { HistoryVerdict } from '../../src/testing/index.ts'
 import type { Audit, Finding } from '../ledger-audit.ts'
 import type { Fault } from './faults.ts'
@@ -28,7 +29,7 @@ export function problems(outcome: Outcome): readonly string[] {
   const { audit, leases, jobsIn, jobsDone, jobsFailed, faults, without } = outcome
   return [
     ...(jobsDone === jobsIn ? [] : [`${jobsIn - jobsDone} of ${jobsIn} jobs are not done`]),
-    ...(jobsFailed === 0 ? [] : [`${jobsFailed} jobs failed for good`]),
+    ...(jobsFailed === 0 ? [] : [`${counted(jobsFailed, 'job')} failed for good`]),
     ...(audit.jobsPosted === jobsIn
       ? []
       : [`the ledger has entries of ${audit.jobsPosted} jobs, expected ${jobsIn}`]),

@@ -2,8 +2,8 @@
  * Runs BullMQ's own script text and ours as one Lua script. BullMQ's text becomes a function whose
  * `redis` we may replace, so that its reads and writes can be answered by our rules.
  *
- * KEYS are BullMQ's. The last of ARGV has our arguments as JSON, which our text sees as ARGV, by
- * name; those before it are BullMQ's (`theirs`).
+ * KEYS are BullMQ's, and one that is never there. The last of ARGV has our arguments as JSON, which
+ * our text sees as ARGV, by name; those before it are BullMQ's (`theirs`).
  */
 import { luaText, withTexts } from '../../lua.ts'
 import { bullmqScripts, type BullmqScript } from './bullmq-scripts.ts'
@@ -13,13 +13,13 @@ export interface ComposedScript {
   readonly replaces: readonly string[]
   /** The name under which it is registered with a client. */
   readonly command: string
-  /** As many as the one that takes most of them. */
+  /** As many as the one of BullMQ that takes most of them, and the absent one. */
   readonly numberOfKeys: number
   readonly lua: string
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 12
+const REVISION = 13
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
@@ -92,7 +92,7 @@ export function composedScript(
   return {
     replaces,
     command: `redlock:${REVISION}:${replaces.join('+')}${variant}`,
-    numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)),
+    numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)) + 1,
     lua: layered(
       [
         LOOKED_UP,

@@ -16,7 +16,7 @@ const STORES =
 const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   ...{ addParentJob: [STORES], moveToWaitingChildren: [], changePriority: [], removeJob: [] },
   ...{ drain: [], cleanJobsInSet: [], getCounts: [], getJobs: [], getRanges: [] },
-  ...{ getState: [], getStateV2: [] },
+  ...{ getState: [], getStateV2: [], reprocessJob: [] },
   addStandardJob: [STORES, /rcall\(pushCmd, targetKey, jobId\)/],
   addPrioritizedJob: [STORES, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
   addDelayedJob: [STORES, /rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],
@@ -49,6 +49,9 @@ const FUNCTIONS: Readonly<Record<string, readonly string[]>> = {
   addStandardJob: ADDS_USE,
   addPrioritizedJob: ADDS_USE,
 }
+
+/** Scripts that put delayed jobs among those that wait. With ours, these take their places. */
+const PROMOTING = ['moveToFinished', 'retryJob', ...FETCHES]
 
 /** Scripts whose functions are made once a call, or on demand. Those of one list share them. */
 const REPEATED = [['moveToFinished'], FETCHES, ADDS]
@@ -87,6 +90,10 @@ function findProblem(): string | undefined {
   for (const [script, names] of Object.entries(FUNCTIONS)) {
     const changed = names.find((name) => !hasFunction(scripts.get(script)?.lua ?? '', name))
     if (changed !== undefined) return `its script \`${script}\` has another function \`${changed}\``
+  }
+  for (const [name, { lua }] of scripts) {
+    const promotes = /(?<!function )\bpromoteDelayedJobs\(/.test(lua)
+    if (promotes && !PROMOTING.includes(name)) return `its script \`${name}\` promotes delayed jobs`
   }
   for (const names of REPEATED) {
     const texts = names.map((name) => scripts.get(name)?.lua ?? '')

@@ -15,20 +15,19 @@
   job is stored, with its rules for ids and deduplication.
 ]]
 --- @include "line"
+--- @include "removing"
 --- @include "asleep-view"
 --- @include "together"
 -- Of the job that is added now. `lines` is JSON of its resources.
 local lines, resources, more, packedOpts, jobKey, timestamp, seq, isBehind, heldUntil, sleeps
 local asleepView
 
--- The score of a place. 'priority': as BullMQ orders waiting jobs.
-local function rank(order)
+local function score(order)
   -- rule: priority-orders-a-line
   if ARGV.within ~= 'priority' then return order end
   local opts = cmsgpack.unpack(packedOpts)
   local priority = opts['priority'] or 0
-  if priority == 0 and opts['lifo'] then return -seq end
-  return string.format('%.0f', priority * 0x100000000 + seq % 0x100000000)
+  return priority == 0 and opts['lifo'] and -seq or rankOf(priority, seq)
 end
 
 -- BullMQ stores the job.
@@ -37,6 +36,7 @@ local function store(key, _, name, _, data, _, opts, _, _, _, delay, ...)
   redis.call('HMSET', key, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp,
     'delay', sleeps and ASLEEP_DELAY or delay, 'redlock:lines', lines, ...)
   if ARGV.mayStart and ARGV.maxWaitMs then redis.call('HSET', key, 'redlock:from', math.floor(nowMs())) end
+  if ARGV.within == 'priority' then redis.call('HSET', key, 'redlock:ranked', 1) end
   if more.rate then redis.call('HSET', key, 'redlock:rate', more.rate) end
   if more.share then redis.call('HSET', key, 'redlock:share', more.share) end
   if more.slots then redis.call('HSET', key, 'redlock:slots', more.slots) end
@@ -47,8 +47,8 @@ local function enqueue(id, ...)
   if BASE .. id ~= jobKey then return redis.call(...) end
   seq = seq or nextSeq()
   local place, order = placeOf(id, timestamp), string.format('%.0f', seq)
-  local score = rank(order)
-  for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), score, place) end
+  local at = score(order)
+  for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), at, place) end
   if not sleeps then return redis.call(...) end
   local command, _, priority = ...
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
@@ -70,6 +70,7 @@ local function rcall(...)
   elseif command == 'ZREM' or command == 'ZSCORE' then
     asleepView = asleepView or viewOf()
     return asleepView.call(...)
+  elseif command == 'DEL' then return removing(redis).call(...) -- BullMQ replaces a job.
   end
   return redis.call(...)
 end

@@ -29,6 +29,7 @@ local waited = redis.call('ZREM', DELAYED, id) + redis.call('ZREM', PRIORITIZED,
   + redis.call('ZREM', BASE .. 'waiting-children', id)
 if waited == 0 then waited = redis.call('LREM', WAIT, 1, id) end
 if waited > 0 then redis.call('LPUSH', ACTIVE, id) end
+endsAt = theirs[2]
 local result = bullmq({call = seen, pcall = redis.pcall}, KEYS, theirs)
 if result ~= 0 then return redis.error_reply('BullMQ did not fail the job: ' .. tostring(result)) end
 if job[3] then leave(id, job[3], job[1]) end

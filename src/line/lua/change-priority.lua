@@ -1,7 +1,7 @@
 --[[
   Takes the place of `changePriority`.
 
-  ARGV  base · slots · id: of the job · priority · lifo · within: 'added' | 'priority'
+  ARGV  base · slots · id: of the job · priority · lifo
   Returns  as BullMQ's
   Keeps: a sleeping job's new priority holds when it is woken, and in its lines where they have
   one.
@@ -10,18 +10,19 @@
 local id, priority = ARGV.id, ARGV.priority
 local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)
-local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay', 'finishedOn')
+local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay', 'finishedOn',
+  'redlock:ranked')
 if not (job and job[1]) then return result end
 local seq = nextSeq()
 if job[3] == ASLEEP_DELAY then
   redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, priority), id)
 end
-if ARGV.within == 'priority' and not job[4] then -- One that holds its line stays first.
+if job[5] and not job[4] then -- One that holds its line stays first.
   local place = placeOf(id, job[2])
-  local rank = priority * 0x100000000 + seq % 0x100000000
-  if ARGV.lifo then rank = priority == 0 and -seq or priority * 0x100000000 end
+  local score = rankOf(priority, seq)
+  if ARGV.lifo then score = priority == 0 and -seq or rankOf(priority, 0) end
   for _, resource in ipairs(cjson.decode(job[1])) do
-    redis.call('ZADD', lineKey(resource), 'XX', string.format('%.0f', rank), place)
+    redis.call('ZADD', lineKey(resource), 'XX', score, place)
   end
 end
 return result

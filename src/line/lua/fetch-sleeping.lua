@@ -11,8 +11,6 @@ local function fetchSleeping(at, opts, isPaused, max, duration)
   if redis.call('ZREM', DELAYED, job.id) == 0 then return nil end
   redis.call('LPUSH', ACTIVE, job.id)
   isTaken = true
-  -- rule: started-job-is-not-ready
-  if job.share then shareRules().awake(job.id, job.share) end
   if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
   return prepareJobForProcessing(BASE, BASE .. 'limiter', BASE .. 'events', job.id, at, max,
     opts.limiter and opts.limiter.duration or duration, MARKER, opts)

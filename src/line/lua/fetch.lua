@@ -12,6 +12,7 @@ local rcall = seen
 --- @bullmq functions
 --- @include "fetch-sleeping"
 --- @bullmq script
+--- @include "deadline"
 --- @include "park"
 --- @include "take"
 if ARGV.does == 'park' then return park() end

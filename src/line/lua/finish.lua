@@ -47,6 +47,7 @@ local FIELDS, USUAL = 7, {}
 -- Before all places: those of LIFO jobs have negative scores.
 local FIRST = '-9007199254740992'
 local endsAs
+endsAt = at
 local function finish(i)
   local id, token, timestamp, lines, burst, value, more = unpack(theirs, FIELDS * i - 5, FIELDS * i + 1)
   local job = more == '{}' and USUAL or cjson.decode(more)
@@ -84,7 +85,7 @@ local function finish(i)
       if next and not isTaken then wakeHeads(resources, not job.back, burst) end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
-      redis.call('HSET', jobKey, 'redlock:holds', 1)
+      redis.call('HSET', jobKey, 'redlock:holds', at) -- As its `finishedOn`.
       -- rule: no-job-passes-one-that-holds
       for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'XX', FIRST, place) end
     end

@@ -7,11 +7,13 @@
 -- places now.
 local function join(id)
   local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
-    'redlock:share', 'priority')
+    'redlock:share', 'priority', 'redlock:ranked', 'redlock:back')
+  -- rule: requeued-job-goes-on-waiting
+  if job[7] then redis.call('HDEL', BASE .. id, 'redlock:back')
+  elseif job[2] then redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs())) end
   if not job[1] then return end
   upNext = nil
-  redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs()))
-  local score = job[3] or nextSeq()
+  local score = scoreFor(job[3], job[6], job[5])
   for _, resource in ipairs(resourcesOf(job[1])) do
     redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
   end

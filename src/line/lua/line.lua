@@ -8,7 +8,10 @@
   The job is the truth and a place only a hint: a place whose job is gone, finished, or another
   instance is dead. The script that meets a dead place drops it and goes on.
 
-  Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`.
+  `redlock:ranked`: a place that it takes is ordered by its priority.
+
+  Jobs of a held line: the failed job keeps its place, and its hash says `redlock:holds`: the time of
+  the failure that holds. A job that was tried again since holds no more.
 ]]
 --- @include "keys"
 local MARK = '!limits' -- The first member of the line of a resource with limits.
@@ -18,6 +21,16 @@ local woken, wokenCount = nil, 0 -- Jobs that this script has woken, by their ke
 
 -- A number that only grows.
 local function nextSeq() return redis.call('INCR', SPACE .. 'seq') end
+
+-- The score of a place of a job that was added `within` its priority: as BullMQ orders waiting jobs.
+local function rankOf(priority, seq) return string.format('%.0f', priority * 0x100000000 + seq % 0x100000000) end
+
+-- The score of the places that a stored job takes. `since`: of those that it had before. `ranked` and
+-- `priority`: as its hash has them.
+local function scoreFor(since, ranked, priority)
+  -- rule: due-job-joins-by-its-priority
+  return since or ranked and rankOf(priority or 0, nextSeq()) or nextSeq()
+end
 
 --- @module limitRules "limits"
 --- @module shareRules "shares"
@@ -81,7 +94,7 @@ local function jobAt(place, isWhole)
     return nil
   end
   -- rule: dead-places-are-dropped
-  if not isPlaceOf(place, id, job.timestamp) or (job.finishedOn and not job.holds) then return nil end
+  if not isPlaceOf(place, id, job.timestamp) or (job.finishedOn and job.holds ~= job.finishedOn) then return nil end
   job.place, job.lines = place, job.lines or '[]'
   return job
 end

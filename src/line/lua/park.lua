@@ -2,8 +2,7 @@
   A job that has to wait for its turn sleeps behind the others, if it has to. Part of `fetch`.
 
   ARGV  base · slots · id, timestamp: of the job · resources: JSON
-        maxWaitMs: nil for no limit
-        dueAt: ms from which it waits, where the queue's Redis has not noted it
+        maxWaitMs, dueAt: see `deadline`
   Returns  -100 and the slots that are set: it is its turn | -101 it is not, and too late to wait |
   as BullMQ's
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
@@ -13,14 +12,12 @@ local function park()
   local id = ARGV.id
   local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp',
-    'redlock:rate', 'redlock:slots', 'redlock:from')
+    'redlock:rate', 'redlock:slots', 'redlock:from', 'redlock:ranked')
   if not job[4] then return -1 end
   local lines = job[1] or ARGV.resources
   local resources = resourcesOf(lines)
-  local seq = nextSeq()
-  for _, resource in ipairs(resources) do
-    redis.call('ZADD', lineKey(resource), 'NX', job[2] or seq, place)
-  end
+  local seq, score = nextSeq(), scoreFor(job[2], job[8], job[3])
+  for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'NX', score, place) end
   if not job[1] then redis.call('HSET', jobKey, 'redlock:lines', lines) end
   -- It was in its lines before, and has come back: the one behind it may have started meanwhile.
   local overtaken = false
@@ -43,8 +40,7 @@ local function park()
       return {-100, slotRules().set(own)}
     end
   end
-  -- rule: wait-is-counted-from-when-it-could-start
-  local deadline = ARGV.maxWaitMs and (job[7] or ARGV.dueAt) + ARGV.maxWaitMs
+  local deadline = deadlineFrom(job[7])
   if deadline and deadline <= nowMs() then return -101 end
   local result = bullmq(KEYS, theirs)
   if type(result) == 'number' and result < 0 then return result end

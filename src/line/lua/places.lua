@@ -5,12 +5,13 @@
   and why it failed, since when it is active, or when it is due (ms)
 ]]
 --- @include "line"
+--- @include "limits-in-force"
 local line, limit = lineKey(ARGV.resource), ARGV.most
 local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
 if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
 local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
-  isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource) or '{}'}
+  inForce(isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource))}
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then

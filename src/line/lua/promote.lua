@@ -1,13 +1,13 @@
 --[[
-  Takes the place of `promote`.
+  Takes the place of `promote` and of `reprocessJob`, by which a user starts a finished job again.
 
   ARGV  base · slots · id: of the job
   Returns  as BullMQ's; a sleeping job is not delayed
-  Keeps: a delayed job that may start takes its places before jobs that are added later.
+  Keeps: a job that may start again takes its places before jobs that are added later.
 ]]
 --- @include "line"
 --- @include "turn"
 --- @include "asleep-view"
 local result = bullmq(viewOf(), KEYS, theirs)
-if result == 0 then joins().join(ARGV.id) end
+if result >= 0 then joins().join(ARGV.id) end
 return result

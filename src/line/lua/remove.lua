@@ -3,21 +3,20 @@
 
   ARGV  base · slots · id: of the job
   Returns  as BullMQ's
-  Keeps: who is removed leaves its lines, and the next is woken.
+  Keeps: the job, and the children that go with it, leave their lines, and the next jobs are woken.
 ]]
 --- @include "line"
---- @include "leave"
-local id = ARGV.id
-local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'delay', 'priority')
+--- @include "removing"
+local job = redis.call('HMGET', BASE .. ARGV.id, 'delay', 'priority')
 local view = {pcall = redis.pcall, call = function(...)
   local fields = {...}
   local last = #fields
-  if fields[1] == 'XADD' and fields[last] == 'delayed' and job[3] == ASLEEP_DELAY then
-    fields[last] = (tonumber(job[4]) or 0) > 0 and 'prioritized' or 'wait'
+  if fields[1] == 'XADD' and fields[last] == 'delayed' and job[1] == ASLEEP_DELAY then
+    fields[last] = (tonumber(job[2]) or 0) > 0 and 'prioritized' or 'wait'
   end
   return redis.call(unpack(fields))
 end}
-local result = bullmq(view, KEYS, theirs)
--- rule: removed-job-leaves
-if result == 1 and job[1] then leave(id, job[1], job[2]) end
+local result = bullmq(removing(view), KEYS, theirs)
+-- rule: removed-job-wakes-the-next
+if left[1] then wakeHeads(left, false, '') end
 return result

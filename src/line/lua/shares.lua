@@ -53,16 +53,11 @@ local function makeReady(id, share, priority, burst)
   redis.call('ZADD', MARKER, 0, '0')
 end
 
--- The job sleeps no more.
-local function awake(id, share)
-  local _, tenant = partsOf(share)
-  redis.call('ZREM', readyJobsKey(tenant), id)
-end
-
 -- The sleeping job has no share any more.
 local function leave(id, share)
+  local _, tenant = partsOf(share)
   -- rule: job-without-a-share-is-not-ready
-  awake(id, share)
+  redis.call('ZREM', readyJobsKey(tenant), id)
   redis.call('HDEL', BASE .. id, 'redlock:share')
 end
 
@@ -116,5 +111,5 @@ local function takeReady()
     end
   end
 end
-return {isReady = isReady, makeReady = makeReady, awake = awake, leave = leave, charge = charge, takeReady = takeReady,
+return {isReady = isReady, makeReady = makeReady, leave = leave, charge = charge, takeReady = takeReady,
   QUANTUM = QUANTUM}

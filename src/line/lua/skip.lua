@@ -6,8 +6,9 @@
 ]]
 --- @include "line"
 --- @include "leave"
-local job = redis.call('HMGET', BASE .. ARGV.id, 'redlock:lines', 'timestamp', 'redlock:holds')
-if not (job[1] and job[3]) then return 0 end
+local job = redis.call('HMGET', BASE .. ARGV.id, 'redlock:lines', 'timestamp', 'redlock:holds', 'finishedOn')
+-- rule: only-the-failure-that-holds-is-skipped
+if not (job[1] and job[3] and job[3] == job[4]) then return 0 end
 redis.call('HDEL', BASE .. ARGV.id, 'redlock:holds')
 leave(ARGV.id, job[1], job[2])
 return 1

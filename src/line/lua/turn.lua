@@ -8,6 +8,10 @@ local upNext, isTaken = nil, false
 -- Jobs that are ready and that BullMQ is about to change, by their key; 'charged': its start has counted.
 local readyJobs
 
+-- The time of the client, by which BullMQ ends a job. A parent that its last child lets go on is due by
+-- the server's.
+local endsAt = nil
+
 --- @module joins "join"
 
 -- Whether jobs sleep in lines. They wait, so the queue is not drained.
@@ -39,6 +43,11 @@ local function seen(...)
   elseif command == 'ZADD' then
     if key == PRIORITIZED and joins().isReady(second) then return 0 end
     if key == MARKER and isTaken then return 0 end -- See `finish`.
+    if endsAt and string.sub(key, -8) == ':delayed' then
+      -- rule: parent-is-due-by-the-clock-of-the-server
+      first = string.format('%.0f', first + (math.floor(nowMs()) - endsAt) * 0x1000)
+      return redis.call(command, key, first, second)
+    end
   elseif command == 'HSET' and first == 'delay' and readyJobs and readyJobs[key] == 'uncharged' then return 0
   elseif command == 'RPOPLPUSH' and key == WAIT then
     local id = redis.call(...)

@@ -6,20 +6,8 @@
 import { luaText } from '../../lua.ts'
 import { defineScript, type Script } from '../wire/script.ts'
 
-/** `lua/enrol.lua` */
-export const enrolScript: Script = defineScript('enrol', luaText('redlock/lua/enrol'))
+const scriptOf = (name: string): Script => defineScript(name, luaText(`redlock/lua/${name}`))
 
-/** `lua/waited.lua` */
-export const waitedScript: Script = defineScript('waited', luaText('redlock/lua/waited'))
-
-/** `lua/close.lua` */
-export const closeScript: Script = defineScript('close', luaText('redlock/lua/close'))
-
-/** `lua/open.lua` */
-export const openScript: Script = defineScript('open', luaText('redlock/lua/open'))
-
-/** `lua/retire.lua` */
-export const retireScript: Script = defineScript('retire', luaText('redlock/lua/retire'))
-
-/** `lua/bootstrap.lua` */
-export const bootstrapScript: Script = defineScript('bootstrap', luaText('redlock/lua/bootstrap'))
+export const enrolScript: Script = scriptOf('enrol')
+export const waitedScript: Script = scriptOf('waited')
+export const bootstrapScript: Script = scriptOf('bootstrap')

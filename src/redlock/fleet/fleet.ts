@@ -6,7 +6,8 @@
  * long as the longest lease could last; extending, healing and releasing go on. The record is kept
  * on the master itself, so that all clients agree on whether it may vote again.
  */
-import { randomInt, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
+import { counted } from '../../counted.ts'
 import { batchScript, callOf } from '../wire/batch.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import {
@@ -20,23 +21,21 @@ import {
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Channel, MasterStatus, Question } from '../../channel.ts'
-import { noQuorum, quorumOf } from '../quorum/quorum.ts'
-import { Deadlines, instant } from '../../clock.ts'
-import { ProposalClock } from '../proposal-clock.ts'
+import { noQuorum, quorumOf } from '../quorum.ts'
+import { Deadlines, instant, withinMs } from '../../clock.ts'
+import { Proposals } from '../proposals.ts'
 import { constantsFor, type Settings } from '../settings.ts'
-import { outcomeOf, type Vote } from '../verbs/votes.ts'
+import { outcomeOf, type Vote } from '../verbs.ts'
 import { Bag } from '../../bag.ts'
-import type { Poll } from '../ask.ts'
+import type { Poll } from '../poll.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
 import { Quarantines } from './quarantines.ts'
 import { Refusals } from './refusals.ts'
+import { silenceOf, type Silence } from './silence.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { driftMs, quarantineMs } from '../../lock/trust.ts'
-
-/** Random ones, hexadecimal. */
-const TOKEN_DIGITS = 20
 
 /** Of a client that also knows the fleet before or after a resize. */
 export interface ResizePart {
@@ -78,7 +77,11 @@ export class LockFleet {
   /** Open until every master has answered or run into its deadline. */
   readonly polls: Bag<'pollPlace', Poll> = new Bag('pollPlace')
   readonly leases: LeaseRegistry
-  readonly proposals: ProposalClock
+  readonly proposals: Proposals
+  /** The duration of the last attempt that a quorum answered; retries wait longer than this. */
+  attemptMs = 0
+  /** Nothing is granted any more. */
+  isClosed = false
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
   readonly #quarantines: Quarantines
@@ -88,12 +91,9 @@ export class LockFleet {
    */
   readonly #voters = new Map<string, Master>()
   readonly #clientId = randomUUID()
-  /** Short enough for the beginning of a token to tell two of one client apart. */
-  #serial = randomInt(36 ** 5, 36 ** 6 / 2)
   /** Masters that no client had enrolled before this one. */
   readonly #foundedHere = new Set<Master>()
   readonly #masterLog: MasterLog
-  readonly #tokenEnd: string
   readonly #background = new Set<Promise<void>>()
   /** What each master said last: whether this client belongs to its fleet. */
   readonly #knownBy = new Map<Master, boolean>()
@@ -106,9 +106,8 @@ export class LockFleet {
     this.#resize = resize
     this.channel = channel
     this.leases = new LeaseRegistry(settings.clock, channel)
-    this.proposals = new ProposalClock(settings.clock, settings.maxClockSkewMs)
+    this.proposals = new Proposals(settings.clock, settings.maxClockSkewMs, settings.owner)
     this.keys = keyspace(settings.namespace)
-    this.#tokenEnd = `${randomUUID().replaceAll('-', '').slice(0, TOKEN_DIGITS)}@${settings.owner}`
     const limits = {
       connectTimeoutMs: settings.connectTimeoutMs,
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
@@ -138,15 +137,13 @@ export class LockFleet {
     this.#refusals = new Refusals({
       clock: settings.clock,
       timeoutMs: settings.masterTimeoutMs,
-      changed: (master, refusal) => {
-        const state =
-          refusal === undefined ? master.state : { status: 'refused' as const, ...refusal }
-        this.#masterLog.entered(master, state, this.#quarantines.leftMs(master))
-        this.#checkVotes()
+      changed: (master) => {
+        this.#tell(master)
       },
     })
-    this.masters = settings.addresses.map((address) =>
+    this.masters = settings.addresses.map((address, index) =>
       settings.connect({
+        index,
         address,
         limits,
         clock: settings.clock,
@@ -176,12 +173,6 @@ export class LockFleet {
     }
   }
 
-  /** Names an attempt: no other one has it, of this client or of another. */
-  freshToken(): string {
-    // rule: fresh-token-per-attempt
-    return `${(this.#serial++).toString(36)}${this.#tokenEnd}`
-  }
-
   /** A waiter that stops leaves its places; where a master does not hear it, its place expires. */
   withdraw(resources: readonly string[], waiter: string): void {
     const call = callOf({ verb: 'withdraw', resources, waiter })
@@ -191,21 +182,32 @@ export class LockFleet {
     }
   }
 
-  /** What `quiet` waits for. */
+  /** What `close` waits for. */
   readonly inBackground = (work: Promise<void>): void => {
     this.#background.add(work)
     void work.finally(() => this.#background.delete(work))
   }
 
   /** When no poll is open and the background work of this moment is done. */
-  async quiet(): Promise<void> {
+  async #quiet(): Promise<void> {
     while (this.polls.size > 0)
       await Promise.all(this.polls.values().map(({ complete }) => complete))
     await Promise.all(this.#background)
   }
 
   status(): readonly MasterStatus[] {
-    return this.masters.map((master) => this.#statusOf(master))
+    return this.masters.map((master): MasterStatus => {
+      const { name, state } = master
+      const silence = this.#silenceOf(master)
+      const isEnrolled = state.status === 'enrolled' && silence?.state !== 'refused'
+      return {
+        name,
+        state: silence?.state ?? 'voting',
+        ...(silence !== undefined && { reason: silence.reason }),
+        ...(silence !== undefined && 'votesInMs' in silence && { votesInMs: silence.votesInMs }),
+        ...(isEnrolled && { clockOffsetMs: Math.round(state.facts.clockOffsetMs) }),
+      }
+    })
   }
 
   /** Every master's state in words. */
@@ -224,24 +226,25 @@ export class LockFleet {
     const others = status.flatMap(({ name, state, reason = state }) =>
       state === 'voting' ? [] : [`${name}: ${reason}`],
     )
+    if (status.some(({ state }) => state === 'quarantined')) {
+      others.push('If this fleet is new, run `bullmq-redlock bootstrap`')
+    }
     return noQuorum(voting, status.length, others)
   }
 
   /** Refused masters, or only those that this client's settings are to blame for. */
   problems(fault?: Refusal['fault']): readonly MasterProblem[] {
     return this.masters.flatMap((master) => {
-      const refusal = this.#refusalOf(master)
-      if (refusal === undefined || (fault ?? refusal.fault) !== refusal.fault) return []
-      return [{ master: master.name, problem: refusal.problem, fix: refusal.fix }]
+      const silence = this.#silenceOf(master)
+      if (silence?.state !== 'refused' || (fault ?? silence.fault) !== silence.fault) return []
+      return [{ master: master.name, problem: silence.problem, fix: silence.fix }]
     })
   }
 
   /** From now on it is the client's only fleet, and tells of its masters. */
   begin(): void {
     this.#masterLog.isSilent = false
-    for (const master of this.masters) {
-      this.#masterLog.entered(master, master.state, this.#quarantines.leftMs(master))
-    }
+    for (const master of this.masters) this.#masterLog.entered(master, this.#silenceOf(master))
   }
 
   /** From now on it tells nothing of its masters. */
@@ -252,7 +255,7 @@ export class LockFleet {
   /** Round trips measured when the masters were enrolled, shortest first. */
   roundTripsMs(): readonly number[] {
     return this.masters
-      .filter((master) => this.#refusalOf(master) === undefined)
+      .filter((master) => this.#silenceOf(master)?.state !== 'refused')
       .flatMap(({ state }) => (state.status === 'enrolled' ? [state.facts.roundTripMs] : []))
       .sort((a, b) => a - b)
   }
@@ -307,12 +310,14 @@ export class LockFleet {
     return ended
   }
 
-  /** Tells quarantined masters how long this client has waited for them. */
-  reportQuarantines(): Promise<void> {
-    return this.#quarantines.report()
-  }
-
-  close(): void {
+  /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
+  async close(): Promise<void> {
+    const { clock, masterTimeoutMs } = this.settings
+    this.isClosed = true
+    await this.leases.close()
+    // Quarantined masters hear how long this client has waited for them.
+    this.inBackground(this.#quarantines.report())
+    await withinMs(clock, masterTimeoutMs, this.#quiet())
     for (const master of this.masters) master.close()
     this.#quarantines.close()
     this.#masterLog.close()
@@ -370,7 +375,7 @@ export class LockFleet {
     const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
     return own !== undefined
       ? `the fleet's \`${name}\` is ${theirs}, this client's is ${own}`
-      : `the fleet has ${theirs} masters, this client's \`masters\` are ${addresses.length}`
+      : `the fleet has ${counted(Number(theirs), 'master')}, this client's \`masters\` are ${addresses.length}`
   }
 
   /**
@@ -415,16 +420,27 @@ export class LockFleet {
         if (voter === master) this.#voters.delete(runId)
       }
     }
-    this.#masterLog.entered(master, state, this.#quarantines.leftMs(master))
     if (state.status === 'enrolled') this.#reportSkew(master.name, state.facts.clockOffsetMs)
     const enrolled = this.states.filter(({ status }) => status === 'enrolled').length
     if (enrolled >= this.quorum) this.#resize?.enrolled?.()
+    this.#tell(master)
+  }
+
+  #silenceOf(master: Master): Silence | undefined {
+    const [refusals, quarantines] = [this.#refusals, this.#quarantines]
+    return silenceOf(master, { refusals, quarantines, clocks: this.clocks })
+  }
+
+  /** Why it does not vote may be something else now. */
+  #tell(master: Master): void {
+    this.#masterLog.entered(master, this.#silenceOf(master))
     this.#checkVotes()
   }
 
   #checkVotes(): void {
-    const status = this.masters.map((master) => this.#statusOf(master).state)
-    if (status.every((state) => state === 'voting')) this.#masterLog.allVote(status.length)
+    const { masters } = this
+    if (masters.some((master) => this.#silenceOf(master) !== undefined)) return
+    this.#masterLog.allVote(masters.length)
   }
 
   #reportSkew(master: string, offsetMs: number): void {
@@ -432,34 +448,6 @@ export class LockFleet {
     if (Math.abs(offsetMs) <= maxClockSkewMs) return
     const clockOffsetMs = Math.round(offsetMs)
     this.channel.tell('master:clock-skew', { master, clockOffsetMs })
-  }
-
-  /** Why it is not used, or what it refuses. */
-  #refusalOf(master: Master): Refusal | undefined {
-    return master.state.status === 'refused' ? master.state : this.#refusals.of(master)
-  }
-
-  #statusOf(master: Master): MasterStatus {
-    const { name, state } = master
-    const refusal = this.#refusalOf(master)
-    if (refusal !== undefined) {
-      return { name, state: 'refused', reason: `${refusal.problem}; ${refusal.fix}` }
-    }
-    if (state.status !== 'enrolled') {
-      return { name, state: state.status, reason: describeState(state) }
-    }
-    const clockOffsetMs = Math.round(state.facts.clockOffsetMs)
-    const suspendedMs = this.clocks.suspendedMs(master)
-    if (suspendedMs > 0) {
-      const reason = this.clocks.isOutOfLine(master)
-        ? 'its clock is far from those of the other masters: check NTP'
-        : `its clock jumped; not counted for another ${suspendedMs} ms: check NTP`
-      return { name, state: 'suspended', reason, votesInMs: suspendedMs, clockOffsetMs }
-    }
-    const votesInMs = this.#quarantines.leftMs(master)
-    if (votesInMs <= 0) return { name, state: 'voting', clockOffsetMs }
-    const reason = `new or restarted: grants nothing for another ${votesInMs} ms`
-    return { name, state: 'quarantined', reason, votesInMs, clockOffsetMs }
   }
 }
 

@@ -5,8 +5,9 @@
  */
 import type { Clock, Timer } from '../../clock.ts'
 import type { Channel } from '../../channel.ts'
-import type { Master, MasterState } from '../wire/master.ts'
+import type { Master } from '../wire/master.ts'
 import { Repeats } from '../../repeats.ts'
+import type { Silence } from './silence.ts'
 
 const GATHER_MS = 250
 
@@ -27,21 +28,26 @@ export class MasterLog {
     this.#repeats = new Repeats(clock)
   }
 
-  /** `votesInMs` is what is left of a quarantine. */
-  entered(master: Master, state: MasterState, votesInMs: number): void {
-    if (this.isSilent || state.status === 'enrolling' || state.status === 'closed') return
-    const status = state.status === 'enrolled' && votesInMs > 0 ? 'quarantined' : state.status
-    const times = this.#repeats.due(master, status)
+  /**
+   * It is silent for another reason now, or for none. A clock that jumped is told by itself. Until
+   * a quorum has answered, every clock is out of line.
+   */
+  entered(master: Master, why: Silence | undefined): void {
+    // rule: start-of-a-client-is-no-outage
+    const silence = why?.state === 'suspended' ? undefined : why
+    const state = silence?.state
+    if (this.isSilent || state === 'enrolling' || state === 'closed') return
+    const times = this.#repeats.due(master, state ?? 'voting')
     if (times === undefined) return
-    if (state.status !== 'enrolled' || votesInMs > 0) this.#isDegraded = true
+    if (silence !== undefined) this.#isDegraded = true
     const fields = { master: master.name, ...(times > 1 && { times }) }
-    if (state.status === 'refused') {
-      const { problem, fix } = state
+    if (silence?.state === 'refused') {
+      const { problem, fix } = silence
       this.#channel.tell('master:refused', { ...fields, problem, fix })
-    } else if (state.status === 'connecting') {
-      this.#channel.tell('master:connecting', { ...fields, detail: state.detail })
-    } else if (votesInMs === 0) this.#channel.tell('master:enrolled', { master: master.name })
-    else this.#gather(master.name, votesInMs)
+    } else if (silence?.state === 'connecting') {
+      this.#channel.tell('master:connecting', { ...fields, detail: silence.detail })
+    } else if (silence?.state === 'quarantined') this.#gather(master.name, silence.votesInMs)
+    else if (state === undefined) this.#channel.tell('master:enrolled', { master: master.name })
   }
 
   /** All masters vote. It is told where it was not so before. */

@@ -13,8 +13,8 @@ const TRIAL_MS = 1_000
 export interface RefusalsOptions {
   readonly clock: Clock
   readonly timeoutMs: number
-  /** Undefined where the master refuses nothing any more. */
-  changed(master: Master, refusal: Refusal | undefined): void
+  /** It refuses something else now, or nothing any more. */
+  changed(master: Master): void
 }
 
 export class Refusals {
@@ -60,6 +60,6 @@ export class Refusals {
       const again = (): void => void this.#try(master)
       this.#trials.set(master, clock.after(TRIAL_MS, again))
     }
-    if (refusal?.problem !== known?.problem) this.#options.changed(master, refusal)
+    if (refusal?.problem !== known?.problem) this.#options.changed(master)
   }
 }

@@ -9,10 +9,10 @@ import { EntryError, readBatch } from './batch.ts'
 import type { BatchSender } from './batch-sender.ts'
 import {
   unanswered,
+  type Asker,
   type CallResult,
   type Master,
   type MasterConnectionOptions,
-  type Request,
 } from './master.ts'
 
 export interface CallQueueOptions extends Pick<MasterConnectionOptions, 'onTime'> {
@@ -33,7 +33,7 @@ export class CallQueue {
   readonly #options: CallQueueOptions
   /** The answer to every call while the master may not vote. */
   #closed: CallResult | undefined
-  #waiting: Request[] = []
+  #waiting: Asker[] = []
   #inFlight = 0
   #timer: Timer | undefined
   #isScheduled = false
@@ -45,12 +45,12 @@ export class CallQueue {
   }
 
   /** Answers as late as the connection breaks; at once while it is closed. */
-  readonly ask = (request: Request): void => {
+  readonly ask = (asker: Asker): void => {
     if (this.#closed !== undefined) {
-      request.asker.hear(request, this.#closed)
+      asker.hear(this.#options.master.index, this.#closed)
       return
     }
-    this.#waiting.push(request)
+    this.#waiting.push(asker)
     if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
     else if (this.#inFlight === 0) this.#flushSoon()
     else this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, this.#flush)
@@ -65,7 +65,8 @@ export class CallQueue {
     this.#closed = result
     this.#silence?.cancel()
     this.#silence = undefined
-    for (const request of this.#waiting.splice(0)) request.asker.hear(request, result)
+    const { index } = this.#options.master
+    for (const asker of this.#waiting.splice(0)) asker.hear(index, result)
   }
 
   /** Callers that waited for one reply go on in the same turn, and ask the next thing together. */
@@ -76,22 +77,20 @@ export class CallQueue {
   }
 
   readonly #flush = (): void => {
-    const { clock, sender } = this.#options
+    const { clock, sender, master } = this.#options
     this.#isScheduled = false
     this.#timer?.cancel()
     this.#timer = undefined
-    let entries = ''
-    let bytes = 0
-    const requests = this.#waiting
-    let count = 0
-    for (const request of requests) {
-      if (request.isSettled) continue
-      request.isSent = true
-      entries += request.call.entry
-      bytes += request.call.bytes
-      requests[count++] = request
+    const askers = this.#waiting
+    let [entries, bytes, count] = ['', 0, 0]
+    for (const asker of askers) {
+      const call = asker.leaving(master.index)
+      if (call === undefined) continue
+      entries += call.entry
+      bytes += call.bytes
+      askers[count++] = asker
     }
-    requests.length = count
+    askers.length = count
     if (count === 0) return
     this.#waiting = []
     const sentAt = instant(clock)
@@ -100,28 +99,29 @@ export class CallQueue {
       this.#inFlight--
       this.#wasHeard = true
       if (this.#inFlight === 0 && this.#waiting.length > 0) this.#flushSoon()
-      if (error === undefined) this.#answer(requests, answer, sentAt)
-      else this.#fail(requests, error)
+      if (error === undefined) this.#answer(askers, answer, sentAt)
+      else this.#fail(askers, error)
     })
     if (this.#silence === undefined) this.#watchSilence()
   }
 
-  #answer(requests: readonly Request[], answer: unknown, sentAt: Instant): void {
+  #answer(askers: readonly Asker[], answer: unknown, sentAt: Instant): void {
     const { master, onTime } = this.#options
-    const entries = readBatch(answer, requests.length)
+    const entries = readBatch(answer, askers.length)
     const { serverMs = Number.NaN } = entries[0] ?? {}
     if (Number.isFinite(serverMs)) onTime(master, serverMs, sentAt)
-    for (let index = 0; index < requests.length; index++) {
-      const [request, entry] = [requests[index], entries[index]]
-      if (request === undefined || entry === undefined) continue
-      if (entry.reply instanceof EntryError) this.#fail([request], entry.reply)
-      else request.asker.hear(request, entry)
+    for (let place = 0; place < askers.length; place++) {
+      const [asker, entry] = [askers[place], entries[place]]
+      if (asker === undefined || entry === undefined) continue
+      if (entry.reply instanceof EntryError) this.#fail([asker], entry.reply)
+      else asker.hear(master.index, entry)
     }
   }
 
-  #fail(requests: readonly Request[], error: unknown): void {
-    this.#options.onError(error)
-    for (const request of requests) request.asker.hear(request, unanswered(error, true))
+  #fail(askers: readonly Asker[], error: unknown): void {
+    const { master, onError } = this.#options
+    onError(error)
+    for (const asker of askers) asker.hear(master.index, unanswered(error, true))
   }
 
   /** One timer for many batches, so silence may be noticed up to one limit late. */

@@ -29,6 +29,7 @@ import { TlsCheck } from '../../tls-check.ts'
 
 export class MasterConnection implements Master {
   readonly name: string
+  readonly index: number
   readonly ask: Master['ask']
   readonly #options: MasterConnectionOptions
   readonly #redis: Redis
@@ -40,6 +41,7 @@ export class MasterConnection implements Master {
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
+    this.index = options.index
     this.#options = options
     this.#redis = openConnection(options.address, options.limits)
     this.#tls = new TlsCheck(this.#redis.options)

@@ -9,22 +9,15 @@ import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
 import type { Script } from './script.ts'
 
-/** One call to one master. */
-export interface Request {
-  readonly call: Call
-  readonly asker: Asker
-  /** The master's place among those that are asked. */
-  readonly index: number
-  /** The asker waits no longer: a call that has not left yet never will. */
-  isSettled: boolean
-  /** Set when the call leaves: from then on it may run. */
-  isSent: boolean
-}
-
-/** Who asked. */
+/** Who asks one master, or each of a fleet. `index` is the master's. */
 export interface Asker {
-  /** Settles the request, and does nothing once it is settled. */
-  hear(request: Request, result: CallResult): void
+  /**
+   * What it asks the master. It leaves now, and may run from now on. Undefined where the asker
+   * waits no longer: then nothing leaves.
+   */
+  leaving(index: number): Call | undefined
+  /** What became of it. Later answers change nothing. */
+  hear(index: number, result: CallResult): void
 }
 
 export type CallResult =
@@ -63,12 +56,14 @@ export interface Subscription {
 export interface Master {
   /** `host:port`. */
   readonly name: string
+  /** Its place in its fleet. */
+  readonly index: number
   /** Another object after every change, so for every connection. */
   readonly state: MasterState
   /** The run id this connection enrolled; empty while it may not vote. */
   readonly runId: string
   /** Answers as late as the connection breaks; at once while it may not vote. */
-  readonly ask: (request: Request) => void
+  readonly ask: (asker: Asker) => void
   /** Reads the server's facts and enrols it again before it may vote. */
   reenrol(why: string): void
   /**
@@ -100,6 +95,7 @@ export interface Master {
 export type Admission = { readonly admitted: true } | ({ readonly admitted: false } & Refusal)
 
 export interface MasterConnectionOptions {
+  readonly index: number
   readonly address: MasterAddress
   readonly limits: ConnectionLimits
   readonly clock: Clock
@@ -121,16 +117,24 @@ export function callMaster(
   timeoutMs: number,
 ): Promise<CallResult> {
   return new Promise((resolve) => {
-    const hear = (_: Request, result: CallResult): void => {
+    let [isSent, isOver] = [false, false]
+    const settle = (result: CallResult): void => {
+      isOver = true
       deadline.cancel()
-      request.isSettled = true
       resolve(result)
     }
-    const request = { call, asker: { hear }, index: 0, isSettled: false, isSent: false }
     const deadline = clock.after(timeoutMs, () => {
-      hear(request, noReply(timeoutMs, request.isSent))
+      settle(noReply(timeoutMs, isSent))
     })
-    master.ask(request)
+    master.ask({
+      leaving: () => {
+        isSent = !isOver
+        return isSent ? call : undefined
+      },
+      hear: (_, result) => {
+        settle(result)
+      },
+    })
   })
 }
 

@@ -6,17 +6,11 @@
  * and then finds the keys unchanged by a read that needs a quorum, in the same term of the same
  * leader. So neither a deposed leader nor a key deleted by hand passes for a renewal.
  */
-import type { Inspection, ListedLease, ServiceHealth } from '../../lock/inspection.ts'
-import type {
-  Claim,
-  ClaimOutcome,
-  Listening,
-  LockDriver,
-  Renewal,
-  Wish,
-} from '../../lock/lock-driver.ts'
+import type { Inspection } from '../../lock/inspection.ts'
+import type { ListedLease, ServiceHealth } from '../service-health.ts'
+import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import { describeToken } from '../../lock/describe-token.ts'
-import { heldInspection } from '../../lock/service-views.ts'
+import { heldInspection } from '../service-health.ts'
 import { EtcdError, type EtcdGateway, type Reply } from './gateway.ts'
 import { etcdHealth } from './health.ts'
 
@@ -212,7 +206,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
       await this.#revoke(leaseId)
       throw new Error(
         `etcd went back from revision ${before} to ${fencingToken}: it lost data. ` +
-          'Restart its clients after you have raised the stored fencing tokens.',
+          'Stop its clients for one `maxLeaseMs`, clear the stored fencing tokens, and start them.',
       )
     }
     return { status: 'granted', claim: { fencingToken, leaseMs, keys, leaseId, revision } }

@@ -197,10 +197,12 @@ export class EtcdGateway {
   }
 
   #ofCluster(reply: Reply): Reply {
-    const id = reply.header?.cluster_id ?? this.#clusterId
+    const id = reply.header?.cluster_id
+    // What is no answer of etcd, but of a proxy, names no cluster.
     // rule: endpoint-of-another-cluster-has-failed
-    if (this.#clusterId !== undefined && id !== this.#clusterId) {
-      throw new Error(`cluster ${id} answered instead of ${this.#clusterId}. Check \`endpoints\`.`)
+    if (this.#clusterId !== undefined && this.#clusterId !== id) {
+      const said = `cluster ${id ?? '?'} answered instead of ${this.#clusterId}`
+      throw new Error(`${said}. Check \`endpoints\`.`)
     }
     return reply
   }
@@ -290,16 +292,26 @@ export class EtcdGateway {
   }
 }
 
-/** Streams wrap each message in `result`. */
+interface RpcStatus {
+  readonly message?: unknown
+  readonly code?: number
+  readonly grpc_code?: number
+}
+
+/** The largest of gRPC. */
+const MAX_CODE = 16
+
+/**
+ * Streams wrap each message in `result`, and an error in `error`. Before etcd 3.6 the other errors
+ * have an `error` too, with their message.
+ */
 function resultOf(text: string): Reply {
-  const message = JSON.parse(text) as Reply
-  const { error, result } = message as {
-    error?: string | { readonly message?: string; readonly grpc_code?: number }
-    result?: Reply
-  }
-  if (error === undefined) return result ?? message
-  if (typeof error === 'string') throw new EtcdError(error, Number(message['code'] ?? 2))
-  throw new EtcdError(error.message ?? 'refused', error.grpc_code ?? 2)
+  const said = JSON.parse(text) as Reply & { readonly error?: unknown; readonly result?: Reply }
+  const status = (typeof said.error === 'object' ? said.error : said) as RpcStatus
+  const code = status.grpc_code ?? status.code ?? 0
+  // rule: only-etcd-refuses
+  if (code > 0 && code <= MAX_CODE) throw new EtcdError(String(status.message), code)
+  return said.result ?? said
 }
 
 function notOne(

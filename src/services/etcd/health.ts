@@ -1,7 +1,7 @@
 /** How the members of etcd are, each by itself. */
-import type { Finding } from '../../lock/finding.ts'
-import type { ServiceHealth } from '../../lock/inspection.ts'
-import { healthOf, type ServerProbe } from '../../lock/service-views.ts'
+import type { Finding } from '../finding.ts'
+import type { ServiceHealth } from '../service-health.ts'
+import { healthOf, type ServerProbe } from '../service-health.ts'
 import type { EtcdGateway } from './gateway.ts'
 
 interface Status {

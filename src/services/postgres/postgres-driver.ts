@@ -1,19 +1,13 @@
 /** Leases as rows of a table. No connection is held between two statements. */
 import { jitteredMs } from '../../backoff.ts'
 import { sleep } from '../../clock.ts'
-import type { Finding } from '../../lock/finding.ts'
-import type { Inspection, ListedLease, ServiceHealth } from '../../lock/inspection.ts'
-import type {
-  Claim,
-  ClaimOutcome,
-  Listening,
-  LockDriver,
-  Renewal,
-  Wish,
-} from '../../lock/lock-driver.ts'
+import type { Finding } from '../finding.ts'
+import type { Inspection } from '../../lock/inspection.ts'
+import type { ListedLease, ServiceHealth } from '../service-health.ts'
+import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import type { LockSettings } from '../../lock/lock-settings.ts'
 import { describeToken } from '../../lock/describe-token.ts'
-import { healthOf, heldInspection, type ServerProbe } from '../../lock/service-views.ts'
+import { healthOf, heldInspection, type ServerProbe } from '../service-health.ts'
 import type { PgListener, PgPool, PgRows } from './pg.ts'
 import { ReleaseListener } from './release-listener.ts'
 import { statementsFor, type Statements } from './statements.ts'

@@ -6,7 +6,7 @@
  */
 import { LeaseLostError, ResourceTakenError } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { LockClient } from '../../lock/lock-client.ts'
+import { LockClient } from '../lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
 import { labelOf, resourceNames } from '../../lock/resources.ts'
 import { refuse } from '../../options.ts'

@@ -2,7 +2,7 @@
  * Hears of releases over one session, which is opened for the first waiter and again when it broke.
  */
 import type { Clock } from '../../clock.ts'
-import type { Listening } from '../../lock/lock-driver.ts'
+import type { Listening } from '../lock-driver.ts'
 import type { PgListener } from './pg.ts'
 import { CHANNEL } from './statements.ts'
 

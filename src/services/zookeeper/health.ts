@@ -1,7 +1,7 @@
 /** How the servers of ZooKeeper are: each is asked `srvr`, the word that is allowed by default. */
 import { connect } from 'node:net'
-import type { ServiceHealth } from '../../lock/inspection.ts'
-import { healthOf, type ServerProbe } from '../../lock/service-views.ts'
+import type { ServiceHealth } from '../service-health.ts'
+import { healthOf, type ServerProbe } from '../service-health.ts'
 
 const ASK_MS = 1_000
 const DEFAULT_PORT = 2_181

@@ -11,16 +11,10 @@
 import { CreateMode, Exception, type Stat } from 'node-zookeeper-client'
 import { jitteredMs } from '../../backoff.ts'
 import { sleep, withinMs, type Clock } from '../../clock.ts'
-import type { Inspection, ListedLease, ServiceHealth } from '../../lock/inspection.ts'
-import type {
-  Claim,
-  ClaimOutcome,
-  Listening,
-  LockDriver,
-  Renewal,
-  Wish,
-} from '../../lock/lock-driver.ts'
-import { heldInspection } from '../../lock/service-views.ts'
+import type { Inspection } from '../../lock/inspection.ts'
+import type { ListedLease, ServiceHealth } from '../service-health.ts'
+import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
+import { heldInspection } from '../service-health.ts'
 import { zooKeeperHealth } from './health.ts'
 import { bucketOf, firstOf, guidOf, nodePrefix, resourceOf } from './places.ts'
 import { Session, type SessionOptions } from './session.ts'

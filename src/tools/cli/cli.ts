@@ -1,6 +1,6 @@
 /** What a command is given, and what is closed after it. */
 import { silentLogger } from '../../logger.ts'
-import type { LockClient } from '../../lock/lock-client.ts'
+import type { LockClient } from '../../services/lock-client.ts'
 import type { LockOptions } from '../../lock/lock-settings.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'

@@ -1,4 +1,5 @@
 /** Live leases as a table: what `leases` prints. */
+import { counted } from '../../counted.ts'
 import { hasQuorum } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { RunningJob } from '../operator/running-jobs.ts'
@@ -53,13 +54,13 @@ export function countLeases(found: LiveLeases): string {
     const count = leases.filter((lease) => lease.state === state).length
     return count === 0 ? [] : [`${count} ${state}`]
   })
-  const all = leases.length === 1 ? '1 lease' : `${leases.length} leases`
-  const counted = leases.length === 0 ? 'no leases' : `${all}: ${parts.join(', ')}`
+  const all = `${counted(leases.length, 'lease')}: ${parts.join(', ')}`
+  const known = leases.length === 0 ? 'no leases' : all
   const more = truncated ? '; there are or may be more: use --limit or --match' : ''
-  if (unreachable.length === 0) return `${counted}${more}`
+  if (unreachable.length === 0) return `${known}${more}`
   if (hasQuorum(found)) {
-    return `${counted}${more}; ${unreachable.length} of ${masters} masters did not answer`
+    return `${known}${more}; ${unreachable.length} of ${masters} masters did not answer`
   }
-  const seen = `on those that answer: ${counted}`
+  const seen = `on those that answer: ${known}`
   return `The holders are not known. ${tooFewAnswer(found)}; ${seen}${more}`
 }

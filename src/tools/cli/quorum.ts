@@ -1,4 +1,5 @@
 /** What a command says about masters that do not answer, and its exit code. */
+import { counted } from '../../counted.ts'
 import { hasQuorum, type Coverage } from '../operator/fleet-probe.ts'
 import type { ResourceView } from '../operator/resource-view.ts'
 import type { Cli } from './cli.ts'
@@ -24,5 +25,6 @@ export function answeredByQuorum(
 
 /** `Only 2 of 5 masters answer and 3 are needed`. */
 export function tooFewAnswer({ masters, quorum, unreachable }: Coverage): string {
-  return `Only ${masters - unreachable.length} of ${masters} masters answer and ${quorum} are needed`
+  const all = counted(masters, 'master answers', 'masters answer')
+  return `Only ${masters - unreachable.length} of ${all} and ${counted(quorum, 'is', 'are')} needed`
 }

@@ -2,6 +2,7 @@
  * What an operator does from the page: as the commands of the same names. Each is checked, done,
  * and logged with who did it.
  */
+import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
 import { Log } from '../../log.ts'
 import type { Logger } from '../../logger.ts'
@@ -31,7 +32,11 @@ export interface Wanted {
   readonly jobId: string
   readonly resource: string
   readonly reason: string
+  /** 0 for those of the options. */
   readonly slots: number
+  /** How many may start in `perMs`; 0 for the rate of the options. */
+  readonly limit: number
+  readonly perMs: number
 }
 
 /** What an action works on. */
@@ -52,6 +57,8 @@ type Act = (wanted: Wanted, hands: Hands & { readonly who: string }) => Promise<
 interface Action {
   /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
+  /** What it sets, for the log. */
+  readonly to?: (wanted: Wanted) => string
   readonly act: Act
 }
 
@@ -64,10 +71,10 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   retry: {
     on: ['queue', 'jobId'],
     act: async ({ queue, jobId }, hands) => {
-      const state = (await queueOf(hands).retry(queue, jobId)) ?? 'missing'
-      return state === 'failed'
+      const view = queueOf(hands)
+      return (await view.retry(queue, jobId)) === 'failed'
         ? [true, `Job ${jobId} waits again.`]
-        : [false, `Job ${jobId} has not failed: it is ${state}.`]
+        : [false, await view.refusal(queue, jobId, 'has not failed')]
     },
   },
   skip: {
@@ -75,7 +82,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     act: async ({ queue, jobId }, hands) =>
       (await queueOf(hands).skip(queue, jobId))
         ? [true, `The line goes on. Job ${jobId} stays failed.`]
-        : [false, `Job ${jobId} holds no line.`],
+        : [false, await queueOf(hands).refusal(queue, jobId, 'holds no line')],
   },
   cancel: {
     on: ['queue', 'jobId'],
@@ -87,38 +94,28 @@ const ACTIONS: Readonly<Record<string, Action>> = {
       return [isDone, `Job ${jobId}: ${outcome}.`]
     },
   },
-  pause: {
-    on: ['queue', 'resource'],
-    act: async ({ queue, resource, reason }, hands) => {
-      const options = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, (limits) => limits.pause(resource, options))
-      return [true, `${resource} is paused in ${queue}. Jobs that run finish.`]
-    },
-  },
-  resume: {
-    on: ['queue', 'resource'],
-    act: async ({ queue, resource }, hands) => {
-      await queueOf(hands).changeLimits(queue, (limits) => limits.resume(resource))
-      return [true, `${resource} is no longer paused in ${queue}.`]
-    },
-  },
-  slots: {
-    on: ['queue', 'resource'],
-    act: async ({ queue, resource, slots, reason }, hands) => {
-      const options = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, (limits) =>
-        slots === 0 ? limits.resetSlots(resource) : limits.setSlots(resource, slots, options),
-      )
-      return [true, `${resource} has ${slots === 0 ? 'its own' : slots} slots in ${queue}.`]
-    },
-  },
-  'reset rate': {
-    on: ['queue', 'resource'],
-    act: async ({ queue, resource }, hands) => {
-      await queueOf(hands).changeLimits(queue, (limits) => limits.resetRate(resource))
-      return [true, `${resource} has its own rate in ${queue}.`]
-    },
-  },
+  pause: limiting(
+    (limits, { resource }, said) => limits.pause(resource, said),
+    ({ queue }) => `is paused in ${queue}. Jobs that run finish.`,
+  ),
+  resume: limiting(
+    (limits, { resource }) => limits.resume(resource),
+    ({ queue }) => `is no longer paused in ${queue}.`,
+  ),
+  slots: limiting(
+    (limits, { resource, slots }, said) =>
+      slots === 0 ? limits.resetSlots(resource) : limits.setSlots(resource, slots, said),
+    ({ queue, slots }) =>
+      `has ${slots === 0 ? 'its own slots' : counted(slots, 'slot')} in ${queue}.`,
+    ({ slots }) => (slots === 0 ? 'reset' : String(slots)),
+  ),
+  rate: limiting(
+    (limits, { resource, limit, perMs }, said) =>
+      limit === 0 ? limits.resetRate(resource) : limits.setRate(resource, { limit, perMs }, said),
+    ({ queue, limit, perMs }) =>
+      `has ${limit === 0 ? 'its own rate' : `${counted(limit, 'start')} in ${perMs} ms`} in ${queue}.`,
+    ({ limit, perMs }) => (limit === 0 ? 'reset' : `${limit}/${perMs}`),
+  ),
   release: {
     on: ['resource'],
     act: async ({ resource }, { fleet, maxLeaseMs }) => {
@@ -127,10 +124,33 @@ const ACTIONS: Readonly<Record<string, Action>> = {
       if (stored === undefined) throw new Refused('No master says its maxLeaseMs. Try again later.')
       const { free, masters } = await forceRelease(fleet, resource, stored)
       const released = masters.filter(({ outcome }) => outcome === 'released').length
-      const where = `It was released on ${released} of ${masters.length} masters.`
+      const where = `It was released on ${released} of ${counted(masters.length, 'master')}.`
       return [free, `${resource} is ${free ? 'free' : 'not free'}. ${where}`]
     },
   },
+}
+
+type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[1]>[0]
+interface Said {
+  readonly by: string
+  readonly reason?: string
+}
+
+/** An action on what is set for a resource. */
+function limiting(
+  change: (limits: LineLimits, wanted: Wanted, said: Said) => Promise<void>,
+  outcome: (wanted: Wanted) => string,
+  to: (wanted: Wanted) => string = () => '',
+): Action {
+  return {
+    ...{ on: ['queue', 'resource'], to },
+    async act(wanted, hands) {
+      const { queue, resource, reason } = wanted
+      const said = { by: hands.who, ...(reason !== '' && { reason }) }
+      await queueOf(hands).changeLimits(queue, (limits) => change(limits, wanted, said))
+      return [true, `${resource} ${outcome(wanted)}`]
+    },
+  }
 }
 
 function queueOf({ queue }: Hands): QueueView {
@@ -146,11 +166,14 @@ export function wantedIn(body: unknown): Wanted | undefined {
     const value = given[name]
     return typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
   }
-  const slots = given['slots']
+  const number = (name: string): number => {
+    const value = given[name]
+    return typeof value === 'number' && Number.isSafeInteger(value) ? value : 0
+  }
   const wanted: Wanted = {
     ...{ action: text('action'), queue: text('queue'), jobId: text('jobId') },
     ...{ resource: text('resource'), reason: text('reason') },
-    slots: typeof slots === 'number' && Number.isSafeInteger(slots) ? slots : 0,
+    ...{ slots: number('slots'), limit: number('limit'), perMs: number('perMs') },
   }
   if (!Object.hasOwn(ACTIONS, wanted.action)) return undefined
   const { on } = ACTIONS[wanted.action] ?? { on: [] }
@@ -171,11 +194,12 @@ export class Actions {
   }
 
   async do(wanted: Wanted, who: string, from: string, hands: Hands): Promise<Done> {
-    const { action, queue, jobId, resource, reason, slots } = wanted
+    const { action, queue, jobId, resource, reason } = wanted
     const [ok, outcome] = await outcomeOf(wanted, { ...hands, who })
-    const on = ACTIONS[action]?.on.map((name) => wanted[name]) ?? []
-    const what = [action, ...on, ...(action === 'slots' ? [String(slots)] : [])].join(' ')
-    const fields = { action, queue, job: jobId, resource, reason, slots, ok, outcome }
+    const { on, to } = ACTIONS[action] ?? { on: [] }
+    const set = to?.(wanted) ?? ''
+    const what = [action, ...on.map((name) => wanted[name]), set].join(' ').trimEnd()
+    const fields = { action, queue, job: jobId, resource, reason, set, ok, outcome }
     const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== ''))
     this.#log.write('operator:acted', { who, from, did: what, ...given })
     const done = { at: systemClock.wallNow(), who, what, ok, outcome }

@@ -281,9 +281,13 @@ class Dashboard {
   async #job(to: RoutedRequest): Promise<HttpAnswer> {
     const [queue, jobId] = [to.query.get('queue') ?? '', to.query.get('id') ?? '']
     const inspect = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
-    const known = queue.length <= MAX_NAME && jobId.length <= MAX_NAME && this.#queue !== undefined
-    const job = known ? await jobDetail(this.#queue, { queue, jobId }, inspect) : undefined
-    return job === undefined ? text(404, 'There is no such job.') : json(job)
+    if (Math.max(queue.length, jobId.length) > MAX_NAME) {
+      return text(400, `Expected \`queue\` and \`id\` to have at most ${MAX_NAME} characters.`)
+    }
+    const view = this.#queue
+    if (view === undefined) return text(404, 'Name the queue’s Redis (--queue-redis, queueRedis).')
+    const job = await jobDetail(view, { queue, jobId }, inspect)
+    return job === undefined ? text(404, await view.absence(queue, jobId)) : json(job)
   }
 
   async #state(

@@ -6,6 +6,7 @@ import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import { failedJobs, jobsWithId, type FailedJob, type FoundJob } from '../operator/jobs.ts'
+import { checkLeases } from '../operator/leaks.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import { withUngranted, type LockView } from '../operator/lock-view.ts'
@@ -159,7 +160,7 @@ export class Snapshots {
       queue?.oldest().catch(() => undefined),
       queue && failedJobs(queue).catch(nothing),
     ])
-    const diagnosis = withFindings(fleet, findings ?? [])
+    const diagnosis = withFindings(fleet, [...(findings ?? []), ...checkLeases(leases)])
     const { now, wallNow: at } = instant(systemClock)
     const changes = this.#watch.seen(leases, now, at)
     const counts = queues !== undefined && 'problem' in queues ? undefined : queues

@@ -2,7 +2,7 @@
  * What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure.
  */
 import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { hasQuorum } from '../operator/fleet-probe.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'

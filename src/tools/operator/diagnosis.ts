@@ -1,7 +1,8 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
-import { noQuorum, quorumOf } from '../../redlock/quorum/quorum.ts'
+import { counted } from '../../counted.ts'
+import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf, grouped } from './findings.ts'
 import { checkMaster, silences, unreachable, waits } from './master-checks.ts'
@@ -122,19 +123,19 @@ function checkOwnClock(commonOffsetMs: number): readonly Finding[] {
 function checkFleet(size: number, voting: number, quorum: number): readonly Finding[] {
   return findingsOf('fleet', (report) => {
     if (voting < quorum) {
-      const fact = `${voting} of ${size} masters vote and ${quorum} are needed: no lease can be granted`
-      const fix = 'repair the masters named here; jobs wait and use no attempts'
+      const fact = `${noQuorum(voting, size, [])}: no lease can be granted`
+      const fix = 'do what is said of each master here; jobs wait and use no attempts'
       report('error', 'no-quorum', fact, fix)
     } else if (voting === quorum && size > 1) {
       const fact = `just a quorum votes (${voting} of ${size}): one more failure stops every worker`
-      report('warning', 'no-margin', fact, 'repair the masters named here now')
+      report('warning', 'no-margin', fact, 'do what is said of each master here, now')
     }
     if (size % 2 === 0) {
       const fact = `${size} masters survive no more failures than ${size - 1}`
       report('note', 'even', fact, 'use an odd number of masters')
     }
     if (size < 3) {
-      const fact = `with ${size} of them, one failure stops every worker`
+      const fact = `with ${counted(size, 'master')}, one failure stops every worker`
       report('note', 'small', fact, 'use five masters in production; three survive one failure')
     }
   })

@@ -1,5 +1,5 @@
 /** How checks tell what they find. */
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 
 export type Report = (
   severity: Finding['severity'],

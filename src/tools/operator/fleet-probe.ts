@@ -1,8 +1,9 @@
 /**
  * All masters of a fleet as an operator looks at them: in whatever state they are, each by itself.
  */
+import { counted } from '../../counted.ts'
 import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
-import { quorumOf } from '../../redlock/quorum/quorum.ts'
+import { quorumOf } from '../../redlock/quorum.ts'
 import {
   batchArgs,
   batchScript,
@@ -105,7 +106,7 @@ export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
 
 /** `only 2 of 5 masters answer`. */
 export function fewAnswer({ masters, unreachable }: Coverage): string {
-  return `only ${masters - unreachable.length} of ${masters} masters answer`
+  return `only ${masters - unreachable.length} of ${counted(masters, 'master answers', 'masters answer')}`
 }
 
 /** The first problem of each master. */

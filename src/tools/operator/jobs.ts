@@ -68,6 +68,11 @@ const LIST_FIELDS = FIELDS.slice(0, 6)
 
 const recentScript = defineScript('recent', luaText('tools/operator/lua/recent'))
 
+/** As `line/lua/line.lua` has it. */
+function holdsLine(fields: Partial<Record<string, string>>): boolean {
+  return fields['redlock:holds'] !== undefined && fields['redlock:holds'] === fields['finishedOn']
+}
+
 /** The jobs that failed last, in any queue; those that hold a line come first. */
 export async function failedJobs(view: Queues): Promise<readonly FailedJob[]> {
   const { server, prefix } = view
@@ -81,7 +86,7 @@ export async function failedJobs(view: Queues): Promise<readonly FailedJob[]> {
             ...{ queue, jobId, name: fields.name ?? '', resources: linesOf(fields) },
             ...{ reason: fields.failedReason ?? '', attempts: Number(fields.atm ?? 0) },
             ...{ failedAt: Number(fields.finishedOn ?? 0) },
-            holdsLine: fields['redlock:holds'] !== undefined,
+            holdsLine: holdsLine(fields),
           }
         }),
       )
@@ -134,7 +139,7 @@ export async function jobDetail(
     ...{ name: fields.name ?? '', attempts: Number(fields.atm ?? 0) },
     ...{ addedAt: Number(fields.timestamp), startedAt: time(fields.processedOn) },
     ...{ endedAt: time(fields.finishedOn), failedReason: fields.failedReason },
-    ...{ stacks: stacksOf(fields.stacktrace), holdsLine: fields['redlock:holds'] !== undefined },
+    ...{ stacks: stacksOf(fields.stacktrace), holdsLine: holdsLine(fields) },
   }
 }
 

@@ -1,10 +1,11 @@
 /** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
 import { luaText } from '../../lua.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
 import { findingsOf } from './findings.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape } from './glob.ts'
+import type { LiveLeases } from './live-leases.ts'
 import type { Probe } from './probe.ts'
 
 /** The most keys that are looked at on each master. */
@@ -33,6 +34,16 @@ export async function checkLeaks(fleet: FleetProbe): Promise<readonly Finding[]>
       }
     }),
   )
+}
+
+/** Of the leases that were looked at. */
+export function checkLeases({ leases }: LiveLeases): readonly Finding[] {
+  return findingsOf('fleet', (report) => {
+    for (const { resource, holder } of leases.filter(({ freeInMs }) => freeInMs < 0)) {
+      const fact = `the lease of ${holder} on \`${resource}\` never ends`
+      report('warning', 'no-expiry', fact, `bullmq-redlock release ${resource} --yes`)
+    }
+  })
 }
 
 /** All but the enrolment, the one key that lives as long as its master. */

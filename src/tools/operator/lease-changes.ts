@@ -1,8 +1,8 @@
 /**
- * What looks at the masters, one after the other, tell of leases that began and ended between them.
- * Pure. A lease that began and ended between two looks was not seen: every number is a lower bound.
- * A lease whose time ran out, as it was seen to do in two looks without an extension, was not given
- * back: its holder died, froze, or could not extend it.
+ * What looks at the masters, one after the other, tell of leases that were not released. Pure. A
+ * lease whose time ran out, as it was seen to do in two looks without an extension, was not
+ * released: its holder died, froze, or could not extend it. One that began and ended between two
+ * looks was not seen.
  */
 import { hasQuorum } from './fleet-probe.ts'
 import type { LiveLease, LiveLeases } from './live-leases.ts'
@@ -17,10 +17,6 @@ export interface LapsedLease {
 }
 
 export interface LeaseChanges {
-  /** How much time the numbers are about; 0 before the second look. */
-  readonly overMs: number
-  readonly began: number
-  readonly ended: number
   /** Newest first. */
   readonly lapsed: readonly LapsedLease[]
   /** Why nothing can be said at the moment. */
@@ -34,23 +30,12 @@ interface Known {
   readonly sights: number
 }
 
-/** Between two looks. */
-interface Period {
-  readonly from: number
-  readonly to: number
-  readonly began: number
-  readonly ended: number
-}
-
-const WINDOW_MS = 60_000
 const MAX_LAPSED = 20
 /** Two looks at the same end differ by how long their questions took. */
 const SAME_END_MS = 250
 
 export class LeaseWatch {
   #known: ReadonlyMap<string, Known> | undefined
-  #readAt = 0
-  #periods: readonly Period[] = []
   #lapsed: readonly LapsedLease[] = []
 
   /** `now` is monotonic, `wallNow` is for people. */
@@ -59,17 +44,7 @@ export class LeaseWatch {
     const known = unknown === undefined ? this.#knownFrom(found, now) : undefined
     if (known !== undefined && this.#known !== undefined) this.#compare(known, now, wallNow)
     this.#known = known
-    this.#readAt = now
-    this.#periods = this.#periods.filter(({ to }) => now - to < WINDOW_MS)
-    const sum = (count: (period: Period) => number): number =>
-      this.#periods.reduce((total, period) => total + count(period), 0)
-    return {
-      overMs: sum(({ from, to }) => to - from),
-      began: sum(({ began }) => began),
-      ended: sum(({ ended }) => ended),
-      lapsed: this.#lapsed,
-      unknown,
-    }
+    return { lapsed: this.#lapsed, unknown }
   }
 
   #knownFrom({ leases }: LiveLeases, now: number): ReadonlyMap<string, Known> {
@@ -94,8 +69,6 @@ export class LeaseWatch {
   #compare(known: ReadonlyMap<string, Known>, now: number, wallNow: number): void {
     const before = this.#known ?? new Map<string, Known>()
     const gone = [...before].filter(([key]) => !known.has(key)).map(([, each]) => each)
-    const began = [...known.keys()].filter((key) => !before.has(key)).length
-    this.#periods = [...this.#periods, { from: this.#readAt, to: now, began, ended: gone.length }]
     const lapsed = gone
       .filter(({ endsAt, sights }) => sights > 1 && endsAt <= now)
       .map(({ lease: { resource, holder, fencingToken } }) => ({

@@ -1,5 +1,6 @@
 /** What can be wrong with one master. Pure. */
-import type { Finding } from '../../lock/finding.ts'
+import { counted } from '../../counted.ts'
+import type { Finding } from '../../services/finding.ts'
 import { duration } from './duration.ts'
 import { findingsOf, type Report } from './findings.ts'
 import type { ServerSurvey } from './server-survey.ts'
@@ -117,7 +118,7 @@ function checkConstants({ enrolment }: MasterSurvey, around: Surroundings, repor
     report('error', 'max-lease-differs', fact, fix)
   }
   if (![0, fleetSize].includes(enrolment.fleetSize)) {
-    const fact = `is one of ${enrolment.fleetSize} masters for its clients, but ${fleetSize} are named here`
+    const fact = `is one of ${counted(enrolment.fleetSize, 'master')} for its clients, but ${counted(fleetSize, 'is', 'are')} named here`
     const fix = `name the masters of your workers; to change their number, run \`bullmq-redlock resize\``
     report('error', 'fleet-size-differs', fact, fix)
   }
@@ -141,7 +142,7 @@ function checkEnrolment(
   } else if (enrolment.quarantineMs !== 0) {
     const fact = `grants nothing for another ${duration(enrolment.quarantineMs)}: it is new or restarted, and may have forgotten leases`
     const fix =
-      'start a worker: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
+      'keep a worker running: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
     report('warning', 'quarantined', fact, fix)
   }
 }

@@ -4,7 +4,7 @@
  * The client of the service is loaded only here, because it is an optional peer.
  */
 import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
-import type { LockClient } from '../../lock/lock-client.ts'
+import type { LockClient } from '../../services/lock-client.ts'
 import type { LockOptions } from '../../lock/lock-settings.ts'
 import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
 import { installed } from './installed.ts'

@@ -1,7 +1,7 @@
 /** What can be wrong with the queue's Redis. Pure. */
 import type { ServerSurvey } from './server-survey.ts'
 import type { ServerAnswer } from './fleet-probe.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { findingsOf, type Report } from './findings.ts'
 import { checkMemory, unreachable } from './master-checks.ts'
 import type { MasterSurvey } from './survey.ts'

@@ -3,22 +3,31 @@ import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { defineScript, type Script } from '../../redlock/wire/script.ts'
 import { QueueServer } from './queue-server.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type CancelOptions } from '../../line/cancel.ts'
-import { inspectResource, whyWaits, type LineEntry } from '../../worker/inspection.ts'
+import {
+  explainJob,
+  inspectResource,
+  noSuchJob,
+  standstillOf,
+  type Explanation,
+  type LineEntry,
+  type Standstill,
+} from '../../worker/inspection.ts'
 import { leaveLines, skipJob } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { membersOf } from '../../line/members.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
+import { duration } from './duration.ts'
 import { globEscape } from './glob.ts'
-import { checkJobs, oldestJob, type OldestJob, type Standstill } from './standing-jobs.ts'
-import { argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
+import { checkJobs, oldestJob, type OldestJob } from './standing-jobs.ts'
+import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
   /** `redis://`, `rediss://`, or ioredis options. */
@@ -68,13 +77,9 @@ export interface LineSearch {
   readonly heads: number
 }
 
-export interface Explanation {
-  readonly state: string
+export interface JobExplanation extends Explanation {
   /** In whose lines it stands. */
   readonly resources: readonly string[]
-  readonly why: string
-  /** What keeps every job of the queue from starting. */
-  readonly standstill?: string
   /** Its place in its line; with an estimate where the job, its line and its queue move. */
   readonly position?: LinePosition
 }
@@ -141,6 +146,11 @@ export class QueueView {
     return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
   }
 
+  /** Why there is no such job. */
+  async absence(queue: string, jobId: string): Promise<string> {
+    return (await this.missing(queue)) ?? noSuchJob(queue, jobId)
+  }
+
   /** The queues of this prefix. */
   async names(): Promise<readonly string[]> {
     if (systemClock.now() - this.#foundAt < FIND_EVERY_MS) return this.#names
@@ -167,7 +177,10 @@ export class QueueView {
       throw new Error(`not all queues were found among ${MAX_SCANNED} keys of ${this.server.name}`)
     }
     const found = await Promise.all(
-      names.map((queue) => inspectResource(resource, { inspect }, this.#runner(queue), MAX_HEADS)),
+      names.map((queue) => {
+        const stands = (): Promise<Standstill | undefined> => this.standstill(queue)
+        return inspectResource(resource, { inspect }, this.#runner(queue), stands, MAX_HEADS)
+      }),
     )
     return found.flatMap(({ line }) => line)
   }
@@ -194,10 +207,14 @@ export class QueueView {
     const longest = lengths
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
+    const known = new Map<string, ReturnType<QueueView['standstill']>>()
     return {
       lines: await Promise.all(
         longest.slice(0, limit).map(async ({ queue, resource, jobs }) => {
-          const found = await inspectResource(resource, { inspect }, this.#runner(queue), heads)
+          const stands = (): Promise<Standstill | undefined> =>
+            getOrInsert(known, queue, () => this.standstill(queue))
+          const runner = this.#runner(queue)
+          const found = await inspectResource(resource, { inspect }, runner, stands, heads)
           return { queue, resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
@@ -280,47 +297,42 @@ export class QueueView {
     jobId: string,
     inspect: Inspect,
     resources?: readonly string[],
-  ): Promise<Explanation | undefined> {
+  ): Promise<JobExplanation | undefined> {
     const job = await this.#within(queue, (opened) => Job.fromId(opened, jobId))
     if (job === undefined) return undefined
     const lines = resources ?? (await this.#linesOf(queue, jobId))
-    const state = await this.#within(queue, () => job.getState())
     let isUngranted = false
     const asks = async (resource: string): Promise<Inspection> => {
       const found = await inspect(resource)
       isUngranted ||= found.ungranted !== undefined
       return found
     }
-    const waits = await this.#within(queue, (opened) =>
-      whyWaits(job, lines, { inspect: asks }, LineBackend.of(opened)),
+    const told = await this.#within(queue, (opened) =>
+      explainJob(job, lines, { inspect: asks }, LineBackend.of(opened), () =>
+        this.standstill(queue),
+      ),
     )
-    const why =
-      waits ??
-      `Job ${jobId} (${state}) has no place in a line: it was not added through a LockedQueue and has ` +
-        "not been started, or its workers keep no lines (order: 'relaxed')."
-    const isOver = ['active', 'completed', 'failed'].includes(state)
-    const standstill = isOver ? undefined : await this.standstill(queue)
-    const found = await positionOf(this.#runner(queue), jobId)
-    // rule: no-estimate-while-the-queue-stands
-    const moves = standstill === undefined && !isOver && !isUngranted
-    const position = moves ? found : withoutEstimate(found)
-    const told = { state, resources: lines, ...(position !== undefined && { position }) }
-    if (standstill === undefined) return { ...told, why }
-    const { fact } = standstill
-    return { ...told, why: `${why} ${fact}`, standstill: fact }
+    const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
+    const position = await positionOf(this.#runner(queue), jobId, () => Promise.resolve(stands))
+    if (position === undefined) return { ...told, resources: lines }
+    return { ...told, why: told.why + estimateIn(position), resources: lines, position }
   }
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
   async standstill(queue: string): Promise<Standstill | undefined> {
-    const [isPaused, workers, isCluster] = await Promise.all([
-      this.#within(queue, (opened) => opened.isPaused()),
-      this.#within(queue, (opened) => opened.getWorkersCount()),
+    const [isPaused, clients, isCluster] = await Promise.all([
+      this.server.command('HEXISTS', `${this.prefix}:${queue}:meta`, 'paused'),
+      // Who may not ask does not know: then one may be there.
+      this.server.command('CLIENT', 'LIST').catch(() => undefined),
       this.server.isCluster(),
     ])
-    if (isPaused) return { fact: `Queue \`${queue}\` is paused.`, fix: 'call `queue.resume()`' }
+    // As BullMQ names the connections of its workers.
+    const name = `${this.prefix}:${Buffer.from(queue).toString('base64')}`
+    const ofWorkers = [` name=${name} `, ` name=${name}:w:`]
+    const isThere =
+      typeof clients !== 'string' || ofWorkers.some((field) => clients.includes(field))
     // A node of a cluster does not see the workers of the others.
-    if (workers > 0 || isCluster) return undefined
-    return { fact: `No worker of queue \`${queue}\` is connected.`, fix: 'start one' }
+    return standstillOf(queue, isPaused === 1, isThere || isCluster)
   }
 
   /** Tries a failed job again, in its place in line. @returns the state in which it was found. */
@@ -336,6 +348,13 @@ export class QueueView {
   /** A failed job lets its lines go on, and stays failed. @returns whether it held them. */
   async skip(queue: string, jobId: string): Promise<boolean> {
     return this.#within(queue, (opened) => skipJob(LineBackend.of(opened), jobId))
+  }
+
+  /** Why nothing came of `retry` or `skip`. */
+  async refusal(queue: string, jobId: string, fault: string): Promise<string> {
+    const state = await this.#within(queue, (opened) => opened.getJobState(jobId))
+    if (state === 'unknown') return this.absence(queue, jobId)
+    return `Job ${jobId} ${fault}: it is ${state}. See \`bullmq-redlock why ${queue} ${jobId}\`.`
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
@@ -439,16 +458,21 @@ export class QueueView {
         const script = getOrInsert(this.#scripts, own.command, () =>
           defineScript(own.command, own.lua),
         )
-        return this.server.run(script, [`${base}meta`], [argumentsText(base, 1, args)])
+        return this.server.run(
+          script,
+          [`${base}meta`, absentKeyIn(base)],
+          [argumentsText(base, 1, args)],
+        )
       },
     }
   }
 }
 
-function withoutEstimate(position: LinePosition | undefined): LinePosition | undefined {
-  if (position === undefined) return undefined
-  const { estimate: _, ...place } = position
-  return place
+/** A sentence; '' where there is no estimate. */
+function estimateIn({ ahead, length, resource, estimate }: LinePosition): string {
+  if (estimate === undefined) return ''
+  const wait = `about ${duration(estimate.startsInMs)} (± ${duration(estimate.spreadMs)})`
+  return ` It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
 }
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */

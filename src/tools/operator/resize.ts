@@ -10,12 +10,12 @@
  * nothing of the new fleet is, and another goal may replace this one.
  */
 import { randomUUID } from 'node:crypto'
+import { counted } from '../../counted.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { luaText } from '../../lua.ts'
-import { closeScript, openScript, retireScript } from '../../redlock/fleet/enrol-scripts.ts'
-import { TOKENS_PER_GRANT } from '../../redlock/verbs/verbs.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { TOKENS_PER_GRANT } from '../../redlock/verbs.ts'
+import { defineScript, type Script } from '../../redlock/wire/script.ts'
 import { diagnose } from './diagnosis.ts'
 import { globEscape } from './glob.ts'
 import { valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
@@ -65,7 +65,11 @@ const CHANGING = ['max-lease-differs', 'fleet-size-differs', 'resizing', 'retire
 /** Keys of one script call. */
 const PAGE = 1_000
 
-const outstandingScript = defineScript('outstanding', luaText('tools/operator/lua/outstanding'))
+const scriptOf = (name: string): Script => defineScript(name, luaText(`tools/operator/lua/${name}`))
+const outstandingScript = scriptOf('outstanding')
+const closeScript = scriptOf('close')
+const openScript = scriptOf('open')
+const retireScript = scriptOf('retire')
 
 /** @throws ResizeRefusedError. Changes nothing. */
 export async function planResize(
@@ -119,7 +123,9 @@ export async function planResize(
   for (const { enrolment } of olds) {
     const size = enrolment?.fleetSize ?? 0
     if (![0, old.size].includes(size) && (begun === '' || enrolment?.resized !== begun)) {
-      refuse(`The fleet has ${size} masters, and ${old.size} are named: name them all`)
+      refuse(
+        `The fleet has ${counted(size, 'master')}, and ${counted(old.size, 'is', 'are')} named: name them all`,
+      )
     }
   }
   for (const { enrolment } of added) {
@@ -215,8 +221,8 @@ async function closeOne(
   if (word === 'mismatch') {
     return refuse(
       masters === 0
-        ? `${probe.name} is one of another fleet of ${detail} masters`
-        : `${probe.name} is one of ${detail} masters, and ${masters} are named`,
+        ? `${probe.name} is one of another fleet of ${counted(Number(detail), 'master')}`
+        : `${probe.name} is one of ${counted(Number(detail), 'master')}, and ${counted(masters, 'is', 'are')} named`,
     )
   }
   return { runId, outcome: word }

@@ -1,6 +1,6 @@
 /** What every master says about one resource, also where a Redlock would refuse the fleet. */
 import type { Inspection } from '../../lock/inspection.ts'
-import { holderAmong, inspectCall, seenBy, type Seen } from '../../redlock/verbs/inspect.ts'
+import { holderAmong, inspectCall, seenBy, type Seen } from '../../redlock/inspect.ts'
 import { fewAnswer, type FleetProbe, type UnreachableMaster } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {

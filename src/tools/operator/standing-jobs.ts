@@ -1,6 +1,8 @@
 /** What keeps the jobs of a queue waiting, for `doctor`. */
+import type { Standstill } from '../../worker/inspection.ts'
+import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
-import type { Finding } from '../../lock/finding.ts'
+import type { Finding } from '../../services/finding.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
 import type { LineRunner } from '../../line/line-runner.ts'
@@ -33,13 +35,6 @@ type Standing = readonly [
   ofWorker: string,
   ofProducer: string,
 ]
-
-/** What keeps every job of a queue from starting, and what to do. */
-export interface Standstill {
-  /** A sentence. */
-  readonly fact: string
-  readonly fix: string
-}
 
 export interface OldestJob {
   readonly queue: string
@@ -87,7 +82,7 @@ export async function checkJobs(
     if (systemClock.wallNow() - fullAtMs <= FULL_RECENTLY_MS) {
       const fact =
         `the line of \`${fullResource}\` was full at ${new Date(fullAtMs).toISOString()}; ` +
-        `${refused} jobs were refused and ${dropped} dropped until now`
+        `${counted(refused, 'job was', 'jobs were')} refused and ${dropped} dropped until now`
       const fix = `see what it waits for (inspect ${fullResource}), or raise \`maxLength\` of the LockedQueue`
       report('warning', 'line-full', fact, fix)
     }
@@ -124,5 +119,5 @@ function differences(ofWorker: string, ofProducer: string): readonly string[] {
 }
 
 function jobs(count: number): string {
-  return count === 1 ? '1 job waits' : `${count} jobs wait`
+  return counted(count, 'job waits', 'jobs wait')
 }

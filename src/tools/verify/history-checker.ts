@@ -3,6 +3,7 @@
  * of a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Lines
  * come in any order; memory grows with the number of leases.
  */
+import { counted } from '../../counted.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
 import {
@@ -183,7 +184,7 @@ export class HistoryChecker {
     for (const seq of [...lock.ahead.keys()].sort((a, b) => a - b)) {
       if (seq < lock.nextSeq) continue
       const count = seq - lock.nextSeq
-      this.#gap('lines', `${count} lines of lock ${lock.name} before line ${seq}`, count)
+      this.#gap('lines', `${counted(count, 'line')} of lock ${lock.name} before line ${seq}`, count)
       lock.nextSeq = seq
       this.#takeInOrder(lock)
     }

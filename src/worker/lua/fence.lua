@@ -7,7 +7,11 @@
 -- What is there instead of the caller, or nil.
 local function laterHolder()
   if ARGV.job then
-    local lock = redis.call('GET', BASE .. ARGV.job .. ':lock')
+    local jobKey = BASE .. ARGV.job
+    -- A write would make the hash of a job again that another program deleted.
+    -- rule: job-without-a-hash-keeps-nothing
+    if redis.call('EXISTS', jobKey) == 0 then return '' end
+    local lock = redis.call('GET', jobKey .. ':lock')
     -- rule: steps-belong-to-the-run-with-the-lock
     if lock == ARGV.lock then return nil end
     return lock or ''

@@ -5,6 +5,7 @@
  * the first one last: its trip hands the line on.
  */
 import type { Job } from 'bullmq'
+import { counted } from '../../counted.ts'
 import { integerOption, knownOptions, refuse } from '../../options.ts'
 import type { JobLease } from './job-lease.ts'
 
@@ -94,7 +95,7 @@ export function settledOf<Result>(
     return outcomes
   }
   throw new TypeError(
-    `A batch of ${count} jobs must return ${count} outcomes, as Promise.allSettled does`,
+    `A batch of ${counted(count, 'job')} must return ${counted(count, 'outcome')}, as Promise.allSettled does`,
   )
 }
 

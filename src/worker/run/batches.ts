@@ -7,6 +7,7 @@ import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import type { LineBackend, TakenJob } from '../../line/line-backend.ts'
 import { settledOf, settledValue, type Batched } from './batch.ts'
+import { hasMoved } from './failure.ts'
 import { insist } from './insist.ts'
 import { awaitingSteps, type JobLease, type Process } from './job-lease.ts'
 import type { Visit } from './visit.ts'
@@ -69,16 +70,24 @@ export function batching(
         await sleep(systemClock, Math.min(leftMs, pollMs), lease.signal)
       }
     }
-    let outcomes: readonly Outcome[]
+    let outcomes: readonly Outcome[] = []
     try {
       await gather()
       lease.signal.throwIfAborted()
       const jobs = [first.job, ...members.map(({ job }) => job)]
       const given = lease as unknown as JobLease & string
-      const work = awaitingSteps(() => run(jobs, given))
-      outcomes = settledOf((await work(first, lease)) as readonly Outcome[], jobs.length)
+      const work = awaitingSteps(async () => {
+        outcomes = settledOf(await run(jobs, given), jobs.length)
+      })
+      await work(first, lease)
     } catch (reason) {
-      outcomes = [first, ...members].map(() => ({ status: 'rejected', reason }))
+      const known = outcomes
+      outcomes = [first, ...members].map((_, index) => {
+        const own = known[index]
+        return own?.status === 'rejected' && hasMoved(own.reason)
+          ? own
+          : { status: 'rejected', reason }
+      })
     }
     const [own, ...others] = outcomes
     others.forEach((outcome, index) => members[index]?.settle(outcome))

@@ -8,7 +8,8 @@ import { runOf, stepsKey, type ResultStore, type StoredResult } from './result-s
 export interface Checkpoints {
   /** The result of a step that an earlier run of this job completed. */
   completed(name: string): Promise<StoredResult | undefined>
-  save(name: string, value: unknown): Promise<void>
+  /** @returns what a later run would be given. */
+  save(name: string, value: unknown): Promise<unknown>
 }
 
 /** Forgotten after this long without a step, if they were not removed with the job. */
@@ -34,8 +35,11 @@ export function checkpointing(process: Process, results: ResultStore, channel: C
         const values = await earlier
         return values.has(name) ? { value: values.get(name) } : undefined
       },
-      save: (name, value) =>
-        insist(visit, channel, () => results.keep(store, run, CHECKPOINT_TTL_MS, value, name)),
+      async save(name, value) {
+        const keep = (): Promise<unknown> =>
+          results.keep(store, run, CHECKPOINT_TTL_MS, value, name)
+        return insist(visit, channel, keep)
+      },
     }
     return process(visit, lease)
   }

@@ -1,5 +1,5 @@
 /** What an error means for a job: whether it is tried again, goes back, or fails, and with what. */
-import { DelayedError, UnrecoverableError } from 'bullmq'
+import { DelayedError, UnrecoverableError, WaitingChildrenError, WaitingError } from 'bullmq'
 import {
   JobCancelledError,
   JobLockLostError,
@@ -36,6 +36,16 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
 export function isGivenBack(reason: unknown): boolean {
   if (reason instanceof ShutdownError || reason instanceof RedlockClosedError) return true
   return reason instanceof LeaseLostError && reason.cause instanceof RedlockClosedError
+}
+
+const MOVES = [DelayedError, WaitingError, WaitingChildrenError]
+
+/** The processor has moved its job, which is no longer this worker's. As BullMQ knows it. */
+export function hasMoved(error: unknown): boolean {
+  return (
+    error instanceof Error &&
+    MOVES.some((each) => error instanceof each || error.name === each.name)
+  )
 }
 
 /** What a job fails with that was stopped for a reason; BullMQ cancels with any value, or none. */

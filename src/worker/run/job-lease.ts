@@ -193,6 +193,7 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
+    if (name === '') throw new TypeError('Expected a step to have a name, got an empty one')
     const { channel } = this.#host
     const about = { job: this.#visit.job, lease: this.#lease, step: name }
     channel.tell('step:started', about)
@@ -245,8 +246,8 @@ export class SteppedLease extends String implements JobLease {
       fencingToken: lease.fencingToken,
     })
     this.#assertMayGoOn()
-    await this.checkpoints?.save(name, result)
-    return result
+    if (this.checkpoints === undefined) return result
+    return (await this.checkpoints.save(name, result)) as Result
   }
 
   #assertMayGoOn(): void {

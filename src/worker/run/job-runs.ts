@@ -13,10 +13,10 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
-import { systemClock, withinMs } from '../../clock.ts'
+import { sleep, systemClock, withinMs } from '../../clock.ts'
 import { RedlockClosedError, type ShutdownError, WaitedTooLongError } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { NotGranted } from '../../lock/outcome.ts'
+import type { AcquireOutcome, NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/resources.ts'
 import { dueAt, type LineBackend } from '../../line/line-backend.ts'
 import { LineLimits } from '../../line/limits.ts'
@@ -26,10 +26,10 @@ import { settledValue } from './batch.ts'
 import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
 import type { Slots } from '../../slots.ts'
-import { failureOf, isGivenBack } from './failure.ts'
+import { failureOf, hasMoved, isGivenBack } from './failure.ts'
 import { insistToStart, NotStarted } from './insist.ts'
 import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
-import { delay, giveBack, requeue, type Requeue } from './requeue.ts'
+import { delay, giveBack, requeue, requeueDelayMs, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
 import { lossOf, RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
@@ -123,12 +123,12 @@ export class JobRuns {
         }
         const isTurn = !ordered || turn.turn === 'woken' || turn.turn === 'yes'
         const slots = isTurn || !lines ? turn.slots : await this.#takeTurn(lines, visit)
-        this.#assertMayStart()
         lease ??= await this.#acquire(visit, slots)
         visit.lease = lease
       }
       // rule: started-job-adds-the-next-of-its-scheduler
       await this.#addNext(visit)
+      if (member === undefined) this.#assertMayStart()
     } catch (error) {
       // That of a batch is its first job's.
       if (member === undefined) await this.#leaveUnused(visit)
@@ -184,25 +184,39 @@ export class JobRuns {
   }
 
   async #acquire(visit: Visit, slots: Slots | undefined): Promise<Lease> {
-    const { admission, channel } = this.#options
-    const outcome = await insistToStart(visit, channel, () => leaseFor(visit, slots, admission))
-    if (outcome.status !== 'granted') return this.#requeue(visit, outcome)
-    // rule: no-job-starts-while-its-worker-stops
-    if (!this.#isStopping) return outcome.lease
-    await outcome.lease.release()
-    throw new NotStarted()
+    const { admission, channel, lines, maxUnreachableMs } = this.#options
+    const ask = (): Promise<AcquireOutcome> =>
+      insistToStart(visit, channel, () => leaseFor(visit, slots, admission))
+    let outcome = await ask()
+    // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
+    // rule: scheduled-job-without-a-line-waits-in-place
+    const staysHere = lines === undefined && visit.job.repeatJobKey !== undefined
+    for (let tries = 0; outcome.status !== 'granted' && staysHere; tries++) {
+      if (await this.#isLate(visit)) break
+      const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
+      await insistToStart(visit, channel, () => sleep(systemClock, ms, visit.stop.signal))
+      outcome = await ask()
+    }
+    return outcome.status === 'granted' ? outcome.lease : this.#requeue(visit, outcome)
   }
 
   async #requeue(visit: Visit, outcome: NotGranted): Promise<never> {
     const { job, token, resources } = visit
-    const { maxWaitMs, maxUnreachableMs, channel } = this.#options
-    const mayBeLate = job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
-    if (mayBeLate) throw this.#waitedTooLong(resources)
+    const { maxUnreachableMs, channel } = this.#options
+    if (await this.#isLate(visit)) throw this.#waitedTooLong(resources)
     const startedAt = systemClock.now()
     const why = await insistToStart(visit, channel, () =>
       requeue(job, token, outcome, maxUnreachableMs),
     )
     throw this.#requeued(job, why, systemClock.now() - startedAt)
+  }
+
+  async #isLate(visit: Visit): Promise<boolean> {
+    const { lines, maxWaitMs, channel } = this.#options
+    const { job } = visit
+    if (lines) return !(await insistToStart(visit, channel, () => lines.goBack(job)))
+    // A worker without lines knows only what the producer wrote.
+    return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
   }
 
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
@@ -232,6 +246,8 @@ export class JobRuns {
       isDone = true
       return result
     } catch (error) {
+      // rule: moved-job-stays-where-it-is
+      if (hasMoved(error)) throw error
       const failure = failureOf(error, visit)
       if (failure instanceof RateLimitError && visit.asleepUntil !== undefined) {
         await delay(job, token, Math.max(0, visit.asleepUntil - systemClock.now()))

@@ -82,7 +82,7 @@ export class ResultStore {
     ttlMs: number,
     value: unknown,
     name: string = 'result',
-  ): Promise<void> {
+  ): Promise<unknown> {
     // JSON has no undefined: a step that returns nothing comes back with null.
     const text = JSON.stringify(value ?? null)
     const bytes = Buffer.byteLength(text)
@@ -90,6 +90,7 @@ export class ResultStore {
     const own = { ...fenceOf(writer), ttlMs: Math.ceil(ttlMs) }
     const args = { store: this.keyOf(store), ...own, field: FIELD_PREFIX + name, value: text }
     fieldsOf(await this.#backend.run(writeScript, args), writer)
+    return JSON.parse(text)
   }
 
   /** A run of a job has completed: its steps are not needed any more. */

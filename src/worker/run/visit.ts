@@ -1,5 +1,6 @@
 /** One job in this worker, from the fetch to the trip that ends it, and its one signal. */
 import type { AsyncResource } from 'node:async_hooks'
+import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
 import { systemClock, type Deadline, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
@@ -107,6 +108,7 @@ export class JobSignal {
   get signal(): AbortSignal {
     if (this.#abort === undefined) {
       this.#abort = new AbortController()
+      setMaxListeners(0, this.#abort.signal) // The jobs of a batch share it.
       if (this.#early !== undefined) this.#abort.abort(this.#early.reason)
       if (this.#given !== undefined) this.#listen(this.#given)
       if (this.#lease !== undefined) this.#listen(this.#lease.signal)

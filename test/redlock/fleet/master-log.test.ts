@@ -3,7 +3,8 @@ import { expect, test } from 'vitest'
 import { Log, loggedChannel } from '../../../src/log.ts'
 import { silentLogger, type Logger } from '../../../src/index.ts'
 import { MasterLog } from '../../../src/redlock/fleet/master-log.ts'
-import type { Master, MasterState } from '../../../src/redlock/wire/master.ts'
+import type { Silence } from '../../../src/redlock/fleet/silence.ts'
+import type { Master } from '../../../src/redlock/wire/master.ts'
 import { FakeClock } from '../../../src/testing/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
 
@@ -18,8 +19,7 @@ function lines(): { readonly all: Line[]; readonly logger: Logger } {
 }
 
 const master = (name: string): Master => ({ name }) as Master
-const away: MasterState = { status: 'connecting', detail: 'connect ECONNREFUSED' }
-const facts = { clockOffsetMs: 0 } as never
+const away: Silence = { state: 'connecting', reason: '', detail: 'connect ECONNREFUSED' }
 
 test('logs a state that repeats once a minute, with a count', async () => {
   const { all, logger } = lines()
@@ -27,15 +27,15 @@ test('logs a state that repeats once a minute, with a count', async () => {
   const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
   const a = master('a:1')
   for (let second = 0; second < 150; second++) {
-    log.entered(a, { status: 'enrolling', detail: 'again' }, 0)
-    log.entered(a, away, 0)
+    log.entered(a, { state: 'enrolling', reason: '', detail: 'again' })
+    log.entered(a, away)
     await clock.advance(1_000)
   }
   const line = { event: 'master:connecting', master: 'a:1', detail: 'connect ECONNREFUSED' }
   expect(all).toEqual([line, { ...line, times: 60 }, { ...line, times: 60 }])
 
-  log.entered(a, { status: 'enrolled', facts }, 0)
-  log.entered(a, away, 0)
+  log.entered(a, undefined)
+  log.entered(a, away)
   expect(all.slice(3)).toEqual([{ event: 'master:enrolled', master: 'a:1' }, line])
 })
 
@@ -44,11 +44,23 @@ test('masters that are quarantined at once share one line', async () => {
   const clock = new FakeClock()
   const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
   for (const [index, name] of ['a:1', 'b:2', 'c:3'].entries()) {
-    log.entered(master(name), { status: 'enrolled', facts }, 1_000 + index)
+    log.entered(master(name), { state: 'quarantined', reason: '', votesInMs: 1_000 + index })
   }
   await clock.advance(1_000)
   const masters = ['a:1', 'b:2', 'c:3']
   expect(all).toEqual([{ event: 'master:quarantined', masters, votesInMs: 1_002 }])
+})
+
+test('a master whose clock is not compared yet is no outage that ends', () => {
+  const { all, logger } = lines()
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), new FakeClock())
+  log.entered(master('a:1'), { state: 'suspended', reason: '', votesInMs: 1 })
+  log.entered(master('b:2'), undefined)
+  log.allVote(2)
+  expect(all).toEqual([
+    { event: 'master:enrolled', master: 'a:1' },
+    { event: 'master:enrolled', master: 'b:2' },
+  ])
 })
 
 const fixture = useFleet({ masters: 3 })

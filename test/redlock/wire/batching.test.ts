@@ -5,7 +5,7 @@ import { systemClock } from '../../../src/clock.ts'
 import { Redlock, type AcquireOutcome, silentLogger } from '../../../src/index.ts'
 import { callOf } from '../../../src/redlock/wire/batch.ts'
 import { CallQueue } from '../../../src/redlock/wire/call-queue.ts'
-import type { Master, Request } from '../../../src/redlock/wire/master.ts'
+import type { Asker, Master } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 
 const TIME = '1763838000123'
@@ -20,7 +20,7 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
   const sent: Sent[] = []
   const calls = new CallQueue({
     clock: systemClock,
-    master: {} as Master, // Only named when the clock is reported.
+    master: { index: 0 } as Master,
     silenceMs: 10_000,
     sender: {
       enrolled: () => undefined,
@@ -38,14 +38,23 @@ function queue(): { readonly calls: CallQueue; readonly sent: Sent[] } {
   return { calls, sent }
 }
 
-function call(name: string, heard: unknown[] = []): Request {
-  return {
-    call: callOf({ verb: 'echo', token: name }),
-    asker: { hear: (_, result) => heard.push(result.ok ? result.reply : result.detail) },
-    index: 0,
+interface TestAsker extends Asker {
+  isSettled: boolean
+  isSent: boolean
+}
+
+function call(name: string, heard: unknown[] = []): TestAsker {
+  const asker: TestAsker = {
     isSettled: false,
     isSent: false,
+    leaving: () => {
+      if (asker.isSettled) return undefined
+      asker.isSent = true
+      return callOf({ verb: 'echo', token: name })
+    },
+    hear: (_, result) => heard.push(result.ok ? result.reply : result.detail),
   }
+  return asker
 }
 
 /**

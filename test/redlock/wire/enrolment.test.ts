@@ -245,7 +245,7 @@ it("clients recover from a master with another fleet's record when it is replace
   const state = (index: number): string | undefined => right?.status().masters[index]?.state
   await until('it is refused', () => state(2) === 'refused')
   await Promise.all([first.thaw(), second.thaw()])
-  await expect(refused).rejects.toThrow('the fleet has 1 masters')
+  await expect(refused).rejects.toThrow('the fleet has 1 master,')
   await third.restart({ keepData: false })
   await until('all vote', () => [0, 1, 2].every((index) => state(index) === 'voting'))
 })

@@ -1,6 +1,6 @@
 /** Every answer of the scripts that grant and fix a fencing token, on a real server. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { TOKENS_PER_GRANT } from '../../../src/redlock/verbs/verbs.ts'
+import { TOKENS_PER_GRANT } from '../../../src/redlock/verbs.ts'
 import { until } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { FENCE_TTL_MS, MAX_LEASE_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'

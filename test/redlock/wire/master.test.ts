@@ -63,6 +63,7 @@ interface Connected {
 function connect(address: MasterAddress): Connected {
   const admitted: string[] = []
   const master = new MasterConnection({
+    index: 0,
     address,
     limits: LIMITS,
     clock: systemClock,

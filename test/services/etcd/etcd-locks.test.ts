@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import { createServer, request as httpRequest, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { silentLogger, type Lease } from '../../../src/index.ts'
@@ -38,12 +39,23 @@ async function open(
   return locks
 }
 
-/** A gateway before a member, whose watches are answered by the test. */
+/** A gateway before a member, whose watches and answers are those of the test. */
 interface Gateway {
   readonly url: string
   target: string
   watched: ((response: ServerResponse) => void) | undefined
+  /** What it says instead of a member's answer. */
+  said: ((answer: string) => string) | undefined
   count(path: string): number
+}
+
+/** As etcd 3.6 says it: an error has no field `error`, and that of a stream has fewer fields. */
+function newer(answer: string): string {
+  const { error, ...said } = JSON.parse(answer) as {
+    error?: string | { readonly grpc_code: number; readonly message: string }
+  }
+  if (typeof error !== 'object') return JSON.stringify(said)
+  return JSON.stringify({ error: { code: error.grpc_code, message: error.message } })
 }
 
 async function startGateway(target: string): Promise<Gateway> {
@@ -57,9 +69,15 @@ async function startGateway(target: string): Promise<Gateway> {
     }
     const url = new URL(request.url ?? '', gateway.target)
     const { method, headers } = request
+    const { said } = gateway
     const forwarded = httpRequest(url, { method, headers }, (answer) => {
-      response.writeHead(answer.statusCode ?? 500, answer.headers)
-      answer.pipe(response)
+      response.writeHead(answer.statusCode ?? 500, { 'content-type': 'application/json' })
+      if (said === undefined) answer.pipe(response)
+      else
+        textOf(answer).then(
+          (text) => response.end(said(text)),
+          () => response.destroy(),
+        )
     })
     forwarded.on('error', () => response.destroy())
     request.pipe(forwarded)
@@ -73,7 +91,7 @@ async function startGateway(target: string): Promise<Gateway> {
   })
   const gateway: Gateway = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    ...{ target, watched: undefined },
+    ...{ target, watched: undefined, said: undefined },
     count: (path) => paths.filter((one) => one === path).length,
   }
   return gateway
@@ -247,6 +265,25 @@ describeService('etcd', 'EtcdLocks on one member', () => {
     })
   })
 
+  test.each([
+    ['an object that says nothing', '{}'],
+    ['a message', '{"message":"no Route matched with those values"}'],
+    ['an error without a code', '{"status":503,"error":"Service Unavailable"}'],
+    ['a code that is none of etcd', '{"code":503,"message":"Service Unavailable"}'],
+  ])('an endpoint that answers with %s has failed', async (_what, answer) => {
+    const [url = ''] = cluster.urls
+    const gateway = await startGateway(url)
+    for (const verb of ['extend', 'release'] as const) {
+      gateway.said = undefined
+      const locks = await open([gateway.url, url], { leaseMs: 5_000 })
+      const lease = await locks.acquire('proxied')
+      gateway.said = () => answer
+      if (verb === 'extend') expect((await lease.extend()).status).toBe('extended')
+      await lease.release()
+      expect((await locks.inspect('proxied')).holder).toBeUndefined()
+    }
+  })
+
   describe('a watch that', () => {
     const error = { error: { grpc_code: 14, http_code: 503, message: 'server is shutting down' } }
     const page = '<html>\n<h1>503</h1>\n</html>\n'
@@ -298,10 +335,14 @@ describeService('etcd', 'EtcdLocks on one member', () => {
 
   test('ready says why no lease can be had', async () => {
     const full = await startEtcd(1, { more: ['--quota-backend-bytes', '1'] })
+    const gateway = await startGateway(full.urls[0] ?? '')
+    gateway.said = newer
     try {
-      const locks = new EtcdLocks({ endpoints: full.urls, logger: silentLogger })
-      await expect(locks.ready()).rejects.toThrow('space')
-      await locks.close()
+      for (const endpoints of [full.urls, [gateway.url]]) {
+        const locks = new EtcdLocks({ endpoints, logger: silentLogger })
+        await expect(locks.ready()).rejects.toThrow(/^etcdserver: .*space/)
+        await locks.close()
+      }
     } finally {
       await full.close()
     }
@@ -426,24 +467,32 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
 })
 
 describeService('etcd', 'EtcdLocks with users', () => {
-  test('log in, and again when the server has forgotten the token', async () => {
-    const cluster = await startEtcd(1)
-    try {
-      const [url = ''] = cluster.urls
-      await post(url, '/v3/auth/user/add', { name: 'root', password: 'secret' })
-      await post(url, '/v3/auth/role/add', { name: 'root' })
-      await post(url, '/v3/auth/user/grant', { user: 'root', role: 'root' })
-      await post(url, '/v3/auth/enable', {})
-      const wrong = { username: 'root', password: 'wrong' }
-      await expect(open([url], wrong)).rejects.toThrow(/password/)
-      const locks = await open([url], { username: 'root', password: 'secret' })
-      await (await locks.acquire('with-user')).release()
-      await cluster.members[0]?.process.kill() // Simple tokens end with their member.
-      await cluster.members[0]?.process.restart()
-      await (await locks.acquire('with-user', { waitMs: 10_000 })).release()
-      await locks.close()
-    } finally {
-      await cluster.close()
-    }
-  })
+  test.each([
+    ['3.4', undefined],
+    ['3.6', newer],
+  ])(
+    'log in, and again when the server has forgotten the token (errors of %s)',
+    async (_of, said) => {
+      const cluster = await startEtcd(1)
+      try {
+        const [url = ''] = cluster.urls
+        const gateway = await startGateway(url)
+        gateway.said = said
+        await post(url, '/v3/auth/user/add', { name: 'root', password: 'secret' })
+        await post(url, '/v3/auth/role/add', { name: 'root' })
+        await post(url, '/v3/auth/user/grant', { user: 'root', role: 'root' })
+        await post(url, '/v3/auth/enable', {})
+        const wrong = { username: 'root', password: 'wrong' }
+        await expect(open([gateway.url], wrong)).rejects.toThrow(/password/)
+        const locks = await open([gateway.url], { username: 'root', password: 'secret' })
+        await (await locks.acquire('with-user')).release()
+        await cluster.members[0]?.process.kill() // Simple tokens end with their member.
+        await cluster.members[0]?.process.restart()
+        await (await locks.acquire('with-user', { waitMs: 10_000 })).release()
+        await locks.close()
+      } finally {
+        await cluster.close()
+      }
+    },
+  )
 })

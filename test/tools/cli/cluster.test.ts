@@ -64,6 +64,17 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
     expect((await say(['leave-lines', name, '--yes'])).code).toBe(0)
   })
 
+  it('retry, skip and doctor', async () => {
+    await fixture.redlock()
+    const { id = '' } = await queue.add('post', { customerId: 1 })
+    expect((await say(['skip', name, id])).out).toContain('holds no line')
+    expect((await say(['cancel', name, '--job', id, '--yes'])).code).toBe(0)
+    expect((await say(['retry', name, id])).out).toContain('waits again')
+    expect(await queue.getFailedCount()).toBe(0)
+    const { out, err } = await say(['doctor'])
+    expect(out + err).not.toMatch(/MOVED|non local/)
+  })
+
   it('work runs jobs, and drains', async () => {
     await fixture.redlock()
     const jobs = await queue.addBulk(

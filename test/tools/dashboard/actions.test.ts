@@ -170,7 +170,7 @@ test('retry and skip of a job that holds its line; both are logged with who', as
   const own = { ...JSON_TYPE, 'sec-fetch-site': 'same-origin', cookie }
   const retry = { action: 'retry', queue: 'invoices', jobId: 'j0' }
   expect(await post(served, retry, own)).toMatchObject({ ok: true, outcome: 'Job j0 waits again.' })
-  await until('it failed again', async () => (await failed()) === '["j0"]')
+  await until('it failed again', async () => (await stateOf(served)).failed[0]?.attempts === 2)
   expect(await act(served, { ...retry, action: 'skip' })).toMatchObject({ ok: true })
   await until('the others ran', async () => (await queue.getCompletedCount()) === 2)
   expect(await act(served, retry)).toMatchObject({ ok: true })
@@ -189,12 +189,12 @@ test('retry and skip of a job that holds its line; both are logged with who', as
   expect((await stateOf(served)).done[0]).toMatchObject({ who: 'operator', ok: false })
 })
 
-test('pause, resume, slots, cancel and release', async () => {
+test('pause, resume, slots, rate, cancel and release', async () => {
   const redlock = await fixture.redlock({ leaseMs: 15_000, maxLeaseMs: 20_000 })
   await granted(redlock, 'order:1')
   const queue = invoices(fixture)
   await queue.add('invoice', { customer: '42' }, { jobId: 'j0' })
-  const { served } = await withLog()
+  const { served, log } = await withLog()
   const on = { queue: 'invoices', resource: 'customer:42' }
   const limits = async (): Promise<object> => await queue.getLimits('customer:42')
   await act(served, { ...on, action: 'pause', reason: 'migration' })
@@ -206,6 +206,15 @@ test('pause, resume, slots, cancel and release', async () => {
   await act(served, { ...on, action: 'slots', slots: 0 })
   expect(await limits()).toEqual({})
   expect(await act(served, { ...on, action: 'slots', slots: -4 })).toMatchObject({ ok: false })
+  await act(served, { ...on, action: 'rate', limit: 100, perMs: 60_000, reason: 'their API' })
+  const rate = { limit: 100, perMs: 60_000, by: 'operator', reason: 'their API' }
+  expect(await limits()).toMatchObject({ rate })
+  expect(log.at(-1)?.fields).toMatchObject({ action: 'rate', set: '100/60000', ok: true })
+  expect(await act(served, { ...on, action: 'rate', limit: 100 })).toMatchObject({ ok: false })
+  expect(await limits()).toMatchObject({ rate })
+  await act(served, { ...on, action: 'rate', limit: 0 })
+  expect(await limits()).toEqual({})
+  expect(log.at(-1)?.fields).toMatchObject({ did: 'rate invoices customer:42 reset', ok: true })
   const cancel = { action: 'cancel', queue: 'invoices', jobId: 'j0' }
   expect(await act(served, cancel)).toMatchObject({ ok: true, outcome: 'Job j0: failed.' })
   const release = { action: 'release', resource: 'order:1' }

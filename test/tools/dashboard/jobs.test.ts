@@ -82,7 +82,7 @@ test('a job from all sides, with its stack, its steps and why it stands', async 
   expect(job.stacks[0]).toContain('jobs.test.ts')
   expect(JSON.stringify(job)).not.toContain('"customer":"42"') // Its data may be personal.
   const resource = await get<ResourcePage>(served, '/resource?name=customer:42')
-  expect(resource.why).toContain('Job a holds the line because it failed: card was declined.')
+  expect(resource.why).toContain('it holds the line because it failed: card was declined.')
   expect(resource.queues).toEqual([{ queue: 'invoices', jobs: 2, limits: {} }])
   expect(resource.ended).toMatchObject([{ jobId: 'a', outcome: 'failed' }])
   const other = await get<ResourcePage>(served, '/resource?name=customer:7')

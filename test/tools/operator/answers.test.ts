@@ -1,7 +1,8 @@
 /**
- * Every state of a job, a line, a queue and a fleet × every command that answers: the answer is
- * true, names the command to type, and is the same in text, in JSON and in the exit code. Outages
- * of servers are in `test/stories/outage-table.test.ts`.
+ * Every state of a job, a line, a queue, a worker and a fleet × everything that answers: the
+ * commands, the page, `/readyz`, a worker, a queue and a Redlock. The answer is true, names the
+ * command to type, and is the same in text, in JSON and in the exit code. Outages of servers are in
+ * `test/stories/outage-table.test.ts`.
  */
 import { once } from 'node:events'
 import { FlowProducer, Queue } from 'bullmq'
@@ -11,13 +12,21 @@ import {
   LockedWorker,
   Redlock,
   silentLogger,
+  type LineEntry,
   type LockedWorkerOptions,
 } from '../../../src/index.ts'
 import { systemClock } from '../../../src/clock.ts'
+import { healthPages, voteCount } from '../../../src/tools/cli/work/health.ts'
 import type { Diagnosis } from '../../../src/tools/operator/diagnosis.ts'
+import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
+import { fleetView } from '../../../src/tools/operator/lock-view.ts'
 import { granted, until, useFleet, type Fixture } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, type Said } from '../cli/run-cli.ts'
+import type { ResourcePage } from '../../../src/tools/dashboard/resource-page.ts'
+import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
+import type { JobExplanation } from '../../../src/tools/operator/queue-view.ts'
+import { serve } from '../dashboard/harness.ts'
 import { openRedis } from '../cli/open-redis.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -27,6 +36,7 @@ afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fl
 /** Kept on disk: else `doctor` finds that. */
 const kept = { appendonly: 'yes', appendfsync: 'everysec' }
 const fixture: Fixture = useFleet({ masters: 3, config: kept })
+const WAIT = { timeout: 10_000 }
 const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 
 interface Data {
@@ -34,9 +44,16 @@ interface Data {
   readonly fails?: boolean
 }
 
+interface Own {
+  readonly quick?: boolean
+  readonly redlock?: Redlock
+}
+
 /** What a state is made of. */
 class Scene {
   readonly queue: string = `q-${fixture.namespace}`
+  /** Those that are not closed, each with its Redlock. */
+  readonly workers = new Map<LockedWorker<Data>, Redlock>()
   readonly #connection = { url: fixture.fleet.queue.url }
   #producer: LockedQueue<Data> | undefined
 
@@ -54,11 +71,10 @@ class Scene {
   }
 
   /** Its jobs run until the test ends; `quick` ones end at once. */
-  async work(
-    options: Partial<LockedWorkerOptions<Data>> & { readonly quick?: boolean } = {},
-  ): Promise<LockedWorker<Data>> {
+  async work(options: Partial<LockedWorkerOptions<Data>> & Own = {}): Promise<LockedWorker<Data>> {
     const { quick = false, ...more } = options
     const { passed } = fixture.gate()
+    const redlock = more.redlock ?? (await fixture.redlock(LONG))
     const worker = new LockedWorker<Data>(
       this.queue,
       async ({ data }, lease) => {
@@ -67,11 +83,11 @@ class Scene {
         if (!quick) await passed
       },
       {
-        ...{ connection: this.#connection, redlock: more.redlock ?? (await fixture.redlock(LONG)) },
         resource: ({ data }) => `customer:${data.customer}`,
-        ...more,
+        ...{ connection: this.#connection, ...more, redlock },
       },
     )
+    this.workers.set(worker, redlock)
     worker.on('error', () => undefined)
     fixture.defer(() => worker.close())
     return worker
@@ -87,6 +103,7 @@ class Scene {
       async () => (await this.producer.getCompletedCount()) >= before + 3,
     )
     await worker.close()
+    this.workers.delete(worker)
   }
 
   /** A job of the customer runs until the test ends. */
@@ -117,17 +134,28 @@ interface Answers {
   readonly job?: string
   readonly why?: RegExp
   readonly whyCode?: number
+  /** What a worker says; by default, as `why`. */
+  readonly whyOfWorker?: RegExp
   /** `why` gives an estimate. */
   readonly estimate?: boolean
-  /** Of `customer:1`. */
+  /** Of `customer:1`: what the command says of its lease. */
   readonly inspect?: RegExp
-  readonly inspectCode?: number
+  /** The line of `customer:1`: a row for each job, its state and what it waits for. */
+  readonly line?: RegExp
+  /** Why the first waiting job of that line does not run; by default, as `why`. */
+  readonly whyOfFirst?: RegExp
   /** Findings but notes and those of this machine, and `long-wait`. */
   readonly doctor: readonly string[]
   readonly doctorSays?: RegExp
   readonly doctorCode?: number
   readonly limits?: RegExp
+  /** Of `/readyz`, where a worker runs: 503, and why. */
+  readonly notReady?: RegExp
 }
+
+const RUNS_FIRST = /^active: nothing: it is being processed\nwaiting: its turn: 1 ahead of it$/
+const BACKS_OFF =
+  /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\. Its last attempt failed: card declined\.\n$/
 
 const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
   'a job: waits while every worker is busy': async (scene) => {
@@ -137,7 +165,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
-      inspect: /1 +\S+ +\d+ +waiting +\S+ +a free worker/,
+      line: /^waiting: a free worker$/,
       doctor: [],
     }
   },
@@ -151,7 +179,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
         `its turn: 1 ahead of it\\. Job ${first} has been in progress since 20\\d\\d-`,
       ),
       estimate: true,
-      inspect: /active +\S+ +nothing: it is being processed/,
+      line: RUNS_FIRST,
       doctor: [],
     }
   },
@@ -163,7 +191,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     const key = `bull:${scene.queue}:${first}`
     const minuteAgo = systemClock.wallNow() - 60_000
     await openRedis(fixture.fleet.queue.url, fixture).hset(key, 'processedOn', minuteAgo)
-    return { job, why: /has been in progress since/, inspect: /active/, doctor: [] }
+    return { job, why: /has been in progress since/, line: RUNS_FIRST, doctor: [] }
   },
   'a job: behind one that waits for its backoff': async (scene) => {
     await scene.wasQuick()
@@ -176,7 +204,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: new RegExp(
         `1 ahead of it\\. Job ${first} waits for its delay or backoff to end, at 20\\d`,
       ),
-      inspect: /delayed +\S+ +its delay or backoff to end, at 20\d\d-\S+Z/,
+      line: /^delayed: its delay or backoff to end, at 20\d\d-\S+Z\nwaiting: its turn: 1 ahead of it$/,
+      whyOfFirst: BACKS_OFF,
       doctor: [],
     }
   },
@@ -188,8 +217,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await failed
     return {
       job,
-      why: /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\./,
-      inspect: /at 20\d\d-\S+Z/,
+      why: BACKS_OFF,
+      line: /^delayed: its delay or backoff to end, at 20\d\d-\S+Z$/,
       doctor: [],
     }
   },
@@ -207,7 +236,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.busy(),
       why: /\(active\) has been in progress since 20\d\d-\S+Z, and is first in line for `customer:1`, whose lease is held by /,
-      inspect: /active +\S+ +nothing: it is being processed/,
+      line: /^active: nothing: it is being processed$/,
       doctor: [],
     }
   },
@@ -227,7 +256,14 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     const failed = once(worker, 'failed')
     const job = await scene.add(1, { fails: true })
     await failed
-    return { job, why: /has failed: card declined\n$/, inspect: /no jobs waiting/, doctor: [] }
+    return {
+      job,
+      why: new RegExp(
+        `has failed: card declined\\. To try it again: \`bullmq-redlock retry ${scene.queue} ${job}\`\\.\n$`,
+      ),
+      inspect: /no jobs waiting/,
+      doctor: [],
+    }
   },
   'a line: a failed job holds it': async (scene) => {
     await scene.wasQuick()
@@ -238,28 +274,41 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       why: new RegExp(
-        `Job ${first} holds the line because it failed: card declined\\. ` +
-          `To go on: \`bullmq-redlock retry ${scene.queue} ${first}\`, or \`skip ${scene.queue} ${first}\``,
+        `1 ahead of it\\. Job ${first} waits for \`bullmq-redlock retry ${scene.queue} ${first}\`, ` +
+          `or \`skip ${scene.queue} ${first}\`: it holds the line because it failed: card declined\\.`,
       ),
-      inspect: /failed +\S+ +retry, removal or skip/,
+      line: /^failed: `bullmq-redlock retry .+: card declined\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['line-held'],
       doctorSays: new RegExp(`fix: bullmq-redlock retry ${scene.queue} ${first}`),
     }
   },
   'a job: waits for its children': async (scene) => {
     await scene.work()
-    return { job: await scene.flow(), why: /waits for its children to end\.\n$/, doctor: [] }
+    return {
+      job: await scene.flow(),
+      why: /waits for its children to end\. One of them: `bullmq-redlock why q-\S+ \S+`\.\n$/,
+      line: /^active: nothing/,
+      doctor: [],
+    }
   },
   'a job: added by a plain queue': async (scene) => {
     await scene.work({ concurrency: 1 })
     await scene.busy(2)
     const { id } = await scene.plain().add('post', { customer: 1 })
-    return { job: id ?? '', why: /has no place in a line: it was not added through/, doctor: [] }
+    const why = /waits for a free worker\. It has no place in a line: it was not added through/
+    return { job: id ?? '', why, doctor: [] }
+  },
+  'a job: added by a plain queue, and runs': async (scene) => {
+    const plain = scene.plain()
+    const { id } = await plain.add('post', { customer: 1 })
+    await scene.work({ order: 'relaxed' })
+    await until('it runs', async () => (await plain.getActiveCount()) === 1)
+    return { job: id ?? '', why: /has been in progress since 20\d\d-\S+Z\. It has no/, doctor: [] }
   },
   'a job: does not exist': async (scene) => {
     await scene.work()
     await scene.busy(2)
-    return { job: 'nobody', why: /There is no job nobody in queue/, whyCode: 1, doctor: [] }
+    return { job: 'nobody', why: /no job nobody in queue `q-\S+`: it was/, whyCode: 1, doctor: [] }
   },
   'a line: paused': async (scene) => {
     await scene.wasQuick()
@@ -268,10 +317,10 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       why: new RegExp(
-        'waits for its resource to be resumed: ann paused it at \\S+ \\(migration\\)\\. ' +
-          `To go on: \`bullmq-redlock resume ${scene.queue} customer:1\``,
+        `waits for its resource to be resumed by \`bullmq-redlock resume ${scene.queue} customer:1\`: ` +
+          'ann paused it at \\S+ \\(migration\\)\\.',
       ),
-      inspect: /its resource to be resumed/,
+      line: /^waiting: its resource to be resumed by `bullmq.+`: ann .+ \(migration\)$/,
       doctor: [],
       limits: /customer:1 +paused \(by ann at \S+: migration\)/,
     }
@@ -282,8 +331,9 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.producer.pauseResource('customer:1', { until: systemClock.wallNow() + 600_000 })
     return {
       job: await scene.add(),
-      why: /waits for its resource to be resumed, or for 20\d\d-\S+Z: /,
+      why: /waits for its resource to be resumed by `bullmq-redlock resume .+`, or for 20\d\d-\S+Z: /,
       estimate: true,
+      line: /^delayed: its resource to be resumed by .+, or for 20\d\d-\S+Z: /,
       doctor: [],
       limits: /paused until 20\d\d-/,
     }
@@ -297,7 +347,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     })
     return {
       job: first,
-      why: /20\d\d-\S+Z: a job was told to slow down/,
+      why: /the rest of its resource to end, at 20\d\d-\S+Z, or by `bullmq-redlock resume q-\S+ customer:5`: a job/,
       doctor: [],
       limits: /customer:5 +asleep until 20\d\d-/,
     }
@@ -312,8 +362,9 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job,
       why: /waits for the rate limit of its resource, until 20\d\d-\S+Z\./,
+      line: /^delayed: the rate limit of its resource, until 20\d\d-\S+Z$/,
       doctor: [],
-      limits: /1 starts in 600000 ms, burst 1/,
+      limits: /1 start in 600000 ms, burst 1/,
     }
   },
   'a line: another client has the lease': async (scene) => {
@@ -325,20 +376,23 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       // A worker tries to get the lease for a moment, before it parks the job.
       why: /the lease of script-7 .*for at most another \d+ ms|lease is held by script-7/,
       inspect: /customer:1 is held by script-7 .*for another/,
+      line: /^(delayed: the lease of script-7 .*another \d+ ms|active: nothing: .*)$/,
       doctor: [],
     }
   },
   'a line: a lease that never ends': async (scene) => {
     await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await scene.add()
     const job = await scene.add()
     const key = `${fixture.namespace}:lease:customer:1`
     for (const url of fixture.fleet.urls) await openRedis(url, fixture).persist(key)
     return {
       job,
-      why: /the lease of script-7 .*, which never ends: see `bullmq-redlock doctor`/,
+      why: /the lease of script-7 .*, which never ends: `bullmq-redlock release customer:1 --yes`\. No/,
+      line: /^waiting: the lease of script-7 .* --yes`\nwaiting: its turn: 1 ahead of it$/,
       inspect: /customer:1 is held by script-7 .*without expiry/,
       doctor: ['no-expiry', 'no-expiry', 'no-expiry', 'queue-stands'],
-      doctorSays: /bullmq-redlock release NAME --yes/,
+      doctorSays: /bullmq-redlock release \S+ --yes/,
     }
   },
   'a queue: no worker': async (scene) => {
@@ -346,8 +400,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.add()
     return {
       job: await scene.add(),
-      why: /No worker of queue `\S+` is connected\./,
-      inspect: /a free worker[^]*its turn: 1 ahead/,
+      why: /No worker of queue `\S+` is connected\. To go on: start one\./,
+      line: /^waiting: a free worker\. No worker .+ To go on: start one\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['queue-stands'],
       doctorSays:
         /2 jobs wait, and job \d+ has waited for .*: No worker of queue `\S+` is connected\.\n +fix: start one/,
@@ -359,7 +413,8 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.producer.pause()
     return {
       job: await scene.add(),
-      why: /Queue `\S+` is paused\./,
+      why: /a free worker\. Queue `\S+` is paused\. To go on: call `queue\.resume\(\)`\.\n$/,
+      line: /^waiting: a free worker\. Queue `\S+` is paused\. To go on: call `queue\.resume\(\)`$/,
       doctor: ['queue-stands'],
       doctorSays: /fix: call `queue\.resume\(\)`/,
     }
@@ -371,6 +426,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job,
       why: /waits for a free worker/,
+      line: /^waiting: a free worker$/,
       doctor: ['long-wait'],
       doctorCode: 0,
       doctorSays: new RegExp(`1 job waits, and job ${job} has waited for 2 min\n +fix: see why: `),
@@ -380,19 +436,42 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     const worker = await scene.work({ order: 'relaxed' })
     await worker.waitUntilReady()
     await scene.producer.getLimits('customer:1')
-    await scene.add()
     return {
+      job: await scene.add(),
+      why: /waits for a free worker|has been in progress/,
+      line: /^(waiting: a free worker|active: nothing.*)$/,
       doctor: ['settings-differ'],
       doctorSays: /`order` is relaxed in a LockedWorker and strict in a LockedQueue/,
     }
+  },
+  'a worker: paused': async (scene) => {
+    await scene.wasQuick()
+    const worker = await scene.work({ concurrency: 1 })
+    await scene.busy(2)
+    await worker.pause(true)
+    return {
+      job: await scene.add(),
+      why: /waits for a free worker/,
+      line: /^waiting: a free worker$/,
+      doctor: [],
+      notReady: /"state":"paused"/,
+    }
+  },
+  'a worker: does not run yet': async (scene) => {
+    await scene.work({ autorun: false })
+    const job = await scene.add()
+    const line = /^waiting: a free worker$/
+    return { job, why: /a free worker/, line, doctor: [], notReady: /"state":"starting"/ }
   },
   'a fleet: new, and no worker has used it': async (scene) => ({
     job: await scene.add(),
     why: /waits for a quorum of the lock masters: 0 of 3 masters vote[^]*start a worker/,
     whyCode: 0,
     inspect: /No lease is granted: 0 of 3 masters vote/,
+    line: /^waiting: a quorum of the lock masters: 0 of 3 masters vote/,
     doctor: ['no-quorum', 'not-enrolled', 'not-enrolled', 'not-enrolled', 'queue-stands'],
-    doctorSays: /start a worker: it votes \d+ ms later/,
+    doctorSays:
+      /fix: do what is said of each master here[^]*fix: start a worker: it votes \d+ ms later/,
     doctorCode: 3,
   }),
   'a fleet: masters wait after a start': async (scene) => {
@@ -405,8 +484,12 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another \S+ s.*the time counts only while one is connected/,
       inspect: /No lease is granted: 0 of 3 masters vote/,
+      line: /^(delayed: a quorum of the lock masters: 0 of 3 .*run `bullmq-redlock bootstrap`|active: .*)$/,
       doctor: ['no-quorum', 'quarantined', 'quarantined', 'quarantined'],
-      doctorSays: /fix: start a worker: the time counts only while one is connected/,
+      whyOfWorker:
+        /0 of 3 masters vote and 2 are needed\. .* grants nothing for another .*run `bullmq-redlock bootstrap`/,
+      notReady: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another/,
+      doctorSays: /fix: keep a worker running: the time counts only while one is connected/,
       doctorCode: 3,
     }
   },
@@ -427,47 +510,108 @@ it.each(Object.keys(STATES))('%s', async (name) => {
     // On a busy machine a master may be slow in one of two looks.
     for (let n = 0; n < 5 && said.json.code !== said.text.code; n++) said = await both()
     expect(said.json.code).toBe(said.text.code)
+    expect(said.text.out).not.toMatch(/\b1 (masters|jobs|leases|lines|slots|starts|workers)\b/)
     return said
   }
   if (!name.startsWith('a fleet')) await fixture.redlock(LONG)
   const answers = await STATES[name]?.(scene)
   if (answers === undefined) throw new Error('no such state')
+  const { base, ...dashboard } = await serve(fixture, { timeoutMs: 2_000 })
+  const get = (path: string): Promise<Response> => fetch(base + path)
   if (answers.job !== undefined && answers.why !== undefined) {
     const { text, json } = await ask('why', scene.queue, answers.job)
     expect(text.out).toMatch(answers.why)
     expect(text.code).toBe(answers.whyCode ?? 0)
-    const { why, position } = json.json<{
-      why: string
-      position?: { estimate?: object }
-    }>()
-    expect(answers.why.test(`${why}\n`)).toBe(true)
+    const { why, state, position } = json.json<JobExplanation>()
+    expect(`${why}\n`).toMatch(answers.why)
     const hasEstimate = answers.estimate === true
     expect([text.out.includes('should start'), position?.estimate !== undefined]).toEqual([
       hasEstimate,
       hasEstimate,
     ])
+    // Its state and its line are looked at one after the other.
+    await vi.waitFor(async () => {
+      const page = await get(`/job?queue=${scene.queue}&id=${answers.job}`)
+      expect(page.ok).toBe((answers.whyCode ?? 0) === 0)
+      const told = page.ok ? ((await page.json()) as JobDetail) : { why: await page.text(), state }
+      expect(`${told.why}\n`).toMatch(answers.why ?? /never/)
+      expect(told.why.includes('should start')).toBe(hasEstimate)
+      const [, inText = state] = /^Job \S+ \(([\w-]+)\)/.exec(told.why) ?? []
+      expect(inText).toBe(told.state)
+    }, WAIT)
   }
-  if (answers.inspect !== undefined) {
-    const { text } = await ask('inspect', 'customer:1')
-    expect(text.out).toMatch(answers.inspect)
-    expect(text.code).toBe(answers.inspectCode ?? 0)
+  const { text: shown, json: inspected } = await ask('inspect', 'customer:1')
+  expect(shown.out).toMatch(answers.inspect ?? /customer:1 is/)
+  expect(shown.code).toBe(0)
+  const resource = (await (await get('/resource?name=customer:1')).json()) as ResourcePage
+  const looks = await Promise.all([...scene.workers.keys()].map((one) => one.inspect('customer:1')))
+  for (const { line } of [inspected.json<ResourcePage>(), resource, ...looks]) {
+    const rows = (line as readonly LineEntry[]).map((row) => `${row.state}: ${row.waitsFor}`)
+    expect(rows.join('\n')).toMatch(answers.line ?? /^$/)
   }
+  const waits = JSON.stringify(resource.line).match(/"state":"(waiting|delayed)"/) !== null
+  const ofFirst = waits ? (answers.whyOfFirst ?? answers.why ?? /never/) : /^undefined\n$/
+  expect(`${resource.why}\n`).toMatch(ofFirst)
   const { text, json } = await ask('doctor')
-  const found = json.json<Diagnosis>().findings
-  const codes = found
-    .filter(({ severity, code, where }) => {
-      return (
-        (severity !== 'note' || code === 'long-wait') && where !== 'this machine' && code !== 'slow'
-      )
+  const toSee = ({ findings }: Pick<Diagnosis, 'findings'>): Diagnosis['findings'] =>
+    findings.filter(({ severity, code, where }) => {
+      const isTold = severity !== 'note' || code === 'long-wait'
+      return isTold && where !== 'this machine' && code !== 'slow'
     })
-    // The queue's Redis has the queues of all states.
-    .filter(({ where }) => !where.startsWith('queue q-') || where === `queue ${scene.queue}`)
-    .map(({ code }) => code)
+  const codes = toSee(json.json()).map(({ code }) => code)
   expect(codes.sort()).toEqual([...answers.doctor].sort())
   if (answers.doctorSays !== undefined) expect(text.out).toMatch(answers.doctorSays)
+  const firstRow = toSee((await dashboard.state()).fleet)
+  expect(new Set(firstRow.map(({ code }) => code))).toEqual(new Set(answers.doctor))
+  const row = firstRow.map(({ fact, fix }) => `${fact}\n fix: ${fix}`).join('\n')
+  if (answers.doctorSays !== undefined) expect(row).toMatch(answers.doctorSays)
   if (answers.doctorCode !== undefined || answers.doctor.length > 0) {
     expect(text.code).toBe(answers.doctorCode ?? 1)
   }
   const limits = await ask('limits', scene.queue)
   expect(limits.text.out).toMatch(answers.limits ?? /no resource is paused or limited/)
+  await expectOwnAnswers(scene, answers, json.json<Diagnosis>())
 })
+
+/** What the processes say of themselves agrees with what an operator sees from outside. */
+async function expectOwnAnswers(
+  { producer, workers }: Scene,
+  { job, why, whyOfWorker = why, estimate = false, notReady }: Answers,
+  { voting, quorum }: Diagnosis,
+): Promise<void> {
+  const place = job === undefined ? undefined : await producer.position(job)
+  expect(place?.estimate !== undefined).toBe(estimate)
+  const probe = new FleetProbe({
+    ...{ masters: fixture.fleet.urls, namespace: fixture.namespace, timeoutMs: 2_000 },
+  })
+  for (const [worker, redlock] of workers) {
+    if (job !== undefined && whyOfWorker !== undefined) {
+      expect(`${await worker.why(job)}\n`).toMatch(whyOfWorker)
+    }
+    await until('it holds a lease for each job that runs', async () => {
+      return redlock.status().leases === (await producer.getActiveCount())
+    })
+    const { masters, quorum: needed } = redlock.status()
+    expect([masters.filter(({ state }) => state === 'voting').length, needed]).toEqual([
+      voting,
+      quorum,
+    ])
+    for (const { state, reason } of masters) {
+      expect(reason === undefined).toBe(state === 'voting')
+    }
+    const pages = healthPages({
+      ...{ workers: [worker], signal: new AbortController().signal },
+      votes: async () => voteCount(await fleetView(probe).diagnose()),
+      asksQueue: () => producer.getActiveCount(),
+    })
+    expect((await pages.get('/healthz')?.())?.status).toBe(200)
+    const { status, body } = (await pages.get('/readyz')?.()) ?? {}
+    expect(status).toBe(notReady === undefined ? 200 : 503)
+    expect(JSON.parse(String(body))).toMatchObject({
+      status: notReady === undefined ? 'ready' : 'not ready',
+      masters: { voting, quorum },
+    })
+    if (notReady !== undefined) expect(String(body)).toMatch(notReady)
+  }
+  probe.close()
+}

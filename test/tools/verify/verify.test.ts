@@ -269,7 +269,7 @@ describe('bullmq-redlock verify', () => {
 
   it('clean logs: exit code 0', async () => {
     const said = await cli(['verify', file('0.ndjson'), file('1.ndjson')])
-    expect(said.out).toContain('10 leases on 4 resources, by 2 locks on 1 machines')
+    expect(said.out).toContain('10 leases on 4 resources, by 2 locks on 1 machine')
     expect(said.out).toContain('clean')
     expect(said.code).toBe(0)
   })

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
@@ -31,7 +32,7 @@ async function bootstrap(cli: Cli, { yes }: BootstrapFlags): Promise<ExitCode> {
   const masters = mastersOf(settings)
   const maxLeaseMs = (await cli.maxLeaseMs()) ?? DEFAULT_MAX_LEASE_MS
   const warning =
-    `This states that no worker has held a lease on these ${masters.length} masters within the last ${maxLeaseMs} ms ` +
+    `This states that no worker has held a lease on ${masters.length === 1 ? 'this master' : `these ${masters.length} masters`} within the last ${maxLeaseMs} ms ` +
     '(maxLeaseMs). If that is wrong, two workers may hold one resource.'
   if (!(await confirmed(cli, warning, 'Is this a new fleet?', yes))) return EXIT.attention
   await using redlock = new Redlock({
@@ -45,7 +46,7 @@ async function bootstrap(cli: Cli, { yes }: BootstrapFlags): Promise<ExitCode> {
   const others = all.filter(({ name }) => !voting.includes(name))
   out.result({ voting, others, maxLeaseMs }, () =>
     [
-      `${voting.length} of ${all.length} masters vote, with maxLeaseMs ${maxLeaseMs}`,
+      `${voting.length} of ${counted(all.length, 'master votes', 'masters vote')}, with maxLeaseMs ${maxLeaseMs}`,
       ...others.map(({ name, state, reason }) => `${name}: ${reason ?? state}`),
     ].join('\n'),
   )

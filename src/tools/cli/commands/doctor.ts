@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
-import type { Finding } from '../../../lock/finding.ts'
+import type { Finding } from '../../../services/finding.ts'
 import { grouped } from '../../operator/findings.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
@@ -13,10 +14,10 @@ import { table } from '../table.ts'
 
 export function doctorCommand(): Command {
   return command('doctor', {
-    summary: 'what is wrong with the masters, and what to do',
+    summary: 'what is wrong with the masters and the queues, and what to do',
     description:
       "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
-      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Leaves nothing behind. ' +
+      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Of its queues: lines that a failed job holds or that are full, no worker, the job that has waited longest, settings that differ. Leaves nothing behind. ' +
       'Notes do not make a fleet unhealthy.',
     servers: 'both',
     examples: ['doctor', "doctor --json | jq -c '.findings[]'"],
@@ -95,7 +96,7 @@ function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): 
 }
 
 function verdict({ voting, masters, quorum, margin, healthy }: Diagnosis, out: Output): string {
-  const votes = `${voting} of ${masters.length} masters vote, ${quorum} are needed`
+  const votes = `${voting} of ${counted(masters.length, 'master votes', 'masters vote')}, ${counted(quorum, 'is', 'are')} needed`
   if (margin < 0) return out.paint('red', `NO QUORUM: ${votes}`)
   const spare = margin === 0 ? 'none may fail' : `${margin} more may fail`
   return out.paint(

@@ -29,25 +29,20 @@ async function retry(cli: Cli, queue: string, jobId: string): Promise<ExitCode> 
   const view = await cli.requiredQueue(queue)
   const state = (await view.retry(queue, jobId)) ?? 'missing'
   const isDone = state === 'failed'
-  cli.out.result({ queue, jobId, outcome: isDone ? 'retried' : state }, () =>
-    printable(isDone ? `job ${jobId} waits again` : notFailed(queue, jobId, state)),
-  )
+  const told = isDone
+    ? `Job ${jobId} waits again.`
+    : await view.refusal(queue, jobId, 'has not failed')
+  cli.out.result({ queue, jobId, outcome: isDone ? 'retried' : state }, () => printable(told))
   return isDone ? EXIT.done : EXIT.attention
 }
 
 async function skip(cli: Cli, queue: string, jobId: string): Promise<ExitCode> {
   const view = await cli.requiredQueue(queue)
   const isDone = await view.skip(queue, jobId)
-  cli.out.result({ queue, jobId, outcome: isDone ? 'skipped' : 'holds no line' }, () =>
-    printable(
-      isDone ? `the line goes on; job ${jobId} stays failed` : `job ${jobId} holds no line`,
-    ),
-  )
+  const told = isDone
+    ? `The line goes on. Job ${jobId} stays failed.`
+    : await view.refusal(queue, jobId, 'holds no line')
+  const outcome = isDone ? 'skipped' : 'holds no line'
+  cli.out.result({ queue, jobId, outcome }, () => printable(told))
   return isDone ? EXIT.done : EXIT.attention
-}
-
-function notFailed(queue: string, jobId: string, state: string): string {
-  return state === 'missing'
-    ? `There is no job ${jobId} in queue \`${queue}\`.`
-    : `Job ${jobId} has not failed: it is ${state}.`
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import type { MasterView } from '../../../lock/inspection.ts'
 import { hasQuorum } from '../../operator/fleet-probe.ts'
 import type { LiveLease } from '../../operator/live-leases.ts'
@@ -66,10 +67,10 @@ export function holderLine(view: ResourceView): string {
   if (!hasQuorum(coverage)) return `The holder of ${name} is not known. ${tooFewAnswer(coverage)}`
   const withKey = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {
-    return `${name} may be held: ${withKey} of ${masters.length} masters have a key, and ${view.unreachable.length} do not answer`
+    return `${name} may be held: ${withKey} of ${counted(masters.length, 'master has', 'masters have')} a key, and ${counted(view.unreachable.length, 'does', 'do')} not answer`
   }
   if (withKey === 0) return `${name} is free`
-  return `${name} is free (${withKey} of ${masters.length} masters still have a leftover key)`
+  return `${name} is free (${withKey} of ${counted(masters.length, 'master still has', 'masters still have')} a leftover key)`
 }
 
 /** `gpu has slots: 2 are held`. */
@@ -77,7 +78,7 @@ export function slotsLine({ resource }: ResourceView, slots: readonly LiveLease[
   const held = slots.filter(({ state }) => state === 'held').length
   const maybe = slots.filter(({ state }) => state === 'unknown').length
   const also = maybe === 0 ? '' : `, ${maybe} may be held by masters that do not answer`
-  return `${shortened(printable(resource))} has slots: ${held} ${held === 1 ? 'is' : 'are'} held${also}`
+  return `${shortened(printable(resource))} has slots: ${counted(held, 'is', 'are')} held${also}`
 }
 
 function mastersTable(masters: readonly MasterView[]): string {

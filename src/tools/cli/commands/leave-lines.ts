@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { confirmed } from '../confirm.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -27,6 +28,6 @@ async function leaveLines(cli: Cli, queue: string, { yes }: LeaveLinesFlags): Pr
   if (!(await confirmed(cli, warning, 'Let all jobs leave their lines?', yes)))
     return EXIT.attention
   const jobs = await view.leaveLines(queue)
-  cli.out.result({ queue, jobs }, () => `${jobs} jobs left their lines`)
+  cli.out.result({ queue, jobs }, () => counted(jobs, 'job left its line', 'jobs left their lines'))
   return EXIT.done
 }

@@ -1,6 +1,7 @@
 /** What is set for a resource while jobs run: `pause`, `resume`, `limit`, `limits`. */
 import { hostname, userInfo } from 'node:os'
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { systemClock } from '../../../clock.ts'
 import type { QueueView } from '../../operator/queue-view.ts'
 import type { LimitOptions, LimitSetting, ResourceLimits } from '../../../line/limits.ts'
@@ -165,8 +166,9 @@ function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string 
   const parts = [
     paused && `paused${origin(paused)}`,
     asleepUntil && `asleep until ${asleepUntil.toISOString()}`,
-    slots && `${slots.slots} slots${origin(slots)}`,
-    rate && `${rate.limit} starts in ${rate.perMs} ms, burst ${rate.burst}${origin(rate)}`,
+    slots && `${counted(slots.slots, 'slot')}${origin(slots)}`,
+    rate &&
+      `${counted(rate.limit, 'start')} in ${rate.perMs} ms, burst ${rate.burst}${origin(rate)}`,
   ].filter((part) => part !== undefined)
   return parts.length === 0 ? 'no limits are set' : parts.join('; ')
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
 import { hasQuorum } from '../../operator/fleet-probe.ts'
 import { viewResource } from '../../operator/resource-view.ts'
@@ -83,7 +84,7 @@ function verdict(resource: string, after: ForcedRelease['after']): string {
   if (after.state === 'free') return `${name} can be acquired now`
   if (after.state === 'held') return `${holderLine(after)}: it was acquired meanwhile`
   const { answered, masters, quorum } = after
-  const few = `${answered} of ${masters.length} masters answer`
-  const needed = hasQuorum(coverageOf(after)) ? '' : ` and ${quorum} are needed`
+  const few = `${answered} of ${counted(masters.length, 'master answers', 'masters answer')}`
+  const needed = hasQuorum(coverageOf(after)) ? '' : ` and ${counted(quorum, 'is', 'are')} needed`
   return `${name} may still be held: ${few}${needed}`
 }

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { diagnose } from '../../operator/diagnosis.ts'
 import { duration } from '../../operator/duration.ts'
 import { FleetProbe } from '../../operator/fleet-probe.ts'
@@ -76,7 +77,7 @@ async function resize(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
   const { voting, masters } = diagnose(await surveyFleet(next))
   out.result({ ...plan.to, changed: true, voting, late, pausedMs: Math.round(pausedMs) }, () =>
     [
-      `${voting} of ${masters.length} masters vote, with maxLeaseMs ${plan.to.maxLeaseMs}; ` +
+      `${voting} of ${counted(masters.length, 'master votes', 'masters vote')}, with maxLeaseMs ${plan.to.maxLeaseMs}; ` +
         `no lease was granted for ${duration(pausedMs)}`,
       ...late.map(
         (master) =>
@@ -94,13 +95,9 @@ function warningOf({ from, to, pauseMs, resumes, hasOpened }: ResizePlan): strin
     ? ''
     : `No lease is granted until those that are held are over: at most ${duration(pauseMs)}.\n`
   return (
-    `${begun}The fleet has ${count(from.masters.length)} and maxLeaseMs ${from.maxLeaseMs}, ` +
-    `and will have ${count(to.masters.length)} and maxLeaseMs ${to.maxLeaseMs}.\n${pause}` +
+    `${begun}The fleet has ${counted(from.masters.length, 'master')} and maxLeaseMs ${from.maxLeaseMs}, ` +
+    `and will have ${counted(to.masters.length, 'master')} and maxLeaseMs ${to.maxLeaseMs}.\n${pause}` +
     'A job that runs for longer loses its lease and runs again.\n' +
     'Clients without `previous` are refused from now on.'
   )
-}
-
-function count(masters: number): string {
-  return masters === 1 ? '1 master' : `${masters} masters`
 }

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { addAbortSignal } from 'node:stream'
 import type { Command } from 'commander'
+import { counted } from '../../../counted.ts'
 import { messageOf } from '../../../message-of.ts'
 import type { HistoryVerdict } from '../../verify/history-checker.ts'
 import { linesOf, verifyHistory, type HistorySource } from '../../verify/verify-history.ts'
@@ -73,8 +74,9 @@ const VERDICTS = {
 function describe(out: Output, verdict: HistoryVerdict): string {
   const { lines, leases, resources, locks, machines, endings, extensions, uncertain } = verdict
   const [style, , words] = VERDICTS[verdict.verdict]
-  if (verdict.verdict === 'empty') return `${lines} lines read\n\n${out.paint(style, words)}`
-  const notJudged = `${uncertain} pairs on different machines were within ${verdict.clockSkewMs} ms: not judged`
+  if (verdict.verdict === 'empty')
+    return `${counted(lines, 'line')} read\n\n${out.paint(style, words)}`
+  const notJudged = `${counted(uncertain, 'pair', 'pairs')} on different machines within ${verdict.clockSkewMs} ms: not judged`
   const ends = Object.entries(endings).map(([end, count]) => `${count} ${end}`)
   const found = verdict.findings.map(({ kind, text }) => [kind, printable(text)])
   const missing = Object.entries(verdict.missing).map(
@@ -83,8 +85,8 @@ function describe(out: Output, verdict: HistoryVerdict): string {
   const counts = [...Object.entries(verdict.violations), ...missing]
   const total = counts.filter(([, count]) => count > 0)
   return [
-    `${lines} lines read: ${leases} leases on ${resources} resources, by ${locks} locks on ${machines} machines`,
-    `${ends.join(', ')}; ${extensions} extensions`,
+    `${counted(lines, 'line')} read: ${counted(leases, 'lease')} on ${counted(resources, 'resource')}, by ${counted(locks, 'lock')} on ${counted(machines, 'machine')}`,
+    `${ends.join(', ')}; ${counted(extensions, 'extension')}`,
     ...(uncertain === 0 ? [] : [notJudged]),
     ...(found.length === 0 ? [] : ['', table(['FINDING', 'WHAT'], found), '']),
     ...total.map(([kind, count]) => `${count} × ${kind}`),

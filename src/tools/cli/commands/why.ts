@@ -2,8 +2,6 @@ import type { Command } from 'commander'
 import type { Coverage } from '../../operator/fleet-probe.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
 import type { Inspect } from '../../operator/queue-view.ts'
-import type { LinePosition } from '../../../line/position.ts'
-import { duration } from '../../operator/duration.ts'
 import { running, type Cli, type SharedFlags } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { appended, command } from '../options.ts'
@@ -38,32 +36,18 @@ async function why(cli: Cli, queue: string, jobId: string, flags: WhyFlags): Pro
   const inspect = await inspector(cli, seen)
   const job = await view.explain(queue, jobId, inspect, flags.resource)
   if (job === undefined) {
-    const why =
-      (await view.missing(queue)) ??
-      `There is no job ${jobId} in queue \`${queue}\`: it was removed, or never added.`
+    const why = await view.absence(queue, jobId)
     out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
     return EXIT.attention
   }
   const log = await view.log(queue, jobId)
-  const { position } = job
   out.result({ queue, jobId, ...job, log }, () =>
     [
       printable(job.why),
-      ...(position?.estimate === undefined
-        ? []
-        : [printable(placeIn(position, position.estimate))]),
       ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
     ].join('\n'),
   )
   return answeredByQuorum(cli, leastCoverage(seen))
-}
-
-function placeIn(
-  { ahead, length, resource }: LinePosition,
-  { startsInMs, spreadMs }: NonNullable<LinePosition['estimate']>,
-): string {
-  const wait = `about ${duration(startsInMs)} (± ${duration(spreadMs)})`
-  return `It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
 }
 
 /** Of the look in which the fewest masters answered. */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { systemClock, withinMs } from '../../../clock.ts'
-import type { LockClient } from '../../../lock/lock-client.ts'
+import type { LockClient } from '../../../services/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
@@ -12,7 +12,7 @@ import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
 import { command } from '../options.ts'
 import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
-import { atMostOnceASecond, healthPages, type HealthOptions } from '../work/health.ts'
+import { atMostOnceASecond, healthPages, voteCount, type HealthOptions } from '../work/health.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
 import { pageServer } from '../work/http-pages.ts'
 import type { WorkerContext } from '../../../worker/worker-context.ts'
@@ -222,12 +222,13 @@ function votesOf(
   if (locks !== undefined) {
     return async () => {
       const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnoseService(locks))
-      return answer ?? { voting: 0, quorum: 1 }
+      const problem = 'the lock service does not answer'
+      return answer === undefined ? { voting: 0, quorum: 1, problem } : voteCount(answer)
     }
   }
   if (cli.settings.masters.length === 0) return undefined
   const fleet = fleetView(cli.fleet(timeoutMs))
-  return () => fleet.diagnose()
+  return async () => voteCount(await fleet.diagnose())
 }
 
 /** False when a processor does not listen to its signal. */

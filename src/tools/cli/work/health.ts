@@ -6,12 +6,21 @@
 import { systemClock } from '../../../clock.ts'
 import { messageOf } from '../../../message-of.ts'
 import { json, type HttpAnswer } from '../../dashboard/answers.ts'
-import type { Diagnosis } from '../../operator/diagnosis.ts'
+import { ungrantedBy, type Diagnosis } from '../../operator/diagnosis.ts'
+import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import type { Pages } from './http-pages.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
 /** As much of a diagnosis as readiness needs. */
-export type VoteCount = Pick<Diagnosis, 'voting' | 'quorum'>
+export interface VoteCount extends Pick<Diagnosis, 'voting' | 'quorum'> {
+  /** Why no lease is granted; undefined where one is. */
+  readonly problem: string | undefined
+}
+
+export function voteCount(found: Diagnosis | ServiceDiagnosis): VoteCount {
+  const { voting, quorum } = found
+  return { voting, quorum, problem: 'problem' in found ? found.problem : ungrantedBy(found) }
+}
 
 export interface HealthOptions {
   readonly workers: readonly RunnableWorker[]
@@ -33,8 +42,7 @@ export function healthPages({ workers, signal, votes, asksQueue }: HealthOptions
     [
       '/readyz',
       async () => {
-        const [found, queueRedis] = await Promise.all([votes?.(), problemOf(asksQueue)])
-        const masters = found && { voting: found.voting, quorum: found.quorum }
+        const [masters, queueRedis] = await Promise.all([votes?.(), problemOf(asksQueue)])
         const all = states()
         const hasQuorum = masters === undefined || masters.voting >= masters.quorum
         const isRunning = all.every(({ state }) => state === 'running')

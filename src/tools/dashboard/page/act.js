@@ -44,6 +44,9 @@ const SURE = {
   skip: 'The jobs behind it run without it. Skip it?',
 }
 
+/** Where an operator types what an action sets. */
+const FIELDS = { slots: ['slots'], rate: ['limit', 'perMs'] }
+
 /** Acts when a button is pressed, and calls `afterwards`. */
 export function listen(afterwards) {
   document.addEventListener('click', ({ target }) => {
@@ -60,14 +63,15 @@ async function act(pressed, afterwards) {
   const wanted = JSON.parse(pressed.dataset.act)
   if (SURE[wanted.action] !== undefined && !confirm(SURE[wanted.action])) return
   const reason = byId('reason').value.trim()
-  const slots =
-    wanted.action === 'slots' ? (wanted.slots ?? Number(byId('slots').value)) : undefined
+  const typed = Object.fromEntries(
+    (FIELDS[wanted.action] ?? []).map((name) => [name, Number(byId(name).value)]),
+  )
   pressed.disabled = true
   try {
     const answer = await fetch('act', {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ ...wanted, reason, slots }),
+      body: JSON.stringify({ ...typed, ...wanted, reason }),
     })
     if (answer.ok) {
       const { ok, outcome } = await answer.json()

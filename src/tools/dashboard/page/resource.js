@@ -74,7 +74,10 @@ function drawQueues(resource, queues) {
         ...(limits.slots
           ? [{ label: 'Reset slots', action: 'slots', slots: 0, queue, resource }]
           : []),
-        ...(limits.rate ? [{ label: 'Reset rate', action: 'reset rate', queue, resource }] : []),
+        { label: 'Set rate', action: 'rate', queue, resource },
+        ...(limits.rate
+          ? [{ label: 'Reset rate', action: 'rate', limit: 0, queue, resource }]
+          : []),
       ]),
     ],
   )
@@ -86,7 +89,9 @@ const slotsWords = (slots) =>
 function holderOf({ holder, answered, masters, quorum, state, slots }) {
   if (holder !== undefined) {
     const { name, fencingToken, freeInMs } = holder
-    return `Held by ${name} with fencing token ${fencingToken}; free in ${duration(freeInMs)} unless it is extended.`
+    const end =
+      freeInMs < 0 ? 'it never ends' : `free in ${duration(freeInMs)} unless it is extended`
+    return `Held by ${name} with fencing token ${fencingToken}; ${end}.`
   }
   if (slots.length > 0) return slotsWords(slots)
   if (state === 'unknown' && answered >= quorum) {

@@ -2,7 +2,6 @@
  * Tables that are changed in place, so that focus and selection stay where they are. Whatever is
  * shown is put in as text, never as HTML: it comes from databases that others write.
  */
-import { perSecond } from './words.js'
 
 export const byId = (id) => document.getElementById(id)
 
@@ -137,18 +136,6 @@ const NOTHING = '–'
 const WIDE = [
   ...['Holder', 'Job', 'First jobs', 'Waits for', 'Why', 'Reason', 'Actions', 'Outcome', 'Value'],
 ]
-
-export function drawRates(target, counts, overMs) {
-  const wanted = Object.entries(counts)
-  if (target.children.length !== wanted.length) {
-    target.replaceChildren(...wanted.map(() => element('div', {}, element('dt'), element('dd'))))
-  }
-  for (const [index, [name, number]] of wanted.entries()) {
-    const [term, value] = target.children[index].children
-    setText(term, name)
-    setText(value, perSecond(number, overMs))
-  }
-}
 
 /** What the live region said last, by topic. */
 const said = new Map()

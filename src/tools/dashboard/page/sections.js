@@ -2,7 +2,6 @@
 import { jobActs, jobLink, jobName } from './job.js'
 import {
   byId,
-  drawRates,
   element,
   link,
   list,
@@ -267,10 +266,8 @@ function linesSummary(lines, search) {
   return `${count(total, 'line')} in which jobs sleep until it is their turn${shown}.${more}`
 }
 
-export function drawSeen({ overMs, began, ended, lapsed, unknown }) {
-  setText(byId('seen-summary'), seenSummary(overMs, unknown))
-  const rates = { 'began, at least': began, 'ended, at least': ended }
-  drawRates(byId('seen-rates'), unknown === undefined && overMs > 0 ? rates : {}, overMs)
+export function drawSeen({ lapsed, unknown }) {
+  setText(byId('seen-summary'), unknown === undefined ? '' : `Not known: ${unknown}.`)
   syncRows(
     'lapsed',
     lapsed,
@@ -278,10 +275,4 @@ export function drawSeen({ overMs, began, ended, lapsed, unknown }) {
     ({ resource, holder, at }) => [resourceLink(resource), holder, clockTime(at)],
   )
   say('lapsed', lapsed.length === 0 ? '' : `A lease ran out: ${lapsed[0].resource}`)
-}
-
-function seenSummary(overMs, unknown) {
-  if (unknown !== undefined) return `Rates are not known: ${unknown}.`
-  if (overMs === 0) return 'Rates are known after the second look.'
-  return `Leases over the last ${duration(overMs)}. A lease that began and ended between two looks was not seen.`
 }

@@ -1,11 +1,10 @@
 /** Which reply is which vote, for every verb, and what grants that differ add up to. */
 import { describe, expect, test } from 'vitest'
-import { counted } from '../../../src/redlock/ask.ts'
-import { highest } from '../../../src/redlock/quorum/quorum.ts'
-import * as verbs from '../../../src/redlock/verbs/verbs.ts'
-import type { AcquireVote, Vote } from '../../../src/redlock/verbs/votes.ts'
-import { USUAL } from '../../../src/redlock/wire/batch.ts'
-import type { CallResult, Master } from '../../../src/redlock/wire/master.ts'
+import { counted, highest } from '../../src/redlock/poll.ts'
+import * as verbs from '../../src/redlock/verbs.ts'
+import type { AcquireVote, Vote } from '../../src/redlock/verbs.ts'
+import { USUAL } from '../../src/redlock/wire/batch.ts'
+import type { CallResult, Master } from '../../src/redlock/wire/master.ts'
 
 const MAX_LEASE_MS = 1_000
 const PROPOSAL = 1_800_000

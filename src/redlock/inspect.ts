@@ -1,11 +1,11 @@
 /** Asks every master about one resource, and says who holds it. */
-import { QuorumUnreachableError } from '../../errors.ts'
-import type { Inspection, MasterView } from '../../lock/inspection.ts'
-import { callOf, type Call } from '../wire/batch.ts'
-import { callMaster, type Master } from '../wire/master.ts'
-import type { LockFleet } from '../fleet/fleet.ts'
-import { heldBy, holderOf, quorumOf } from '../quorum/quorum.ts'
-import { describeToken } from '../../lock/describe-token.ts'
+import { QuorumUnreachableError } from '../errors.ts'
+import type { Inspection, MasterView } from '../lock/inspection.ts'
+import { callOf, type Call } from './wire/batch.ts'
+import { callMaster, type Master } from './wire/master.ts'
+import type { LockFleet } from './fleet/fleet.ts'
+import { heldBy, holderOf, quorumOf } from './quorum.ts'
+import { describeToken } from '../lock/describe-token.ts'
 
 /** A view with the whole token, which is not shown to people. */
 export interface Seen extends MasterView {

@@ -5,7 +5,8 @@
  * Every method may reject; then it is unknown what became of the request. Each call has a deadline
  * of its caller, and may go on behind it: what a late `acquire` is granted is released.
  */
-import type { Inspection, ListedLease, ServiceHealth } from './inspection.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import type { ListedLease, ServiceHealth } from './service-health.ts'
 
 export interface Wish {
   /** Sorted; all of them or none. */

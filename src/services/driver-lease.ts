@@ -2,11 +2,11 @@
 import { withinMs, type Instant } from '../clock.ts'
 import type { MasterAnswer } from '../errors.ts'
 import { messageOf } from '../message-of.ts'
-import { HeldLease, type LeaseRegistry, type Renewed } from './held-lease.ts'
-import type { LeaseTerms } from './lease-option.ts'
+import { HeldLease, type LeaseRegistry, type Renewed } from '../lock/held-lease.ts'
+import type { LeaseTerms } from '../lock/lease-option.ts'
 import type { Claim, LockDriver, Wish } from './lock-driver.ts'
-import type { LockSettings } from './lock-settings.ts'
-import { trustFrom, type Trust } from './trust.ts'
+import type { LockSettings } from '../lock/lock-settings.ts'
+import { trustFrom, type Trust } from '../lock/trust.ts'
 
 /** A driver whose requests have a deadline, and may go on behind it. */
 export class BoundedDriver<Granted extends Claim> {

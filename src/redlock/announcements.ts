@@ -7,27 +7,12 @@
  * quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a
  * waiter one delay and nothing else.
  */
-import type { Clock } from '../../clock.ts'
-import type { Master, Subscription } from '../wire/master.ts'
-
-/**
- * Hears a release: 0 means that it is this waiter's turn, and n that n others are asked before it.
- */
-export type OnTurn = (place: number) => void
+import type { Clock } from '../clock.ts'
+import type { Turns } from '../lock/waiting.ts'
+import type { Master, Subscription } from './wire/master.ts'
 
 /** This many announcements are kept for those that begin to listen a moment later. */
 const RECENT = 64
-
-const TRIPS_PER_TURN = 4
-/** Processes are held up now and then for longer than their trips take. */
-const MIN_TURN_MS = 50
-
-/**
- * How long a named waiter has to acquire, before the next one tries too, and any other client may.
- */
-export function turnMs(roundTripMs: number): number {
-  return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * roundTripMs))
-}
 
 interface Announcement {
   readonly at: number
@@ -84,7 +69,7 @@ export class Announcements {
 }
 
 /** What one waiter hears. */
-export class TurnWatch {
+export class TurnWatch implements Turns {
   readonly stop: () => void
   readonly #name: string
   readonly #resources: ReadonlySet<string>
@@ -93,7 +78,7 @@ export class TurnWatch {
   /** Who is next by each master, for each release. */
   readonly #rounds = new Map<string, Map<Master, readonly string[]>>()
   #place: number | undefined
-  #react: OnTurn | undefined
+  #react: ((place: number) => void) | undefined
 
   constructor(
     name: string,
@@ -114,8 +99,7 @@ export class TurnWatch {
     return this.#subscriptions.filter(({ active }) => active).length >= this.#quorum
   }
 
-  /** What is heard from now on, and what was heard since the last `forget`. */
-  onTurn(react: OnTurn): void {
+  onTurn(react: (place: number) => void): void {
     this.#react = react
     if (this.#place !== undefined) react(this.#place)
   }

@@ -1,9 +1,9 @@
 /** Why an attempt was not granted, read from its votes. Pure. */
-import type { MasterAnswer } from '../../errors.ts'
-import type { NotGranted, Unreachable } from '../../lock/outcome.ts'
-import { describeToken } from '../../lock/describe-token.ts'
-import { labelOf } from '../../lock/resources.ts'
-import { describeVote, type AcquireVote, type Vote } from '../verbs/votes.ts'
+import type { MasterAnswer } from '../errors.ts'
+import type { NotGranted, Unreachable } from '../lock/outcome.ts'
+import { describeToken } from '../lock/describe-token.ts'
+import { labelOf } from '../lock/resources.ts'
+import { describeVote, type AcquireVote, type Vote } from './verbs.ts'
 import { holderOf, quorumOf } from './quorum.ts'
 
 type Votes<V extends Vote = AcquireVote> = readonly (V | undefined)[]
@@ -50,10 +50,11 @@ export function explain(
 
 /** The key or the counter changed hands between the two rounds, or masters went away. */
 export function explainConfirm(
-  resource: string,
+  resources: readonly string[],
   votes: Votes<Vote>,
   names: readonly string[],
 ): NotGranted {
+  const resource = labelOf(resources)
   const answers = answersOf(names, votes)
   const quorum = quorumOf(votes.length)
   const answered = votes.filter((vote) => vote !== undefined && vote.kind !== 'failed').length
@@ -62,7 +63,7 @@ export function explainConfirm(
 }
 
 export function tooLate(
-  resource: string,
+  resources: readonly string[],
   leaseMs: number,
   tookMs: number,
   names: readonly string[],
@@ -71,6 +72,6 @@ export function tooLate(
     `a quorum granted, but after ${Math.ceil(tookMs)} ms ` +
     `a lease of ${leaseMs} ms (\`leaseMs\`) was already over`
   const answers = names.map((master) => ({ master, answer }))
-  const quorum = quorumOf(names.length)
+  const [resource, quorum] = [labelOf(resources), quorumOf(names.length)]
   return { status: 'unreachable', resource, retryAfterMs: 0, quorum, answers }
 }

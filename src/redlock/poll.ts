@@ -6,39 +6,27 @@ import type { Deadline, Expiring } from '../clock.ts'
 import type { Question } from '../channel.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
-import type { LockFleet } from './fleet/fleet.ts'
-import { ASKS_THE_TIME, type Verb } from './verbs/verbs.ts'
-import type { Vote } from './verbs/votes.ts'
+import { ASKS_THE_TIME, type AcquireVote, type Verb, type Vote } from './verbs.ts'
 import type { Call } from './wire/batch.ts'
-import { noReply, type Asker, type CallResult, type Master, type Request } from './wire/master.ts'
+import { noReply, type Asker, type CallResult, type Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
-
-/** What every master is asked, or each of them. */
-export type Calls = Call | ((index: number) => Call)
-
-export function ask<V extends Vote>(
-  attempt: Attempt,
-  verb: Verb<V>,
-  calls: Calls,
-  timeoutMs: number,
-): Poll<V> {
-  return new Poll(attempt, verb, calls, timeoutMs)
-}
 
 export class Poll<V extends Vote = Vote> implements Asker, Expiring {
   pollPlace = -1
   deadlinePlace = -1
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
-  readonly votes: readonly (V | undefined)[]
+  readonly votes: (V | undefined)[]
   /** Once it is decided: as early as the outstanding votes cannot change it. */
   verdict: Verdict | undefined
   readonly decided: Promise<void>
-  readonly #fleet: LockFleet
   readonly #attempt: Attempt
   readonly #verb: Verb<V>
   readonly #deadline: Deadline
-  readonly #requests: Request[]
+  /** What has not left yet. */
+  readonly #unsent: (Call | undefined)[]
+  /** Masters that are asked nothing else. */
+  #askedTheTime: Set<number> | undefined
   readonly #isHeard: boolean
   #for = 0
   #against = 0
@@ -46,37 +34,36 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
   #complete: Promise<void> | undefined
   #completed: (() => void) | undefined
 
-  constructor(attempt: Attempt, verb: Verb<V>, calls: Calls, timeoutMs: number) {
+  /**
+   * Asks every master at once. @param calls what all of them are asked, or
+   * each of them.
+   */
+  constructor(
+    attempt: Attempt,
+    verb: Verb<V>,
+    calls: Call | (Call | undefined)[],
+    timeoutMs: number,
+  ) {
     const { fleet } = attempt
-    const { masters, deadlines, polls } = fleet
-    this.#fleet = fleet
+    const { masters } = fleet
     this.#attempt = attempt
     this.#verb = verb
     this.#isHeard = fleet.channel.hears('master:voted')
     this.votes = new Array<V | undefined>(masters.length).fill(undefined)
-    this.#requests = new Array<Request>(masters.length)
+    this.#unsent = 'entry' in calls ? new Array<Call>(masters.length).fill(calls) : calls
     this.decided = new Promise((resolve) => {
       this.#decide = resolve
     })
-    polls.add(this)
-    this.#deadline = deadlines.in(timeoutMs, this)
-    for (let index = 0; index < masters.length; index++) {
-      const master = masters[index] as Master
-      const call = typeof calls === 'function' ? calls(index) : calls
-      const request: Request = {
+    fleet.polls.add(this)
+    this.#deadline = fleet.deadlines.in(timeoutMs, this)
+    for (const master of masters) {
+      if (verb.question === 'acquire' && fleet.clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
-        call:
-          verb.question === 'acquire' && fleet.clocks.suspendedMs(master) > 0
-            ? ASKS_THE_TIME
-            : call,
-        asker: this,
-        index,
-        isSettled: false,
-        isSent: false,
+        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(master.index)
+        this.#unsent[master.index] = ASKS_THE_TIME
       }
-      this.#requests[index] = request
       // rule: suspended-master-is-asked-the-time
-      master.ask(request)
+      master.ask(this)
     }
   }
 
@@ -89,32 +76,40 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     return this.#complete
   }
 
-  hear(request: Request, result: CallResult): void {
-    const { call, index } = request
-    const { masters, quorum, polls } = this.#fleet
+  leaving(index: number): Call | undefined {
+    if (this.votes[index] !== undefined) return undefined
+    const call = this.#unsent[index]
+    this.#unsent[index] = undefined
+    return call
+  }
+
+  hear(index: number, result: CallResult): void {
+    const { votes } = this
+    const { fleet } = this.#attempt
+    const { masters, quorum } = fleet
     const master = masters[index]
-    if (request.isSettled || master === undefined) return
-    request.isSettled = true
+    if (votes[index] !== undefined || master === undefined) return
     const { question } = this.#verb
     const said = this.#verb.read(result, this.#attempt)
-    const asked = call === ASKS_THE_TIME ? 'time' : question
-    const vote = counted(asked, said, master, this.#fleet.clocks) as V
-    const votes = this.votes as (V | undefined)[]
+    const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
+    const vote = counted(asked, said, master, fleet.clocks) as V
     votes[index] = vote
     if (this.#verb.isFor(vote, this.#attempt)) this.#for++
     else this.#against++
     this.verdict ??= decide(votes.length, quorum, this.#for, this.#against)
     if (this.verdict !== undefined) this.#decide()
-    if (this.#isHeard || vote.kind === 'failed') this.#fleet.voted(master, question, vote)
+    if (this.#isHeard || vote.kind === 'failed') fleet.voted(master, question, vote)
     if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
     if (this.#for + this.#against < votes.length) return
-    polls.delete(this)
+    fleet.polls.delete(this)
     this.#deadline.leave(this)
     this.#completed?.()
   }
 
   expire(timeoutMs: number): void {
-    for (const request of this.#requests) this.hear(request, noReply(timeoutMs, request.isSent))
+    for (const [index, call] of this.#unsent.entries()) {
+      this.hear(index, noReply(timeoutMs, call === undefined))
+    }
   }
 }
 
@@ -150,4 +145,18 @@ export function decide(
 ): Verdict | undefined {
   if (granted >= quorum) return 'for'
   return refused > masters - quorum ? 'against' : undefined
+}
+
+/** The largest counter that a master granted, and how many masters granted exactly it. */
+export function highest(votes: readonly (AcquireVote | undefined)[]): {
+  readonly counter: number
+  readonly masters: number
+} {
+  let [counter, masters] = [0, 0]
+  for (const vote of votes) {
+    if (vote?.kind !== 'granted' || vote.counter < counter) continue
+    masters = vote.counter > counter ? 1 : masters + 1
+    counter = vote.counter
+  }
+  return { counter, masters }
 }

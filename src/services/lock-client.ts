@@ -4,31 +4,31 @@
  * lease.
  */
 import { randomBytes } from 'node:crypto'
-import { jitteredMs } from '../backoff.ts'
 import type { Channel, ToldLock } from '../channel.ts'
 import { instant, withinMs, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
 import { loggedChannel } from '../log.ts'
 import { messageOf } from '../message-of.ts'
 import { integerOption } from '../options.ts'
-import { callOptions, type AcquireOptions, type LeaseOptions } from './acquire-options.ts'
+import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
-import { LeaseRegistry } from './held-lease.ts'
-import type { Inspection, ListedLease, ServiceHealth } from './inspection.ts'
-import type { Lease } from './lease.ts'
-import { leaseLog } from './lease-log.ts'
-import { leaseTerms, type LeaseTerms } from './lease-option.ts'
-import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
-import type { Capability, LockService } from './lock-service.ts'
-import type { LockSettings } from './lock-settings.ts'
-import { outcomeError, type AcquireOutcome, type Unreachable } from './outcome.ts'
-import { HeldLeases } from './reentrancy.ts'
-import { labelOf, resourceNames } from './resources.ts'
-import { slotNames, trySlots } from './slots.ts'
+import { LeaseRegistry } from '../lock/held-lease.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import type { ListedLease, ServiceHealth } from './service-health.ts'
+import type { Lease } from '../lock/lease.ts'
+import { leaseLog } from '../lock/lease-log.ts'
+import { leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
+import type { Claim, ClaimOutcome, Listening, LockDriver, Wish } from './lock-driver.ts'
+import type { Capability, LockService } from '../lock/lock-service.ts'
+import type { LockSettings } from '../lock/lock-settings.ts'
+import { type AcquireOutcome, type Unreachable } from '../lock/outcome.ts'
+import { HeldLeases } from '../lock/reentrancy.ts'
+import { labelOf, resourceNames } from '../lock/resources.ts'
+import { slotNames, trySlots } from '../lock/slots.ts'
+import { waitFor, type Turns } from '../lock/waiting.ts'
 
-const RETRY_MS = { min: 5, max: 200 }
-/** Announcements may be lost: a waiter tries again after this time. */
-const MAX_SLEEP_MS = 1_000
+/** About how long an attempt takes. */
+const TRIP_MS = 5
 /** A server that has just started has this long for its first lease. */
 const READY_MS = 5_000
 /** What no other client can name. */
@@ -108,29 +108,17 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     const startedAt = clock.now()
     const waiter = waitMs > 0 && slots === 1 ? randomBytes(10).toString('hex') : undefined
     const listening = waiter && this.#driver.listen?.(names, waiter, waitMs)
-    let isGranted = false
+    const turns = listening ? turnsOf(listening) : undefined
+    const attempt = (): Promise<AcquireOutcome> => this.#try(names, options, waiter)
+    let granted = false
     try {
-      for (let tries = 0; ; tries++) {
-        const change = listening ? listening.changed() : undefined
-        const outcome = await this.#try(names, options, waiter)
-        if (outcome.status === 'granted') {
-          if (signal?.aborted === true) await outcome.lease.release()
-          signal?.throwIfAborted()
-          isGranted = true
-          return outcome.lease
-        }
-        signal?.throwIfAborted()
-        const leftMs = startedAt + waitMs - clock.now()
-        if (leftMs <= 0) throw outcomeError(outcome)
-        const isNotified = change !== undefined && outcome.status === 'taken'
-        const pauseMs = isNotified
-          ? Math.min(MAX_SLEEP_MS, outcome.retryAfterMs + RETRY_MS.min)
-          : jitteredMs(tries, RETRY_MS.min, RETRY_MS.max, clock.random())
-        await this.#pause(Math.min(leftMs, pauseMs), isNotified ? change : undefined, signal)
-      }
+      const waiting = { clock, startedAt, waitMs, signal, turns, attempt, tripMs: () => TRIP_MS }
+      const lease = await waitFor(await attempt(), waiting)
+      granted = true
+      return lease
     } finally {
-      if (listening) listening.stop(isGranted)
-      const waited = { resources: names, granted: isGranted, waitMs: clock.now() - startedAt }
+      if (listening) listening.stop(granted)
+      const waited = { resources: names, granted, waitMs: clock.now() - startedAt }
       this.#channel.tell('lease:waited', waited)
     }
   }
@@ -299,23 +287,27 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     )
   }
 
-  async #pause(
-    limitMs: number,
-    change: Promise<void> | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<void> {
-    let stop: (() => void) | undefined
-    const aborted = new Promise<void>((resolve) => {
-      stop = resolve
-      signal?.addEventListener('abort', stop, { once: true })
-    })
-    const wake = change === undefined ? aborted : Promise.race([aborted, change])
-    await withinMs(this.#settings.clock, limitMs, wake)
-    if (stop !== undefined) signal?.removeEventListener('abort', stop)
-    signal?.throwIfAborted()
-  }
-
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new RedlockClosedError()
+  }
+}
+
+/** A change is heard from the beginning of an attempt on. */
+function turnsOf(listening: Listening): Turns {
+  let change = listening.changed()
+  let react: ((place: number) => void) | undefined
+  return {
+    live: true,
+    onTurn: (then) => {
+      react = then
+      const tryAgain = (): void => {
+        if (react === then) then(0)
+      }
+      change.then(tryAgain, tryAgain)
+    },
+    forget: () => {
+      react = undefined
+      change = listening.changed()
+    },
   }
 }

@@ -1,5 +1,5 @@
-import { luaConstant } from '../../lua.ts'
-import type { AcquireVote } from '../verbs/votes.ts'
+import { counted } from '../counted.ts'
+import { luaConstant } from '../lua.ts'
 
 /** What a majority is, and who holds a resource by it: the only place that says so. Pure. */
 
@@ -12,7 +12,7 @@ export function quorumOf(masters: number): number {
 /** Of a fleet in which too few masters vote, in words. @param others why others do not. */
 export function noQuorum(voting: number, masters: number, others: readonly string[]): string {
   return [
-    `${voting} of ${masters} masters vote and ${quorumOf(masters)} are needed`,
+    `${voting} of ${counted(masters, 'master votes', 'masters vote')} and ${counted(quorumOf(masters), 'is', 'are')} needed`,
     ...others,
   ].join('. ')
 }
@@ -56,18 +56,4 @@ export function heldBy(keys: readonly HolderKey[], quorum: number): Held | undef
   const counter = keys.map((key) => key.counter).sort((a, b) => a - b)[quorum - 1]
   if (shortest === undefined || counter === undefined) return undefined
   return { fencingToken: counter, freeInMs: shortest }
-}
-
-/** The largest counter that a master granted, and how many masters granted exactly it. */
-export function highest(votes: readonly (AcquireVote | undefined)[]): {
-  readonly counter: number
-  readonly masters: number
-} {
-  let [counter, masters] = [0, 0]
-  for (const vote of votes) {
-    if (vote?.kind !== 'granted' || vote.counter < counter) continue
-    masters = vote.counter > counter ? 1 : masters + 1
-    counter = vote.counter
-  }
-  return { counter, masters }
 }

@@ -1,7 +1,38 @@
 /** What a lock service besides Redis tells people of its leases and its servers. */
 import { messageOf } from '../message-of.ts'
 import type { Finding } from './finding.ts'
-import type { Inspection, ListedLease, ServerHealth, ServiceHealth } from './inspection.ts'
+import type { Inspection } from '../lock/inspection.ts'
+
+/** A lease as the server of a lock service lists it. */
+export interface ListedLease {
+  readonly resource: string
+  /** `owner` and the beginning of the token. */
+  readonly holder: string
+  readonly fencingToken: number
+  /**
+   * Until it ends if it is not extended; the length of a session where the server does not tell how
+   * much is left.
+   */
+  readonly freeInMs: number
+}
+
+/** One server as a health check sees it. */
+export interface ServerHealth {
+  readonly server: string
+  readonly version?: string
+  /** `leader`, `follower`, `primary`, … */
+  readonly role?: string
+  /** Why it gives no answer. */
+  readonly problem?: string
+}
+
+export interface ServiceHealth {
+  readonly service: string
+  /** Why no lease can be had now; undefined where one can. */
+  readonly problem?: string
+  readonly servers: readonly ServerHealth[]
+  readonly findings: readonly Finding[]
+}
 
 /** The service counts as one master. */
 export function heldInspection(master: string, lease: ListedLease): Inspection {

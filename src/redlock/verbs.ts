@@ -1,0 +1,213 @@
+/**
+ * What the masters are asked about an attempt, how an answer reads, and which vote counts. A reply
+ * that no verb knows is no vote. Pure. Each verb is a file in `lua/`.
+ */
+import { luaConstant } from '../lua.ts'
+import type { Question, VoteOutcome } from '../channel.ts'
+import { describeToken } from '../lock/describe-token.ts'
+import type { Attempt } from './attempt.ts'
+import { callOf, USUAL, type Call } from './wire/batch.ts'
+import type { CallResult } from './wire/master.ts'
+
+/**
+ * A grant's counter is so far past every earlier one that the lease can be passed on this often
+ * under its own fencing token.
+ */
+export const TOKENS_PER_GRANT: number = Number(
+  luaConstant('redlock/lua/record', 'TOKENS_PER_GRANT'),
+)
+
+/** A master that gave no answer to the question, and why. */
+export interface FailedVote {
+  readonly kind: 'failed'
+  readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error' | 'malformed' | 'unenrolled'
+  readonly detail: string
+  /** The script may have run, or may still run, on the master. */
+  readonly mayHaveRun: boolean
+}
+
+/** Its clock jumped a while ago, so that it may have dropped leases early, or is out of line. */
+export interface Suspended {
+  readonly kind: 'suspended'
+  readonly waitMs: number
+}
+
+export type AcquireVote =
+  | FailedVote
+  | { readonly kind: 'granted'; readonly counter: number }
+  /** `at`: which of several resources, counted from 1. */
+  | {
+      readonly kind: 'taken'
+      readonly holder: string
+      readonly ttlMs: number
+      readonly at?: number
+    }
+  | { readonly kind: 'quarantined'; readonly waitMs: number }
+  | { readonly kind: 'skewed'; readonly aheadMs: number }
+  | { readonly kind: 'abandoned' }
+  | Suspended
+
+export type ConfirmVote =
+  FailedVote | { readonly kind: 'counter'; readonly counter: number } | { readonly kind: 'lost' }
+
+export type ExtendVote =
+  | FailedVote
+  | { readonly kind: 'extended' }
+  /**
+   * It has the key, given back after it had lost its memory, and does not vote before its
+   * quarantine is over.
+   */
+  | { readonly kind: 'healed' }
+  | { readonly kind: 'missing' }
+  | { readonly kind: 'lost'; readonly holder: string }
+  | Suspended
+
+export type HealVote =
+  | FailedVote
+  | { readonly kind: 'healed' }
+  | { readonly kind: 'abandoned' }
+  | { readonly kind: 'lost'; readonly holder: string }
+
+export type ReleaseVote = FailedVote | { readonly kind: 'released' }
+
+export type Vote = AcquireVote | ConfirmVote | ExtendVote | HealVote | ReleaseVote
+
+/** None of these may throw. */
+export interface Verb<V extends Vote> {
+  readonly question: Question
+  read(result: CallResult, about: About): V
+  isFor(vote: V, about: About): boolean
+}
+
+/** What a verb must know of an attempt to read what a master says of it. */
+export type About = Pick<Attempt, 'fence' | 'granted' | 'maxLeaseMs'>
+
+export const acquire: Verb<AcquireVote> = {
+  question: 'acquire',
+  read: (result, about) =>
+    readVote<AcquireVote>(result, about.granted, (word, [first, second, third]) => {
+      if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
+      if (word === 'taken' && typeof first === 'string' && isCount(second)) {
+        // No lease lasts longer, whatever a master says whose clock was set back.
+        const ttlMs = Math.min(second, about.maxLeaseMs)
+        const taken = { kind: 'taken', holder: first, ttlMs } as const
+        return isCount(third) ? { ...taken, at: third } : taken
+      }
+      if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
+      if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }
+      return word === 'abandoned' ? { kind: 'abandoned' } : undefined
+    }),
+  isFor: ({ kind }) => kind === 'granted',
+}
+
+/** Raises the counter to the largest one that a quorum granted, where the key is still mine. */
+export const confirm: Verb<ConfirmVote> = {
+  question: 'confirm',
+  read: (result, { fence }) =>
+    readVote<ConfirmVote>(result, { kind: 'counter', counter: fence }, (word, [first]) => {
+      if (word === 'counter' && isCount(first)) return { kind: 'counter', counter: first }
+      return word === 'lost' ? { kind: 'lost' } : undefined
+    }),
+  // A counter beyond the fencing token belongs to a later grant.
+  // rule: confirm-counts-the-exact-token
+  isFor: (vote, { fence }) => vote.kind === 'counter' && vote.counter === fence,
+}
+
+const EXTENDED: ExtendVote = { kind: 'extended' }
+
+export const extend: Verb<ExtendVote> = {
+  question: 'extend',
+  read: (result) =>
+    readVote<ExtendVote>(result, EXTENDED, (word, [first]) => {
+      if (word === 'healed' || word === 'missing') return { kind: word }
+      return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
+    }),
+  isFor: ({ kind }) => kind === 'extended',
+}
+
+const HEALED: HealVote = { kind: 'healed' }
+
+/** Gives the key back to a master that lost it, once a quorum has confirmed an extension. */
+export const heal: Verb<HealVote> = {
+  question: 'heal',
+  read: (result) =>
+    readVote<HealVote>(result, HEALED, (word, [first]) => {
+      if (word === 'abandoned') return { kind: word }
+      return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
+    }),
+  isFor: ({ kind }) => kind === 'healed',
+}
+
+const RELEASED: ReleaseVote = { kind: 'released' }
+
+/** Deletes the keys of an attempt, whatever the master answered before. */
+export const release: Verb<ReleaseVote> = {
+  question: 'release',
+  read: (result) =>
+    readVote<ReleaseVote>(result, RELEASED, (word, [first]) =>
+      word === 'released' && isCount(first) ? RELEASED : undefined,
+    ),
+  isFor: ({ kind }) => kind === 'released',
+}
+
+/** Changes nothing. The master's clock is known by its reply. */
+export const ASKS_THE_TIME: Call = callOf({ verb: 'inspect' })
+
+/** The vote in one word, for metrics. */
+export function outcomeOf(vote: Vote): VoteOutcome {
+  return vote.kind === 'failed' ? vote.reason : vote.kind
+}
+
+/**
+ * Turns a reply into a vote: the usual one, or a word and its fields. `parse` returns undefined for
+ * a reply that it does not know.
+ */
+function readVote<V extends Vote>(
+  result: CallResult,
+  usual: V,
+  parse: (word: unknown, fields: readonly unknown[]) => V | undefined,
+): V | FailedVote {
+  if (!result.ok) {
+    const { reason, detail, mayHaveRun } = result
+    return { kind: 'failed', reason, detail, mayHaveRun }
+  }
+  const { reply } = result
+  if (reply === USUAL) return usual
+  if (!Array.isArray(reply)) return malformed(reply)
+  const [word, ...fields] = reply as unknown[]
+  if (word === 'unenrolled') {
+    const detail = 'the server restarted or lost its data since this connection enrolled it'
+    return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
+  }
+  return parse(word, fields) ?? malformed(reply)
+}
+
+function malformed(reply: unknown): FailedVote {
+  const detail = `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200)
+  return { kind: 'failed', reason: 'malformed', detail, mayHaveRun: true }
+}
+
+const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
+
+/** The vote in words, for errors and logs. */
+export function describeVote(vote: Vote | undefined): string {
+  if (vote === undefined) return 'no answer yet'
+  switch (vote.kind) {
+    case 'failed':
+      return vote.reason === 'error' ? vote.detail : `${vote.reason}: ${vote.detail}`
+    case 'taken':
+      return `taken by ${describeToken(vote.holder)} for ${vote.ttlMs} ms`
+    case 'quarantined':
+      return `new or restarted: grants nothing for another ${vote.waitMs} ms`
+    case 'suspended':
+      return `its clock jumped or differs from the others; not counted for another ${vote.waitMs} ms`
+    case 'skewed':
+      return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
+    case 'lost':
+      return 'holder' in vote && vote.holder !== ''
+        ? `held by ${describeToken(vote.holder)}`
+        : 'lost'
+    default:
+      return vote.kind
+  }
+}
