@@ -373,9 +373,9 @@ export class ShardsDifferError extends RedlockError {
   /** The process will not work before its option is changed. */
   readonly isOwnFault = true
 
-  constructor(queue: string, here: string, recorded: string) {
+  constructor(queue: string, here: number, recorded: unknown) {
     super(
-      `Queue \`${queue}\` has a shard ${recorded}, and \`shards\` of this process makes it ${here}. ` +
+      `Queue \`${queue}\` has ${String(recorded)} shards, and \`shards\` of this process is ${here}. ` +
         `Their number does not change, because resources would move and lose their order. ` +
         `For another number, use a new name, and let the workers of the old name drain it.`,
     )
