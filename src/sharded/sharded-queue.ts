@@ -136,8 +136,9 @@ export class ShardedQueue<
 
   /** As BullMQ's. Jobs of several shards are merged by their times. */
   override async getJobs(types: JobType | JobType[] = [], ...range: Range): Promise<any[]> {
-    const timeOf = ({ finishedOn, timestamp, delay, priority }: Job): number =>
-      finishedOn ?? priority * 1e13 + timestamp + delay
+    // One that was removed meanwhile is listed as undefined.
+    const timeOf = (job?: Job): number =>
+      job?.finishedOn ?? (job ? job.priority * 1e13 + job.timestamp + job.delay : 0)
     const wanted = types.length > 0 ? [types].flat() : (TYPES as JobType[])
     const lists = [...new Set(wanted)].map((type) =>
       this.#list(range, timeOf, (queue, end, asc) => queue.getJobs([type], 0, end, asc)),

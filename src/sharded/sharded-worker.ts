@@ -68,11 +68,12 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
       refuse('limiter', 'absent: each shard would count for itself. Use `rate` of the queue', true)
     }
     const { shards, prefix = 'bull', concurrency = 1, autorun = true, ...others } = options
+    const prefixes = prefixesOf(prefix, shards)
     const locks = locksOf(options.redlock, shards)
     this.name = name
     this.#concurrency = concurrency
     this.#permits = { free: concurrency, waiting: new Map() }
-    this.shards = prefixesOf(prefix, shards).map((each, shard) => {
+    this.shards = prefixes.map((each, shard) => {
       const resource = (job: Job): readonly string[] => {
         const named = resourcesOf(options.resource, job, job.id)
         const other = shardOf(named, shards)
