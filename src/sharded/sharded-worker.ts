@@ -94,7 +94,9 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'cancelAllJobs', none, true)
     parts.lend(this, 'drain close', all, true)
     parts.forward(this as never, EVENTS)
-    if (autorun) this.run().catch((error: unknown) => this.emit('error', error as Error))
+    const fail = (error: unknown): boolean =>
+      this.shards.some(({ closing }) => closing) || this.emit('error', error as Error)
+    if (autorun) this.run().catch(fail)
   }
 
   /** How many jobs this process runs at once, over all shards. */

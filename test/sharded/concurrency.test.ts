@@ -231,6 +231,18 @@ test('pause, resume, drain and close end the wait for a permit', async () => {
   expect(other.isRunning()).toBe(false)
 })
 
+test('one that is closed before it has begun tells no error', async () => {
+  const told: unknown[] = []
+  for (let nr = 0; nr < 5; nr++) {
+    const worker = await makeWorker(1, () => Promise.resolve())
+    worker.on('error', (error) => told.push(error))
+    await pause(nr)
+    await worker.close()
+  }
+  await pause(100)
+  expect(told).toEqual([])
+})
+
 test('a lock service for each shard', async () => {
   const queue = makeQueue()
   const redlock = await Promise.all(
