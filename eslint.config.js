@@ -18,7 +18,7 @@ const ROOMS = {
   telemetry: [],
   testing: ['lock', 'redlock', 'services', 'tools/verify'],
   'tools/verify': [],
-  'tools/operator': ['lock', 'redlock', 'line', 'worker', 'services'],
+  'tools/operator': ['lock', 'redlock', 'line', 'worker', 'sharded', 'services'],
   'tools/dashboard': ['lock', 'redlock', 'services', 'tools/operator'],
   'tools/cli': [
     ...['lock', 'redlock', 'line', 'worker', 'services', 'telemetry'],
