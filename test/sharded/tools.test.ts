@@ -98,7 +98,7 @@ test('the command line: why, doctor, limits, retry, skip, cancel, leave-lines', 
   expect(await queue.skip(first?.id ?? '')).toBe(false)
   await run('retry', 'invoices', second?.id ?? '')
   expect(await queue.getJobState(second?.id ?? '')).toBe('waiting')
-  await run('cancel', 'invoices', jobs[2]?.id ?? '')
+  await run('cancel', 'invoices', '--job', jobs[2]?.id ?? '', '--yes')
   expect(await queue.getJobState(jobs[2]?.id ?? '')).toBe('failed')
   expect(await run('inspect', NAMES[1] ?? '')).toContain(jobs[1]?.id ?? '')
   await run('leave-lines', 'invoices', '--yes')
