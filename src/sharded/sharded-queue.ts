@@ -188,7 +188,9 @@ export class ShardedQueue<
           `Give both a common part in braces, and no id of another shard.`,
       )
     }
-    const id = jobId || `${shard}~${this.#maker}${(this.#made++).toString(36)}`
+    // BullMQ counts for each shard: its own ids would be there several times.
+    if (jobId !== '' || this.shards.length === 1) return { shard, opts }
+    const id = `${shard}~${this.#maker}${(this.#made++).toString(36)}`
     return { shard, opts: { ...opts, jobId: id } }
   }
 

@@ -4,7 +4,7 @@ import type { LockService } from '../lock/lock-service.ts'
 import { objectOption, refuse } from '../options.ts'
 import { resourcesOf } from '../line/resource.ts'
 import type { LeasedProcessor } from '../worker/locked-processor.ts'
-import type { LockedWorker } from '../worker/locked-worker.ts'
+import { LockedWorker } from '../worker/locked-worker.ts'
 import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
 import { prefixesOf, shardOf } from './placement.ts'
 import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
@@ -81,9 +81,12 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
         if (other === shard) return named
         throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
       }
-      const own = { ...others, prefix: each, concurrency, resource, redlock: locks[shard] }
-      const locked = { ...own, autorun: false } as never
-      return new ShardWorker(this.#permits, name, processor as never, locked) as never
+      const own = { ...others, prefix: each, concurrency, redlock: locks[shard] }
+      const locked = { ...own, ...(shards > 1 && { resource }), autorun: false } as never
+      // One shard has all permits.
+      return shards === 1
+        ? new LockedWorker(name, processor, locked)
+        : (new ShardWorker(this.#permits, name, processor as never, locked) as never)
     })
     const parts = new Shards(name, this.shards)
     parts.lend(this, 'why', 'job')

@@ -391,7 +391,7 @@ describe('refusals', () => {
     const queue = fixture.queue()
     const wrong = `${(shardOfCustomer(one) + 1) % 4}~x`
     await expect(queue.add('charge', { customer: one, nr: 1 }, { jobId: wrong })).rejects.toThrow(
-      /names shard \d, and the resource of the job is in shard \d/,
+      /resource in shard \d, .* and the id \d~x of another shard/,
     )
     await queue.add('charge', { customer: one, nr: 1 }, { jobId: 'same' })
     await queue.add('charge', { customer: two, nr: 1 }, { jobId: 'same' })
