@@ -12,6 +12,10 @@ export interface ShardedQueueEventsOptions extends Omit<QueueEventsOptions, 'las
 /**
  * BullMQ's `QueueEvents` of a sharded queue, such as for `job.waitUntilFinished(events)`. The
  * second argument of a listener is an id in the stream of one shard.
+ * @example
+ * ```ts
+ * const events = new ShardedQueueEvents('invoices', { connection, shards: 4 })
+ * ```
  */
 export class ShardedQueueEvents extends QueueEvents {
   readonly #shards: number

@@ -69,6 +69,12 @@ export const LENT: readonly (readonly [names: string, to: Lent])[] = [
  * of its own. A resource lives in one of them, so its order and its limits are exact. The methods
  * ask every shard, or the one that has the job or the resource. What would need several shards at
  * once is refused.
+ * @example
+ * ```ts
+ * const queue = new ShardedQueue('invoices', {
+ *   ...{ connection, shards: 4, resource: (data) => `customer:${data.customerId}` },
+ * })
+ * ```
  */
 export class ShardedQueue<
   Data = any,
@@ -147,12 +153,14 @@ export class ShardedQueue<
   }
 
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
-  override async clean(graceMs: number, limit: number, ...type: any[]): Promise<string[]> {
+  override async clean(
+    ...[graceMs, limit, type]: Parameters<LockedQueue['clean']>
+  ): Promise<string[]> {
     const removed: string[] = []
     await this.#parts.ask(() => undefined)
     for (const queue of this.shards) {
       const rest = limit && limit - removed.length
-      if (rest > 0 || limit === 0) removed.push(...(await queue.clean(graceMs, rest, ...type)))
+      if (rest > 0 || limit === 0) removed.push(...(await queue.clean(graceMs, rest, type)))
     }
     return removed
   }

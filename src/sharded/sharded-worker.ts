@@ -41,8 +41,16 @@ const Lending = EventEmitter as unknown as new <Data, Result, Name extends strin
 >
 
 /**
- * The worker of a `ShardedQueue`: a `LockedWorker` for each shard, which share `concurrency`. It has
- * no `limiter`, because each shard would count for itself.
+ * The worker of a `ShardedQueue`: a `LockedWorker` for each shard, which share `concurrency`. It
+ * has no `limiter`, because each shard would count for itself.
+ * @example
+ * ```ts
+ * const worker = new ShardedWorker(
+ *   'invoices',
+ *   async (job, lease) => lease.step('charge', (context) => charge(job.data, context)),
+ *   { connection, shards: 4, redlock, resource: (job) => `customer:${job.data.customerId}` },
+ * )
+ * ```
  */
 export class ShardedWorker<Data = any, Result = any, Name extends string = string> extends Lending<
   Data,
@@ -97,8 +105,8 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'cancelAllJobs', none, true)
     parts.lend(this, 'drain close', all, true)
     parts.forward(this as never, EVENTS)
-    const fail = (error: unknown): boolean =>
-      this.shards.some(({ closing }) => closing) || this.emit('error', error as Error)
+    const isClosing = (): boolean => this.shards.some(({ closing }) => closing !== undefined)
+    const fail = (error: unknown): unknown => isClosing() || this.emit('error', error as Error)
     if (autorun) this.run().catch(fail)
   }
 

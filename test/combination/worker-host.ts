@@ -102,7 +102,7 @@ export class WorkerHost {
           ? new LockedWorker<JobData>(setup.queue, processor, options)
           : (new ShardedWorker<JobData>(setup.queue, processor, {
               ...{ ...options, shards },
-            }) as unknown as LockedWorker<JobData>)
+            }) as never)
     }
     if (bullmqOptions(setup).autorun === false) this.worker.run().catch(() => undefined)
     this.#listen()
@@ -110,7 +110,7 @@ export class WorkerHost {
 
   /** As a `ShardedWorker` is one too. */
   get #locked(): LockedWorker<JobData> | undefined {
-    return this.#setup.settings.plainWorkers ? undefined : (this.worker as LockedWorker<JobData>)
+    return this.#setup.settings.plainWorkers ? undefined : (this.worker as never)
   }
 
   async drain(timeoutMs: number): Promise<void> {

@@ -7,7 +7,7 @@ import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
-import type { Place } from './places.ts'
+import type { QueuePlace } from './places.ts'
 import { MAX_QUEUES, type QueueView } from './queue-view.ts'
 
 /** Jobs of one queue that ended, a second. */
@@ -84,7 +84,7 @@ export class FinishedCounter {
     return [...sums.values()]
   }
 
-  async #lookAt({ queue, base }: Place): Promise<FinishedRates | undefined> {
+  async #lookAt({ queue, base }: QueuePlace): Promise<FinishedRates | undefined> {
     const stream = getOrInsert(this.#streams, base, () => ({ added: 0, lastId: '', counts: [] }))
     const before = stream.counts.at(-1)
     const isNew = before === undefined || systemClock.now() - before.at > GAP_MS

@@ -6,7 +6,7 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import { prefixesOf, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
 import type { QueueServer } from './queue-server.ts'
 
-export interface Place {
+export interface QueuePlace {
   readonly queue: string
   /** BullMQ's prefix of this queue, or of this shard. */
   readonly prefix: string
@@ -17,7 +17,7 @@ export interface Place {
 export class Places {
   readonly #server: QueueServer
   readonly #prefix: string
-  readonly #known = new Map<string, Promise<readonly Place[]>>()
+  readonly #known = new Map<string, Promise<readonly QueuePlace[]>>()
 
   constructor(server: QueueServer, prefix: string) {
     this.#server = server
@@ -30,14 +30,14 @@ export class Places {
   }
 
   /** One for each shard, or only one. */
-  of(queue: string): Promise<readonly Place[]> {
+  of(queue: string): Promise<readonly QueuePlace[]> {
     return getOrInsert(this.#known, queue, () => this.#find(queue))
   }
 
   /** Where a job is, or would be. */
-  async ofJob(queue: string, jobId: string): Promise<Place> {
+  async ofJob(queue: string, jobId: string): Promise<QueuePlace> {
     const places = await this.of(queue)
-    const [own] = places as [Place]
+    const [own] = places as [QueuePlace]
     if (places.length === 1) return own
     const asked = places.map(({ base }) => this.#server.command('EXISTS', base + jobId))
     const found = await Promise.all(asked)
@@ -45,12 +45,12 @@ export class Places {
   }
 
   /** Where the line of a resource is. */
-  async ofResource(queue: string, resource: string): Promise<Place> {
+  async ofResource(queue: string, resource: string): Promise<QueuePlace> {
     const places = await this.of(queue)
-    return places[shardOf([resource], places.length)] as Place
+    return places[shardOf([resource], places.length)] as QueuePlace
   }
 
-  async ofAll(queues: readonly string[]): Promise<readonly Place[]> {
+  async ofAll(queues: readonly string[]): Promise<readonly QueuePlace[]> {
     return (await Promise.all(queues.map((queue) => this.of(queue)))).flat()
   }
 
@@ -63,7 +63,7 @@ export class Places {
     return /^(?:[^{}]+|\{[^{}]+\})$/.test(this.#prefix) ? prefixesOf(this.#prefix, 1)[0] : undefined
   }
 
-  async #find(queue: string): Promise<readonly Place[]> {
+  async #find(queue: string): Promise<readonly QueuePlace[]> {
     const first = this.#firstShard
     const key = `${first ?? ''}:${queue}:meta`
     const asked = first && this.#server.command('HGET', key, SHARDS_FIELD)

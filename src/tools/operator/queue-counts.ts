@@ -3,7 +3,7 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
 import { ASLEEP } from '../../line/asleep.ts'
-import type { Place } from './places.ts'
+import type { QueuePlace } from './places.ts'
 import { MAX_QUEUES, type QueueView } from './queue-view.ts'
 
 export interface QueueCounts {
@@ -34,7 +34,7 @@ export class QueueCounter {
     const { server, places } = this.#queue
     const names = (await this.#queue.names()).slice(0, MAX_QUEUES)
     // Keys of one prefix are on one node of a cluster, where it is in braces.
-    const byPrefix = new Map<string, Place[]>()
+    const byPrefix = new Map<string, QueuePlace[]>()
     for (const place of await places.ofAll(names)) {
       getOrInsert(byPrefix, place.prefix, () => []).push(place)
     }

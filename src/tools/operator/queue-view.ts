@@ -27,7 +27,7 @@ import { stepsKey } from '../../worker/run/result-store.ts'
 import { duration } from './duration.ts'
 import { globEscape } from './glob.ts'
 import { checkJobs, oldestJob, type OldestJob } from './standing-jobs.ts'
-import { Places, type Place } from './places.ts'
+import { Places, type QueuePlace } from './places.ts'
 import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
@@ -216,7 +216,7 @@ export class QueueView {
     const longest = lengths
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
-    const known = new Map<Place, Promise<Standstill | undefined>>()
+    const known = new Map<QueuePlace, Promise<Standstill | undefined>>()
     return {
       lines: await Promise.all(
         longest.slice(0, limit).map(async ({ place, resource, jobs }) => {
@@ -234,9 +234,9 @@ export class QueueView {
 
   /** Lines that are looked at: those whose last look is oldest, and those that the text names. */
   async #sleepingLines(
-    place: Place,
+    place: QueuePlace,
     text: string,
-  ): Promise<{ readonly place: Place; readonly total: number; readonly resources: string[] }> {
+  ): Promise<{ readonly place: QueuePlace; readonly total: number; readonly resources: string[] }> {
     const index = this.#runner(place).keyOf('sleeping-lines')
     const [total, oldest] = (await Promise.all([
       this.server.command('ZCARD', index),
@@ -334,7 +334,7 @@ export class QueueView {
   }
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
-  async #standstill({ queue, prefix, base }: Place): Promise<Standstill | undefined> {
+  async #standstill({ queue, prefix, base }: QueuePlace): Promise<Standstill | undefined> {
     const [isPaused, clients, isCluster] = await Promise.all([
       this.server.command('HEXISTS', `${base}meta`, 'paused'),
       // Who may not ask does not know: then one may be there.
@@ -424,7 +424,7 @@ export class QueueView {
   }
 
   /** The resources in whose lines the job stands. */
-  async #linesOf({ base }: Place, jobId: string): Promise<readonly string[]> {
+  async #linesOf({ base }: QueuePlace, jobId: string): Promise<readonly string[]> {
     const recorded = await this.server.command('HGET', base + jobId, 'redlock:lines')
     return typeof recorded === 'string' ? (JSON.parse(recorded) as string[]) : []
   }
@@ -449,7 +449,7 @@ export class QueueView {
    * @throws Error with what the server or the network said, or that the limit passed.
    */
   async #within<Value>(
-    place: Place,
+    place: QueuePlace,
     question: (queue: Queue) => Promise<Value>,
     limitMs: number = MAX_TRIPS * this.#options.timeoutMs,
   ): Promise<Value> {
@@ -466,7 +466,7 @@ export class QueueView {
     }
   }
 
-  #opened({ queue: name, prefix }: Place, address: MasterAddress): Queue {
+  #opened({ queue: name, prefix }: QueuePlace, address: MasterAddress): Queue {
     const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
     const connection = { ...bullmqConnection(address), ...retry }
     const lines = { slots: 1, within: 'added', maxWaitMs: Infinity } as const
@@ -476,17 +476,17 @@ export class QueueView {
     return queue
   }
 
-  #limits(place: Place): LineLimits {
+  #limits(place: QueuePlace): LineLimits {
     return new LineLimits(this.#runner(place))
   }
 
   /** Those that are shown. */
-  async #places(): Promise<readonly Place[]> {
+  async #places(): Promise<readonly QueuePlace[]> {
     return this.places.ofAll((await this.names()).slice(0, MAX_QUEUES))
   }
 
   /** Reads and writes lines of any queue by the one connection. */
-  #runner({ queue: queueName, base }: Place): LineRunner {
+  #runner({ queue: queueName, base }: QueuePlace): LineRunner {
     return {
       queueName,
       keyOf: (key) => keyIn(base, key),
