@@ -418,9 +418,7 @@ describe('refusals', () => {
       ]) {
         await expect(refused).rejects.toMatchObject({
           code: 'SHARDS_DIFFER',
-          message: expect.stringMatching(
-            /has 4 shards, .*is [138]\. .*use a new name/,
-          ) as string,
+          message: expect.stringMatching(/has 4 shards, .*is [138]\. .*use a new name/) as string,
         })
       }
       const worker = await fixture.worker(() => Promise.resolve(), { shards, autorun: false })
