@@ -11,13 +11,14 @@ const ROOMS = {
   redlock: ['lock'],
   line: [],
   worker: ['lock', 'line'],
+  sharded: ['lock', 'line', 'worker'],
   fenced: [],
   // An entry of a service joins OpenTelemetry to the channel.
   services: ['lock', 'telemetry'],
   telemetry: [],
   testing: ['lock', 'redlock', 'services', 'tools/verify'],
   'tools/verify': [],
-  'tools/operator': ['lock', 'redlock', 'line', 'worker', 'services'],
+  'tools/operator': ['lock', 'redlock', 'line', 'worker', 'sharded', 'services'],
   'tools/dashboard': ['lock', 'redlock', 'services', 'tools/operator'],
   'tools/cli': [
     ...['lock', 'redlock', 'line', 'worker', 'services', 'telemetry'],
@@ -27,7 +28,7 @@ const ROOMS = {
 
 /** Packages that only these rooms know. */
 const PACKAGES = {
-  bullmq: ['line', 'worker', 'tools/operator', 'tools/cli', 'tools/dashboard'],
+  bullmq: ['line', 'worker', 'sharded', 'tools/operator', 'tools/cli', 'tools/dashboard'],
   ioredis: ['redlock', 'line', 'testing', 'tools/operator'],
   commander: ['tools/cli'],
   '@opentelemetry/api': ['telemetry', 'tools/cli'],

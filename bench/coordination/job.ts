@@ -23,11 +23,12 @@ export interface Run {
 /**
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
  * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
- * as `strict`, in batches. `relaxed`:
+ * as `strict`, in batches. `sharded`: a ShardedWorker on a ShardedQueue of one shard. `relaxed`:
  * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. `groupmq`: that
  * library.
  */
-export type Contender = 'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | 'groupmq'
+export type Contender =
+  'strict' | 'tenants' | 'batch' | 'sharded' | 'gate' | 'relaxed' | 'plain' | 'groupmq'
 
 /** Of the contender `batch`. */
 export const BATCH_SIZE = 10

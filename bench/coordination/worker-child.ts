@@ -1,8 +1,8 @@
 /** One worker process of the benchmark: works as it is told, and reports every run. */
 import { once } from 'node:events'
 import { Worker, type Job, type KeepJobs } from 'bullmq'
-import { batchProcessor, LockedWorker, Redlock, silentLogger } from '../built.ts'
-import type { JobLease } from '../../src/index.ts'
+import { batchProcessor, LockedWorker, Redlock, ShardedWorker, silentLogger } from '../built.ts'
+import type { JobLease, LockedWorkerOptions } from '../../src/index.ts'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { openGroupWorker } from './groupmq.ts'
 import {
@@ -108,7 +108,7 @@ async function lockedWork(
   const several = batchProcessor<KeyedJob, void>({ size: BATCH_SIZE }, (jobs) =>
     Promise.allSettled(jobs.map((job) => one(job))),
   )
-  const worker = new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, {
+  const options: LockedWorkerOptions<KeyedJob> = {
     connection,
     redlock,
     resource: (job) => job.data.key,
@@ -116,7 +116,11 @@ async function lockedWork(
     removeOnComplete: keeping(orders),
     logger: silentLogger,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
-  })
+  }
+  const worker =
+    contender === 'sharded'
+      ? new ShardedWorker<KeyedJob>(queue, one, { ...options, shards: 1 })
+      : new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
   let wasted = 0
   worker.on('completed', completed).on('failed', failed)
   worker.on('requeued', () => wasted++)

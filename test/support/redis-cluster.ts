@@ -1,24 +1,26 @@
-/** A Redis Cluster of three nodes, and how a slot moves between two of them. */
+/** A Redis Cluster, and how a slot moves between two of them. */
 import { Redis } from 'ioredis'
 import { startServer, type ServerConfig, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until } from '../fixtures.ts'
 
 export const SLOTS = 16_384
-const MASTERS = 3
 
 /**
- * Three masters without replicas, or with a fourth node: the replica of the first one.
+ * Masters without replicas, or with one more node: the replica of the first one.
  * @param config of each node.
  */
 export async function startCluster({
+  masters = 3,
   replica = false,
   config = {},
-}: { readonly replica?: boolean; readonly config?: ServerConfig } = {}): Promise<
-  readonly TestServer[]
-> {
+}: {
+  readonly masters?: number
+  readonly replica?: boolean
+  readonly config?: ServerConfig
+} = {}): Promise<readonly TestServer[]> {
   const busPorts = new Map<number, number>()
-  const names = Array.from({ length: MASTERS + (replica ? 1 : 0) }, (_, nr) => `node-${nr + 1}`)
+  const names = Array.from({ length: masters + (replica ? 1 : 0) }, (_, nr) => `node-${nr + 1}`)
   const nodes = await Promise.all(
     names.map(async (name) => {
       const busPort = await takePort('127.0.0.1')
@@ -29,10 +31,10 @@ export async function startCluster({
     }),
   )
   const clients = nodes.map(({ url }) => new Redis(url))
-  const share = (part: number): number => Math.floor((part * SLOTS) / MASTERS)
+  const share = (part: number): number => Math.floor((part * SLOTS) / masters)
   for (const [index, redis] of clients.entries()) {
     await redis.call('CLUSTER', 'SET-CONFIG-EPOCH', index + 1)
-    if (index === MASTERS) continue
+    if (index === masters) continue
     await redis.call('CLUSTER', 'ADDSLOTSRANGE', share(index), share(index + 1) - 1)
   }
   await until(
@@ -51,7 +53,7 @@ export async function startCluster({
     },
     50_000,
   )
-  const [first, last] = [clients[0], clients[MASTERS]]
+  const [first, last] = [clients[0], clients[masters]]
   if (last !== undefined) {
     await last.call('CLUSTER', 'REPLICATE', String(await first?.call('CLUSTER', 'MYID')))
     await until('the replica has copied', async () =>

@@ -6,6 +6,7 @@ import { batches } from './batches.ts'
 import { capabilities } from './capabilities.ts'
 import { drain } from './drain.ts'
 import { deadPlaces } from './dead-places.ts'
+import { facade } from './facade.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
 import { killedProducers } from './killed-producers.ts'
 import { besideClosedLines, liveSlots, rate } from './limits.ts'
@@ -50,6 +51,7 @@ export const rows: readonly Row[] = [
     ...{ throughput: [0.97, 0.99], clientCpu: [1.3, 1.15] },
   }),
   addBulk,
+  facade,
   spread,
   makespan('one-line', 1, 60, 50, 1.03, ['gate', 'relaxed', 'groupmq']),
   makespan('twelve-lines', 12, 25, 20, 1.05, ['gate', 'groupmq']),

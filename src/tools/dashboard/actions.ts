@@ -130,7 +130,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
 }
 
-type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[1]>[0]
+type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[2]>[0]
 interface Said {
   readonly by: string
   readonly reason?: string
@@ -147,7 +147,7 @@ function limiting(
     async act(wanted, hands) {
       const { queue, resource, reason } = wanted
       const said = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, (limits) => change(limits, wanted, said))
+      await queueOf(hands).changeLimits(queue, resource, (limits) => change(limits, wanted, said))
       return [true, `${resource} ${outcome(wanted)}`]
     },
   }

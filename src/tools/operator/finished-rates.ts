@@ -7,6 +7,7 @@ import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
+import type { QueuePlace } from './places.ts'
 import { MAX_QUEUES, type QueueView } from './queue-view.ts'
 
 /** Jobs of one queue that ended, a second. */
@@ -58,27 +59,38 @@ interface Stream {
 }
 
 export class FinishedCounter {
-  readonly #queue: Pick<QueueView, 'server' | 'prefix' | 'names'>
+  readonly #queue: Pick<QueueView, 'server' | 'places' | 'names'>
   readonly #streams = new Map<string, Stream>()
 
-  constructor(queue: Pick<QueueView, 'server' | 'prefix' | 'names'>) {
+  constructor(queue: Pick<QueueView, 'server' | 'places' | 'names'>) {
     this.#queue = queue
   }
 
   /** Empty at the first look. */
   async look(): Promise<readonly FinishedRates[]> {
     const names = (await this.#queue.names()).slice(0, MAX_QUEUES)
-    const rates = await Promise.all(names.map((name) => this.#lookAt(name)))
-    return rates.filter((rate) => rate !== undefined)
+    const places = await this.#queue.places.ofAll(names)
+    const rates = await Promise.all(places.map((place) => this.#lookAt(place)))
+    const sums = new Map<string, FinishedRates>()
+    for (const rate of rates.filter((each) => each !== undefined)) {
+      const { completed, failed } = sums.get(rate.queue) ?? { completed: 0, failed: 0 }
+      const { queue } = rate
+      sums.set(queue, {
+        queue,
+        completed: completed + rate.completed,
+        failed: failed + rate.failed,
+      })
+    }
+    return [...sums.values()]
   }
 
-  async #lookAt(queue: string): Promise<FinishedRates | undefined> {
-    const stream = getOrInsert(this.#streams, queue, () => ({ added: 0, lastId: '', counts: [] }))
+  async #lookAt({ queue, base }: QueuePlace): Promise<FinishedRates | undefined> {
+    const stream = getOrInsert(this.#streams, base, () => ({ added: 0, lastId: '', counts: [] }))
     const before = stream.counts.at(-1)
     const isNew = before === undefined || systemClock.now() - before.at > GAP_MS
     const { seen, completed, failed, added, lastId } = isNew
-      ? await this.#page(queue, '')
-      : await this.#since(queue, stream.lastId)
+      ? await this.#page(base, '')
+      : await this.#since(base, stream.lastId)
     const at = systemClock.now()
     // A server before Redis 7 does not say how many events there were.
     const factor = seen === 0 || added === '' ? 1 : Math.max(1, (added - stream.added) / seen)
@@ -106,10 +118,10 @@ export class FinishedCounter {
   }
 
   /** All pages after an event. */
-  async #since(queue: string, after: string): Promise<Events> {
+  async #since(base: string, after: string): Promise<Events> {
     let all: Events = { added: '', lastId: after, seen: 0, completed: 0, failed: 0 }
     for (let pages = 0; pages < MAX_PAGES; pages++) {
-      const page = await this.#page(queue, all.lastId)
+      const page = await this.#page(base, all.lastId)
       all = {
         ...page,
         seen: all.seen + page.seen,
@@ -118,13 +130,13 @@ export class FinishedCounter {
       }
       if (page.seen < PAGE) return all
     }
-    const { lastId, added } = await this.#page(queue, '')
+    const { lastId, added } = await this.#page(base, '')
     return { ...all, lastId, added }
   }
 
-  async #page(queue: string, after: string): Promise<Events> {
-    const { server, prefix } = this.#queue
-    const reply = await server.run(finishedScript, [`${prefix}:${queue}:events`], [after, PAGE])
+  async #page(base: string, after: string): Promise<Events> {
+    const { server } = this.#queue
+    const reply = await server.run(finishedScript, [`${base}events`], [after, PAGE])
     const [added, lastId, seen, completed, failed] = reply as FinishedReply
     return { added, lastId, seen, completed, failed }
   }

@@ -53,7 +53,7 @@ export interface EndedJob extends JobName {
   readonly reason: string
 }
 
-type Queues = Pick<QueueView, 'server' | 'prefix' | 'names'>
+type Queues = Pick<QueueView, 'server' | 'places' | 'names'>
 
 const MAX_FAILED = 10
 const MAX_ENDED = 10
@@ -75,13 +75,13 @@ function holdsLine(fields: Partial<Record<string, string>>): boolean {
 
 /** The jobs that failed last, in any queue; those that hold a line come first. */
 export async function failedJobs(view: Queues): Promise<readonly FailedJob[]> {
-  const { server, prefix } = view
+  const { server, places } = view
   const ofQueues = await Promise.all(
-    (await queuesOf(view)).map(async (queue) => {
-      const ids = await server.command('ZREVRANGE', `${prefix}:${queue}:failed`, 0, MAX_FAILED - 1)
+    (await places.ofAll(await queuesOf(view))).map(async ({ queue, base }) => {
+      const ids = await server.command('ZREVRANGE', `${base}failed`, 0, MAX_FAILED - 1)
       return Promise.all(
         (ids as string[]).map(async (jobId) => {
-          const fields = await fieldsOf(view, { queue, jobId }, LIST_FIELDS)
+          const fields = await fieldsOf(view, base + jobId, LIST_FIELDS)
           return {
             ...{ queue, jobId, name: fields.name ?? '', resources: linesOf(fields) },
             ...{ reason: fields.failedReason ?? '', attempts: Number(fields.atm ?? 0) },
@@ -108,7 +108,8 @@ export async function jobsWithId(
   const names = await queuesOf(view)
   const found = await Promise.all(
     names.map(async (queue) => {
-      const { timestamp } = await fieldsOf(view, { queue, jobId }, ['timestamp'])
+      const { base } = await view.places.ofJob(queue, jobId)
+      const { timestamp } = await fieldsOf(view, base + jobId, ['timestamp'])
       if (timestamp === undefined) return []
       const explained = await view.explain(queue, jobId, inspect)
       return explained === undefined ? [] : [{ queue, jobId, ...explained }]
@@ -123,7 +124,8 @@ export async function jobDetail(
   { queue, jobId }: JobName,
   inspect: Inspect,
 ): Promise<JobDetail | undefined> {
-  const fields = await fieldsOf(view, { queue, jobId }, FIELDS)
+  const { base } = await view.places.ofJob(queue, jobId)
+  const fields = await fieldsOf(view, base + jobId, FIELDS)
   if (fields.timestamp === undefined) return undefined
   const [explained, log, stepsDone] = await Promise.all([
     view.explain(queue, jobId, inspect),
@@ -158,12 +160,12 @@ export async function endedJobs(view: Queues, resource: string): Promise<readonl
 }
 
 async function endedIn(
-  { server, prefix }: Queues,
+  { server, places }: Queues,
   queue: string,
   outcome: EndedJob['outcome'],
   resource: string,
 ): Promise<readonly EndedJob[]> {
-  const base = `${prefix}:${queue}:`
+  const { base } = await places.ofResource(queue, resource)
   const args = [JSON.stringify(resource), MAX_LOOKED_AT] as const
   const reply = (await server.run(recentScript, [base + outcome, base], args)) as string[]
   const found: EndedJob[] = []
@@ -183,11 +185,11 @@ type Field = (typeof FIELDS)[number]
 
 /** Empty where the key is of something else than a job. */
 async function fieldsOf(
-  { server, prefix }: Queues,
-  { queue, jobId }: JobName,
+  { server }: Queues,
+  key: string,
   wanted: readonly Field[],
 ): Promise<Partial<Record<Field, string>>> {
-  const asked = server.command('HMGET', `${prefix}:${queue}:${jobId}`, ...wanted)
+  const asked = server.command('HMGET', key, ...wanted)
   const values = (await asked.catch((error: unknown) => {
     if (String(error).includes('WRONGTYPE')) return []
     throw error

@@ -1,7 +1,9 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
+import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
 import { ASLEEP } from '../../line/asleep.ts'
+import type { QueuePlace } from './places.ts'
 import { MAX_QUEUES, type QueueView } from './queue-view.ts'
 
 export interface QueueCounts {
@@ -22,20 +24,35 @@ const countsScript = defineScript('counts', luaText('tools/operator/lua/counts')
 const KEYS = ['wait', 'prioritized', 'paused', 'delayed', 'active', 'failed', 'completed'] as const
 
 export class QueueCounter {
-  readonly #queue: Pick<QueueView, 'server' | 'prefix' | 'names'>
+  readonly #queue: Pick<QueueView, 'server' | 'places' | 'names'>
 
-  constructor(queue: Pick<QueueView, 'server' | 'prefix' | 'names'>) {
+  constructor(queue: Pick<QueueView, 'server' | 'places' | 'names'>) {
     this.#queue = queue
   }
 
   async count(): Promise<readonly QueueCounts[]> {
-    const { server, prefix } = this.#queue
+    const { server, places } = this.#queue
     const names = (await this.#queue.names()).slice(0, MAX_QUEUES)
-    const keys = names.flatMap((name) => KEYS.map((key) => `${prefix}:${name}:${key}`))
-    const reply = (await server.run(countsScript, keys, [ASLEEP])) as readonly number[]
-    return names.map((queue, index) => {
-      const [waiting = 0, delayed = 0, active = 0, failed = 0, done = 0] = reply.slice(5 * index)
-      return { queue, waiting, delayed, active, failed, done }
-    })
+    // Keys of one prefix are on one node of a cluster, where it is in braces.
+    const byPrefix = new Map<string, QueuePlace[]>()
+    for (const place of await places.ofAll(names)) {
+      getOrInsert(byPrefix, place.prefix, () => []).push(place)
+    }
+    const counts = new Map(names.map((name) => [name, [0, 0, 0, 0, 0]]))
+    await Promise.all(
+      [...byPrefix.values()].map(async (own) => {
+        const keys = own.flatMap(({ base }) => KEYS.map((key) => base + key))
+        const reply = (await server.run(countsScript, keys, [ASLEEP])) as readonly number[]
+        for (const [index, jobs] of reply.entries()) {
+          const sums = counts.get(own[Math.floor(index / 5)]?.queue ?? '')
+          if (sums !== undefined) sums[index % 5] = (sums[index % 5] ?? 0) + jobs
+        }
+      }),
+    )
+    return [...counts].map(
+      ([queue, [waiting = 0, delayed = 0, active = 0, failed = 0, done = 0]]) => {
+        return { queue, waiting, delayed, active, failed, done }
+      },
+    )
   }
 }

@@ -28,6 +28,7 @@ import { stepsKey } from '../../worker/run/result-store.ts'
 import { duration } from './duration.ts'
 import { globEscape } from './glob.ts'
 import { checkJobs, oldestJob, type OldestJob } from './standing-jobs.ts'
+import { Places, type QueuePlace } from './places.ts'
 import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 
 export interface QueueViewOptions {
@@ -118,8 +119,8 @@ const LEAVE_LINES_LIMIT_MS = 600_000
 export class QueueView {
   /** The server itself, or the cluster. */
   readonly server: QueueServer
-  /** BullMQ's. */
-  readonly prefix: string
+  readonly places: Places
+  readonly #prefix: string
   readonly #options: QueueViewOptions
   readonly #queues = new Map<string, Queue>()
   readonly #scripts = new Map<string, Script>()
@@ -131,12 +132,14 @@ export class QueueView {
     this.#options = options
     const { url, prefix, timeoutMs } = options
     this.server = new QueueServer(url, timeoutMs)
-    this.prefix = prefix
+    this.places = new Places(this.server, prefix)
+    this.#prefix = prefix
   }
 
   /** What is wrong with a queue's name; undefined if the server has that queue. */
   async missing(queue: string): Promise<string | undefined> {
-    const keys = QUEUE_KEYS.map((key) => `${this.prefix}:${queue}:${key}`)
+    const [place] = await this.places.of(queue)
+    const keys = QUEUE_KEYS.map((key) => `${place?.base ?? ''}${key}`)
     const found = await this.server.command('EXISTS', ...keys).catch((error: unknown) => {
       if (!messageOf(error).startsWith('CROSSSLOT')) throw error
       throw new Error(
@@ -144,7 +147,7 @@ export class QueueView {
       )
     })
     if (Number(found) > 0) return undefined
-    return `There is no queue \`${queue}\` with the prefix \`${this.prefix}\`. Check the name and --prefix.`
+    return `There is no queue \`${queue}\` with the prefix \`${this.#prefix}\`. Check the name and --prefix.`
   }
 
   /** Why there is no such job. */
@@ -152,17 +155,22 @@ export class QueueView {
     return (await this.missing(queue)) ?? noSuchJob(queue, jobId)
   }
 
-  /** The queues of this prefix. */
+  /** The queues of this prefix. A sharded queue is one. */
   async names(): Promise<readonly string[]> {
     if (systemClock.now() - this.#foundAt < FIND_EVERY_MS) return this.#names
     const names = new Set<string>()
     // Every queue has a key with its settings.
-    const [before, after] = [`${this.prefix}:`, ':meta']
-    const pages = this.server.scan(`${globEscape(before)}*${after}`, MAX_SCANNED)
+    const [befores, after] = [this.places.prefixes.map((each) => `${each}:`), ':meta']
+    const common = this.#prefix.replace(/[{}]/g, '')
+    const pages = this.server.scan(`*${globEscape(common)}*${after}`, MAX_SCANNED)
     let page = await pages.next()
     for (; page.done !== true; page = await pages.next()) {
-      for (const key of page.value) names.add(key.slice(before.length, -after.length))
+      for (const key of page.value) {
+        const before = befores.find((each) => key.startsWith(each))
+        if (before !== undefined) names.add(key.slice(before.length, -after.length))
+      }
     }
+    this.places.forget()
     this.#areAllKnown = page.value
     // BullMQ allows no colon: such a key is of a resource or a job.
     this.#names = [...names].filter((name) => !name.includes(':')).sort()
@@ -178,9 +186,10 @@ export class QueueView {
       throw new Error(`not all queues were found among ${MAX_SCANNED} keys of ${this.server.name}`)
     }
     const found = await Promise.all(
-      names.map((queue) => {
-        const stands = (): Promise<Standstill | undefined> => this.standstill(queue)
-        return inspectResource(resource, { inspect }, this.#runner(queue), stands, MAX_HEADS)
+      names.map(async (queue) => {
+        const place = await this.places.ofResource(queue, resource)
+        const stands = (): Promise<Standstill | undefined> => this.#standstill(place)
+        return inspectResource(resource, { inspect }, this.#runner(place), stands, MAX_HEADS)
       }),
     )
     return found.flatMap(({ line }) => line)
@@ -190,33 +199,33 @@ export class QueueView {
   async waiting(search: LineSearch, inspect: Inspect): Promise<WaitingLines> {
     const { text, limit, heads } = search
     const ofQueues = await Promise.all(
-      (await this.names()).slice(0, MAX_QUEUES).map((queue) => this.#sleepingLines(queue, text)),
+      (await this.#places()).map((place) => this.#sleepingLines(place, text)),
     )
     // Only a search needs the tenant.
     const first = text === '' ? 0 : 1
     const isMeant = (resource: string, tenant = ''): boolean =>
       resource.includes(text) || tenant.includes(text)
     const lengths = await Promise.all(
-      ofQueues.flatMap(({ queue, resources }) =>
+      ofQueues.flatMap(({ place, resources }) =>
         resources.map(async (resource) => {
-          const { length, members } = await membersOf(resource, this.#runner(queue), first)
+          const { length, members } = await membersOf(resource, this.#runner(place), first)
           const matches = isMeant(resource, members[0]?.share?.tenant)
-          return { queue, resource, jobs: matches ? length : 0 }
+          return { place, resource, jobs: matches ? length : 0 }
         }),
       ),
     )
     const longest = lengths
       .filter(({ jobs }) => jobs > 0)
       .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
-    const known = new Map<string, ReturnType<QueueView['standstill']>>()
+    const known = new Map<QueuePlace, Promise<Standstill | undefined>>()
     return {
       lines: await Promise.all(
-        longest.slice(0, limit).map(async ({ queue, resource, jobs }) => {
+        longest.slice(0, limit).map(async ({ place, resource, jobs }) => {
           const stands = (): Promise<Standstill | undefined> =>
-            getOrInsert(known, queue, () => this.standstill(queue))
-          const runner = this.#runner(queue)
+            getOrInsert(known, place, () => this.#standstill(place))
+          const runner = this.#runner(place)
           const found = await inspectResource(resource, { inspect }, runner, stands, heads)
-          return { queue, resource, jobs, first: found.line, limits: found.limits }
+          return { queue: place.queue, resource, jobs, first: found.line, limits: found.limits }
         }),
       ),
       total: ofQueues.reduce((all, { total }) => all + total, 0),
@@ -226,15 +235,15 @@ export class QueueView {
 
   /** Lines that are looked at: those whose last look is oldest, and those that the text names. */
   async #sleepingLines(
-    queue: string,
+    place: QueuePlace,
     text: string,
-  ): Promise<{ readonly queue: string; readonly total: number; readonly resources: string[] }> {
-    const index = this.#runner(queue).keyOf('sleeping-lines')
+  ): Promise<{ readonly place: QueuePlace; readonly total: number; readonly resources: string[] }> {
+    const index = this.#runner(place).keyOf('sleeping-lines')
     const [total, oldest] = (await Promise.all([
       this.server.command('ZCARD', index),
       this.server.command('ZRANGE', index, 0, MAX_LINES - 1),
     ])) as [number, string[]]
-    if (text === '') return { queue, total, resources: oldest }
+    if (text === '') return { place, total, resources: oldest }
     const named = new Set([text])
     for (let cursor = '0', looked = 0; looked < MAX_NAMES && named.size < MAX_LINES;) {
       const match = ['MATCH', `*${globEscape(text)}*`, 'COUNT', NAMES_AT_ONCE] as const
@@ -245,20 +254,23 @@ export class QueueView {
       cursor = next
       if (next === '0') break
     }
-    return { queue, total, resources: [...new Set([...named, ...oldest])] }
+    return { place, total, resources: [...new Set([...named, ...oldest])] }
   }
 
   /** What keeps jobs waiting, queue by queue. */
   async findings(): Promise<readonly Finding[]> {
-    const names = (await this.names()).slice(0, MAX_QUEUES)
-    const found = names.map((name) => checkJobs(this.#runner(name), () => this.standstill(name)))
-    return (await Promise.all(found)).flat()
+    const found = (await this.#places()).map((place) =>
+      checkJobs(this.#runner(place), () => this.#standstill(place)),
+    )
+    const all = (await Promise.all(found)).flat()
+    // Shards of a queue may have the same one.
+    return [...new Map(all.map((each) => [JSON.stringify(each), each])).values()]
   }
 
   /** The job that has waited longest, of all queues; undefined where none waits. */
   async oldest(): Promise<OldestJob | undefined> {
-    const names = (await this.names()).slice(0, MAX_QUEUES)
-    const found = await Promise.all(names.map((name) => oldestJob(this.#runner(name))))
+    const places = await this.#places()
+    const found = await Promise.all(places.map((place) => oldestJob(this.#runner(place))))
     return found
       .filter((one) => one !== undefined)
       .reduce<OldestJob | undefined>((a, b) => (a && a.since <= b.since ? a : b), undefined)
@@ -269,7 +281,8 @@ export class QueueView {
     const names = (await this.names()).slice(0, MAX_QUEUES)
     return Promise.all(
       names.map(async (queue) => {
-        const { length, limits } = await membersOf(resource, this.#runner(queue), 0)
+        const place = await this.places.ofResource(queue, resource)
+        const { length, limits } = await membersOf(resource, this.#runner(place), 0)
         return { queue, jobs: length, limits }
       }),
     )
@@ -277,9 +290,10 @@ export class QueueView {
 
   /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
   async completedSteps(queue: string, jobId: string): Promise<readonly string[]> {
-    const store = this.#runner(queue).keyOf(stepsKey({ id: jobId }))
+    const place = await this.places.ofJob(queue, jobId)
+    const store = this.#runner(place).keyOf(stepsKey({ id: jobId }))
     const [own, number, fields] = await Promise.all([
-      this.server.command('HGET', `${this.prefix}:${queue}:${jobId}`, 'redlock:steps'),
+      this.server.command('HGET', place.base + jobId, 'redlock:steps'),
       this.server.command('HGET', store, 'number'),
       this.server.command('HKEYS', store),
     ])
@@ -299,36 +313,37 @@ export class QueueView {
     inspect: Inspect,
     resources?: readonly string[],
   ): Promise<JobExplanation | undefined> {
-    const job = await this.#within(queue, (opened) => Job.fromId(opened, jobId))
+    const place = await this.places.ofJob(queue, jobId)
+    const job = await this.#within(place, (opened) => Job.fromId(opened, jobId))
     if (job === undefined) return undefined
-    const lines = resources ?? (await this.#linesOf(queue, jobId))
+    const lines = resources ?? (await this.#linesOf(place, jobId))
     let isUngranted = false
     const asks = async (resource: string): Promise<Inspection> => {
       const found = await inspect(resource)
       isUngranted ||= found.ungranted !== undefined
       return found
     }
-    const told = await this.#within(queue, (opened) =>
+    const told = await this.#within(place, (opened) =>
       explainJob(job, lines, { inspect: asks }, LineBackend.of(opened), () =>
-        this.standstill(queue),
+        this.#standstill(place),
       ),
     )
     const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
-    const position = await positionOf(this.#runner(queue), jobId, () => Promise.resolve(stands))
+    const position = await positionOf(this.#runner(place), jobId, () => Promise.resolve(stands))
     if (position === undefined) return { ...told, resources: lines }
     return { ...told, why: told.why + estimateIn(position), resources: lines, position }
   }
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
-  async standstill(queue: string): Promise<Standstill | undefined> {
+  async #standstill({ queue, prefix, base }: QueuePlace): Promise<Standstill | undefined> {
     const [isPaused, clients, isCluster] = await Promise.all([
-      this.server.command('HEXISTS', `${this.prefix}:${queue}:meta`, 'paused'),
+      this.server.command('HEXISTS', `${base}meta`, 'paused'),
       // Who may not ask does not know: then one may be there.
       this.server.command('CLIENT', 'LIST').catch(() => undefined),
       this.server.isCluster(),
     ])
     // As BullMQ names the connections of its workers.
-    const name = `${this.prefix}:${Buffer.from(queue).toString('base64')}`
+    const name = `${prefix}:${Buffer.from(queue).toString('base64')}`
     const ofWorkers = [` name=${name} `, ` name=${name}:w:`]
     const isThere =
       typeof clients !== 'string' || ofWorkers.some((field) => clients.includes(field))
@@ -338,7 +353,7 @@ export class QueueView {
 
   /** Tries a failed job again, in its place in line. @returns the state in which it was found. */
   async retry(queue: string, jobId: string): Promise<string | undefined> {
-    return this.#within(queue, async (opened) => {
+    return this.#within(await this.places.ofJob(queue, jobId), async (opened) => {
       const job = await Job.fromId(opened, jobId)
       const state = await job?.getState()
       if (state === 'failed') await job?.retry()
@@ -348,30 +363,41 @@ export class QueueView {
 
   /** A failed job lets its lines go on, and stays failed. @returns whether it held them. */
   async skip(queue: string, jobId: string): Promise<boolean> {
-    return this.#within(queue, (opened) => skipJob(LineBackend.of(opened), jobId))
+    const place = await this.places.ofJob(queue, jobId)
+    return this.#within(place, (opened) => skipJob(LineBackend.of(opened), jobId))
   }
 
   /** Why nothing came of `retry` or `skip`. */
   async refusal(queue: string, jobId: string, fault: string): Promise<string> {
-    const state = await this.#within(queue, (opened) => opened.getJobState(jobId))
+    const place = await this.places.ofJob(queue, jobId)
+    const state = await this.#within(place, (opened) => opened.getJobState(jobId))
     if (state === 'unknown') return this.absence(queue, jobId)
     return `Job ${jobId} ${fault}: it is ${state}. See \`${commandLine`why ${queue} ${jobId}`}\`.`
   }
 
   /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
   async log(queue: string, jobId: string): Promise<readonly string[]> {
-    const key = `${this.prefix}:${queue}:${jobId}:logs`
-    return (await this.server.command('LRANGE', key, -LOG_LINES, -1)) as string[]
+    const { base } = await this.places.ofJob(queue, jobId)
+    return (await this.server.command('LRANGE', `${base}${jobId}:logs`, -LOG_LINES, -1)) as string[]
   }
 
   /** What is set for a resource of a queue, or for all of which something is set. */
   async limits(queue: string, resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    return this.#limits(queue).get(resource)
+    const places =
+      resource === undefined
+        ? await this.places.of(queue)
+        : [await this.places.ofResource(queue, resource)]
+    const found = await Promise.all(places.map((place) => this.#limits(place).get(resource)))
+    return new Map(found.flatMap((each) => [...each]))
   }
 
   /** Sets or ends limits of a resource. */
-  async changeLimits(queue: string, change: (limits: LineLimits) => Promise<void>): Promise<void> {
-    await change(this.#limits(queue))
+  async changeLimits(
+    queue: string,
+    resource: string,
+    change: (limits: LineLimits) => Promise<void>,
+  ): Promise<void> {
+    await change(this.#limits(await this.places.ofResource(queue, resource)))
   }
 
   /** Cancels a job, or all jobs of the queue in the line of a resource. */
@@ -381,19 +407,26 @@ export class QueueView {
     options: CancelOptions & { readonly timeoutMs: number },
   ): ReturnType<typeof cancelJobs> {
     const limitMs = options.timeoutMs + CANCEL_LIMIT_MS
-    return this.#within(queue, (opened) => cancelJobs(opened, target, options), limitMs)
+    const place =
+      typeof target === 'string'
+        ? await this.places.ofJob(queue, target)
+        : await this.places.ofResource(queue, target.resource)
+    return this.#within(place, (opened) => cancelJobs(opened, target, options), limitMs)
   }
 
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
   async leaveLines(queue: string): Promise<number> {
     const leave = (opened: Queue): Promise<number> => leaveLines(LineBackend.of(opened))
-    return this.#within(queue, leave, LEAVE_LINES_LIMIT_MS)
+    let left = 0
+    for (const place of await this.places.of(queue)) {
+      left += await this.#within(place, leave, LEAVE_LINES_LIMIT_MS)
+    }
+    return left
   }
 
   /** The resources in whose lines the job stands. */
-  async #linesOf(queue: string, jobId: string): Promise<readonly string[]> {
-    const key = `${this.prefix}:${queue}:${jobId}`
-    const recorded = await this.server.command('HGET', key, 'redlock:lines')
+  async #linesOf({ base }: QueuePlace, jobId: string): Promise<readonly string[]> {
+    const recorded = await this.server.command('HGET', base + jobId, 'redlock:lines')
     return typeof recorded === 'string' ? (JSON.parse(recorded) as string[]) : []
   }
 
@@ -417,12 +450,12 @@ export class QueueView {
    * @throws Error with what the server or the network said, or that the limit passed.
    */
   async #within<Value>(
-    name: string,
+    place: QueuePlace,
     question: (queue: Queue) => Promise<Value>,
     limitMs: number = MAX_TRIPS * this.#options.timeoutMs,
   ): Promise<Value> {
-    const address = await this.server.addressOf(`${this.prefix}:${name}:meta`)
-    const queue = getOrInsert(this.#queues, name, () => this.#opened(name, address))
+    const address = await this.server.addressOf(`${place.base}meta`)
+    const queue = getOrInsert(this.#queues, place.base, () => this.#opened(place, address))
     try {
       const pending = question(queue).then((value) => ({ value }))
       const answer = await withinMs(systemClock, limitMs, pending)
@@ -434,8 +467,7 @@ export class QueueView {
     }
   }
 
-  #opened(name: string, address: MasterAddress): Queue {
-    const { prefix } = this
+  #opened({ queue: name, prefix }: QueuePlace, address: MasterAddress): Queue {
     const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
     const connection = { ...bullmqConnection(address), ...retry }
     const lines = { slots: 1, within: 'added', maxWaitMs: Infinity } as const
@@ -445,13 +477,17 @@ export class QueueView {
     return queue
   }
 
-  #limits(queue: string): LineLimits {
-    return new LineLimits(this.#runner(queue))
+  #limits(place: QueuePlace): LineLimits {
+    return new LineLimits(this.#runner(place))
+  }
+
+  /** Those that are shown. */
+  async #places(): Promise<readonly QueuePlace[]> {
+    return this.places.ofAll((await this.names()).slice(0, MAX_QUEUES))
   }
 
   /** Reads and writes lines of any queue by the one connection. */
-  #runner(queueName: string): LineRunner {
-    const base = `${this.prefix}:${queueName}:`
+  #runner({ queue: queueName, base }: QueuePlace): LineRunner {
     return {
       queueName,
       keyOf: (key) => keyIn(base, key),

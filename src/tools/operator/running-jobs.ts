@@ -43,13 +43,15 @@ export class JobsUnderLeases {
     const active = line.find(({ state }) => state === 'active')
     if (active === undefined) return undefined
     const { queue, jobId } = active
-    const { server, prefix } = this.#queue
-    const startedAt = await server.command('HGET', `${prefix}:${queue}:${jobId}`, 'processedOn')
+    const { server, places } = this.#queue
+    const { base } = await places.ofJob(queue, jobId)
+    const startedAt = await server.command('HGET', base + jobId, 'processedOn')
     return startedAt === null ? undefined : { queue, jobId, since: Number(startedAt) }
   }
 
   async #isActive({ queue, jobId }: RunningJob): Promise<boolean> {
-    const { server, prefix } = this.#queue
-    return (await server.command('LPOS', `${prefix}:${queue}:active`, jobId)) !== null
+    const { server, places } = this.#queue
+    const { base } = await places.ofJob(queue, jobId)
+    return (await server.command('LPOS', `${base}active`, jobId)) !== null
   }
 }

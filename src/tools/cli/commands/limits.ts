@@ -108,11 +108,11 @@ function resume(cli: Cli, queue: string, resource: string): Promise<ExitCode> {
   return change(cli, queue, resource, (limits) => limits.resume(resource))
 }
 
-type Change = Parameters<QueueView['changeLimits']>[1]
+type Change = Parameters<QueueView['changeLimits']>[2]
 
 async function change(cli: Cli, queue: string, resource: string, made: Change): Promise<ExitCode> {
   const view = await cli.requiredQueue(queue)
-  await view.changeLimits(queue, made)
+  await view.changeLimits(queue, resource, made)
   const set = (await view.limits(queue, resource)).get(resource) ?? {}
   cli.out.result({ queue, resource, ...set }, () => printable(`${resource}: ${describe(set)}`))
   return EXIT.done

@@ -1,0 +1,106 @@
+/** The page and the command line show a sharded queue as one queue. */
+import { expect, test } from 'vitest'
+import { ShardedQueue, ShardedWorker, silentLogger } from '../../src/index.ts'
+import { shardOf } from '../../src/sharded/placement.ts'
+import type { DashboardState } from '../../src/tools/dashboard/state.ts'
+import { until, useFleet } from '../fixtures.ts'
+import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
+import { serve } from '../tools/dashboard/harness.ts'
+
+const fixture = useFleet({ masters: 1 })
+const SHARDS = 3
+/** One of each shard. */
+const NAMES = [0, 1, 2].map((shard) => {
+  const all = Array.from({ length: 99 }, (_, nr) => `customer:${nr}`)
+  return all.find((name) => shardOf([name], SHARDS) === shard) ?? ''
+})
+
+interface Call {
+  readonly name: string
+  readonly fails?: boolean
+}
+
+function makeQueue(): ShardedQueue<Call> {
+  const { host, port } = fixture.fleet.queue
+  const queue = new ShardedQueue<Call>('invoices', {
+    ...{ connection: { host, port }, shards: SHARDS, prefix: fixture.namespace },
+    resource: ({ name }) => name,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function failAll(queue: ShardedQueue<Call>): Promise<void> {
+  const { host, port } = fixture.fleet.queue
+  const worker = new ShardedWorker<Call>(
+    'invoices',
+    ({ data }) => (data.fails === true ? Promise.reject(new Error('no')) : Promise.resolve()),
+    {
+      ...{ connection: { host, port }, shards: SHARDS, prefix: fixture.namespace },
+      ...{ redlock: await fixture.redlock(), resource: ({ data }) => data.name },
+      ...{ onFailure: 'block', logger: silentLogger, concurrency: 3 },
+    },
+  )
+  await until('all failed', async () => (await queue.getFailedCount()) === SHARDS)
+  await worker.close()
+}
+
+test('the page has its counts, lines, failed jobs and its jobs by id', async () => {
+  const queue = makeQueue()
+  await queue.addBulk(NAMES.map((name) => ({ name: 'call', data: { name, fails: true } })))
+  await failAll(queue)
+  const jobs = await queue.addBulk(
+    [...NAMES, ...NAMES].map((name) => ({ name: 'call', data: { name } })),
+  )
+  const served = await serve(fixture, { prefix: fixture.namespace })
+  let state: DashboardState | undefined
+  await until('it is read', async () => {
+    state = await served.state()
+    return state.failed.length > 0
+  })
+  expect(state?.queues).toMatchObject([{ queue: 'invoices', failed: 3, waiting: 6 }])
+  expect(state?.failed.map(({ queue, resources }) => [queue, ...resources]).sort()).toEqual(
+    NAMES.map((name) => ['invoices', name]).sort(),
+  )
+  expect(state?.lines).toMatchObject({ total: 3 })
+  for (const { id = '', data } of jobs) {
+    const found = await served.state(id)
+    expect(found.jobs).toMatchObject([{ queue: 'invoices', jobId: id, resources: [data.name] }])
+  }
+})
+
+test('the command line: why, doctor, limits, retry, skip, cancel, leave-lines', async () => {
+  const queue = makeQueue()
+  const failed = await queue.addBulk(
+    NAMES.map((name) => ({ name: 'call', data: { name, fails: true } })),
+  )
+  await failAll(queue)
+  const jobs = await queue.addBulk(NAMES.map((name) => ({ name: 'call', data: { name } })))
+  const { fleet, namespace } = fixture
+  const env = fleetEnv(fleet.urls, namespace, fleet.queue.url)
+  const run = async (...args: string[]): Promise<string> => {
+    const { out, err } = await cli([...args, '--prefix', namespace], { env })
+    return out + err
+  }
+  for (const [nr, { id = '' }] of jobs.entries()) {
+    expect(await run('why', 'invoices', id)).toContain(`Job ${failed[nr]?.id ?? ''} waits for`)
+  }
+  expect(await run('why', 'invoices', 'none')).toContain('There is no job none')
+  expect(await run('doctor')).toContain('queue invoices: a failed job holds a line')
+  for (const name of NAMES) {
+    expect(await run('pause', 'invoices', name)).toContain('paused')
+    expect((await queue.getLimits(name)).paused).toBeDefined()
+  }
+  const limits = await run('limits', 'invoices')
+  for (const name of NAMES) expect(limits).toContain(name)
+  const [first, second] = failed
+  await run('skip', 'invoices', first?.id ?? '')
+  expect(await queue.skip(first?.id ?? '')).toBe(false)
+  await run('retry', 'invoices', second?.id ?? '')
+  expect(await queue.getJobState(second?.id ?? '')).toBe('waiting')
+  await run('cancel', 'invoices', '--job', jobs[2]?.id ?? '', '--yes')
+  expect(await queue.getJobState(jobs[2]?.id ?? '')).toBe('failed')
+  expect(await run('inspect', NAMES[1] ?? '')).toContain(jobs[1]?.id ?? '')
+  await run('leave-lines', 'invoices', '--yes')
+  expect(await queue.leaveLines()).toBe(0)
+})
