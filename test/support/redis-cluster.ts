@@ -83,7 +83,7 @@ export async function ownerOf(clients: readonly Redis[], key: string): Promise<n
 export async function moveSlot(
   nodes: readonly TestServer[],
   key: string,
-  meanwhile: () => Promise<void>,
+  meanwhile: () => Promise<void> = () => Promise.resolve(),
 ): Promise<void> {
   const clients = nodes.map(({ url }) => new Redis(url))
   try {
