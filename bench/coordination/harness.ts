@@ -142,7 +142,8 @@ export class Harness implements AsyncDisposable {
     await this.add(contender, queue, jobs)
     const queueBefore = await this.queueEffort()
     const mastersBefore = await this.#masterCommands()
-    const orders = { ...this.orders(contender, queue, concurrency), removes: !kept }
+    const keys = new Set(jobs.map(({ key }) => key)).size
+    const orders = { ...this.orders(contender, queue, concurrency), keys, removes: !kept }
     const workers = this.processesOf(contender)
     await workers.work(orders, processes)
     const startedAt = performance.now()

@@ -54,6 +54,8 @@ export interface Orders {
   readonly namespace: string
   readonly leaseMs: number
   readonly concurrency: number
+  /** How many keys the jobs have, where a library is set up by it. */
+  readonly keys?: number
   /** Jobs that are done are removed. */
   readonly removes?: boolean
   /** The worker reports the start and the end of each run at once. */

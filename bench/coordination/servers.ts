@@ -60,7 +60,10 @@ async function startDatabase(): Promise<QueueServer> {
 async function startBroker(): Promise<QueueServer> {
   const port = await freePort()
   const httpPort = await freePort()
-  const start = [bunProgram(), join(dirname(peers.resolve('bunqueue/package.json')), 'dist/cli/index.js')]
+  const start = [
+    bunProgram(),
+    join(dirname(peers.resolve('bunqueue/package.json')), 'dist/cli/index.js'),
+  ]
   const ports = ['--tcp-port', `${port}`, '--http-port', `${httpPort}`, '--host', HOST]
   const broker = await ServiceProcess.start({
     name: 'bunqueue',

@@ -2,7 +2,7 @@
 import type { Rounds } from '../rounds.ts'
 import { spread, type Spread } from '../statistics.ts'
 import type { Contender } from './contender.ts'
-import { shown } from './format.ts'
+import { shown } from '../format.ts'
 
 type All<Result> = Rounds<Contender, Result>
 type Value<Result> = (result: Result) => number

@@ -4,7 +4,10 @@ import type { KeyedJob, Orders } from '../job.ts'
 import type { PeerQueue } from '../peer-queue.ts'
 
 interface Bunqueue {
-  readonly Queue: new (name: string, options: { connection: Orders['connection'] }) => {
+  readonly Queue: new (
+    name: string,
+    options: { connection: Orders['connection'] },
+  ) => {
     setStallConfigAsync(config: {
       stallInterval: number
       maxStalls: number

@@ -20,9 +20,11 @@ interface Boss {
   work(
     name: string,
     options: {
+      batchSize: number
       localConcurrency: number
       pollingIntervalSeconds: number
       burstWhenReadyExceeds: number
+      burstWhenBatchFull: boolean
     },
     handler: (jobs: readonly { data: KeyedJob }[]) => Promise<void>,
   ): Promise<string>
@@ -36,6 +38,12 @@ const QUEUE = 'jobs'
 /** The least that it takes. */
 const POLL_SECONDS = 0.5
 const HEARTBEAT_SECONDS = 10
+
+/** The size with which it was fastest here: a batch that is full is fetched at once. */
+function batchSizeFor({ keys = 1 }: Orders): number {
+  if (keys >= 100) return 25
+  return keys >= 10 ? 5 : 1
+}
 
 async function start(orders: Orders, more: Record<string, unknown>): Promise<Boss> {
   const { PgBoss } = await loadPeer<PgBossModule>('pg-boss')
@@ -59,11 +67,14 @@ export const peer: PeerQueue = {
       monitorIntervalSeconds: 1,
       queueCacheIntervalSeconds: 1,
     })
-    const options = { localConcurrency: orders.concurrency, burstWhenReadyExceeds: 1 }
-    await boss.work(QUEUE, { ...options, pollingIntervalSeconds: POLL_SECONDS }, async ([job]) => {
-      if (job === undefined) return
-      await run(job.data)
-      completed() // It says no more; the last statement of the last jobs is not waited for.
+    const batchSize = batchSizeFor(orders)
+    const options = {
+      ...{ batchSize, localConcurrency: orders.concurrency / batchSize },
+      ...{ pollingIntervalSeconds: POLL_SECONDS, burstWhenReadyExceeds: 1 },
+      burstWhenBatchFull: batchSize > 1,
+    }
+    await boss.work(QUEUE, options, async (jobs) => {
+      await Promise.all(jobs.map(({ data }) => run(data).then(completed)))
     })
     return { stop: () => boss.stop({ graceful: true }).then(() => 0) }
   },
@@ -74,7 +85,7 @@ export const peer: PeerQueue = {
       heartbeatSeconds: HEARTBEAT_SECONDS,
     })
     // Jobs of one call have one time of creation, and a random order: each key is in a call once.
-    for (let from = 0; from < jobs.length; ) {
+    for (let from = 0; from < jobs.length;) {
       const keys = new Set<string>()
       let to = from
       for (; to < jobs.length && !keys.has(jobs[to]?.key ?? ''); to++) keys.add(jobs[to]?.key ?? '')

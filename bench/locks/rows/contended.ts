@@ -4,7 +4,8 @@ import { type Harness, LEASE_MS, type MasterCost } from '../harness.ts'
 import type { TurnsResult } from '../loads/calls.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
 import { besideBestPeer, named, oursIn, oursMustNot, tableRows } from '../beside.ts'
-import type { Figure, Measured, Row, Table } from '../row.ts'
+import type { Figure, Measured, Table } from '../../measured.ts'
+import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
 
 interface Scene {

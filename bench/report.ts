@@ -1,7 +1,7 @@
 /** A run as text for the terminal and as Markdown for the documentation. */
-import { markdownTable, textTable } from '../table.ts'
+import { markdownTable, textTable } from './table.ts'
 import { number, shown } from './format.ts'
-import type { Figure, Measured, Row } from './row.ts'
+import type { Figure, Measured } from './measured.ts'
 
 export interface Report {
   readonly command: string
@@ -11,7 +11,11 @@ export interface Report {
   readonly seconds: number
   /** `package@version` of everything, by contender. */
   readonly versions: Readonly<Record<string, readonly string[]>>
-  readonly rows: readonly (Pick<Row, 'name' | 'load'> & Measured & { readonly seconds: number })[]
+  readonly rows: readonly (Measured & {
+    readonly name: string
+    readonly load: string
+    readonly seconds: number
+  })[]
 }
 
 function figureRows({ rows }: Report): readonly (readonly string[])[] {
