@@ -14,6 +14,8 @@ interface PageBench<Harness> {
   readonly name: string
   readonly title: string
   readonly rows: readonly MeasuredRow<Harness>[]
+  /** By default. */
+  readonly rounds: number
   open(effort: Effort, say: (line: string) => void): Promise<Harness>
   /** `package@version` of everything, by contender. */
   versions(harness: Harness): Promise<Report['versions']>
@@ -24,9 +26,9 @@ interface PageBench<Harness> {
 export async function runPageBench<Harness extends AsyncDisposable>(
   bench: PageBench<Harness>,
 ): Promise<void> {
-  const { name, title, rows } = bench
+  const { name, title, rows, rounds } = bench
   const chosen = await startBench({
-    ...{ name, title, rows },
+    ...{ name, title, rows, rounds },
     markdown: `writes the figures of these rows into ${PAGE}`,
     exitCode:
       '0 measured (a figure that misses its target is only marked), 1 something went wrong that must not at any speed',
@@ -36,7 +38,8 @@ export async function runPageBench<Harness extends AsyncDisposable>(
   if (chosen.markdown) await updatePage(name, report)
   const wrong = report.rows.flatMap((row) => row.wrong)
   for (const what of wrong) console.error(`WRONG: ${what}`)
-  process.exit(wrong.length > 0 ? 1 : 0) // At once: a row that failed may have left connections open.
+  // At once: a row that failed may have left connections open.
+  process.exit(wrong.length > 0 ? 1 : 0)
 }
 
 async function measure<Harness extends AsyncDisposable>(
@@ -74,13 +77,18 @@ function brokenOff(error: unknown): Measured {
   return { tables: [], figures: [], wrong: [`broken off: ${what}`], samples: [] }
 }
 
-/** Everything outside the marks of the section is written by hand and stays. */
+/** Each row has two marks on the page; everything outside them is written by hand and stays. */
 async function updatePage(name: string, finished: Report): Promise<void> {
-  const page = await readFile(PAGE, 'utf8')
-  const begin = `<!-- figures; npm run ${name} -- … --markdown writes them -->`
-  const from = page.indexOf(begin)
-  const to = page.indexOf(END, from)
-  if (from < 0 || to < from) throw new Error(`${PAGE} must contain "${begin}" and "${END}"`)
-  const figures = markdown(finished)
-  await writeFile(PAGE, `${page.slice(0, from)}${begin}\n\n${figures}\n\n${page.slice(to)}`)
+  let page = await readFile(PAGE, 'utf8')
+  for (const row of finished.rows) {
+    const begin = `<!-- npm run ${name} -- ${row.name} --markdown -->`
+    const from = page.indexOf(begin)
+    const to = page.indexOf(END, from)
+    if (from < 0 || to < from) {
+      console.error(`${PAGE} has no "${begin}" and "${END}": the row is not written`)
+    } else {
+      page = `${page.slice(0, from)}${begin}\n\n${markdown(finished, row)}\n\n${page.slice(to)}`
+    }
+  }
+  await writeFile(PAGE, page)
 }

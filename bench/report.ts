@@ -48,24 +48,19 @@ export function text(report: Report): string {
   ].join('\n')
 }
 
-export function markdown(report: Report): string {
-  const { command, date, machine, rounds, seconds, versions, rows } = report
-  const figures = figureRows(report)
-  const parts = [
-    `Measured on ${date} with \`${command}\` in ${Math.round(seconds)} s: ${machine}. Median of ${rounds} rounds, and between brackets the lowest and the highest round.`,
+/** One row of a report, as a section of its own. */
+export function markdown(report: Report, { name, ...row }: Report['rows'][number]): string {
+  const { command, date, machine, rounds, versions } = report
+  const figures = figureRows({ ...report, rows: [{ name, ...row }] })
+  const used = new Set(Object.values(versions).flat())
+  return [
+    `### ${name}`,
+    row.load,
     ...(figures.length > 0 ? [markdownTable(figures)] : []),
-    ...rows.flatMap(({ name, load, tables }) => [
-      `### ${name}`,
-      load,
-      ...tables.flatMap(({ title, head, rows: cells }) => [
-        `**${title}**`,
-        markdownTable([head, ...cells]),
-      ]),
+    ...row.tables.flatMap(({ title, head, rows: cells }) => [
+      `**${title}**`,
+      markdownTable([head, ...cells]),
     ]),
-    '### Versions',
-    Object.values(versions)
-      .map((all) => `- ${all.join(', ')}`)
-      .join('\n'),
-  ]
-  return parts.join('\n\n')
+    `${date}, \`${command}\`, ${Math.round(row.seconds)} s: ${machine}; median of ${rounds} rounds (lowest–highest). ${[...used].join(', ')}.`,
+  ].join('\n\n')
 }

@@ -2,10 +2,10 @@
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 
 interface BunFfi {
-  dlopen(
+  readonly dlopen: (
     library: string,
     symbols: Record<string, { args: readonly string[]; returns: string }>,
-  ): { readonly symbols: { clock_gettime(clock: number, time: BigInt64Array): number } }
+  ) => { readonly symbols: { clock_gettime(clock: number, time: BigInt64Array): number } }
 }
 
 const CLOCK_MONOTONIC = 1

@@ -7,7 +7,7 @@ import { rows } from './rows/index.ts'
 await runPageBench<Harness>({
   name: 'bench:locks',
   title: 'How fast the lock is, beside five published ones and two bounds.',
-  rows,
+  ...{ rows, rounds: 5 },
   open: (effort, say) => Harness.open(effort, say),
   async versions(harness) {
     const versions: Record<string, readonly string[]> = {}

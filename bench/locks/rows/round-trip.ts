@@ -1,9 +1,9 @@
 /** Acquire and release of free resources over a network that takes its time. */
-import { lockLibraries, type Contender } from '../contender.ts'
+import { lockLibraries } from '../contender.ts'
 import { type Harness, LEASE_MS, type Row } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { besideBestPeer, named, oursMustNot } from '../beside.ts'
+import { type Contender, besideBestPeer, named, oursMustNot } from '../../beside.ts'
 import { shown } from '../../format.ts'
 import type { Measured, Table } from '../../measured.ts'
 import { spread } from '../../statistics.ts'
