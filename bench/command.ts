@@ -17,6 +17,8 @@ interface BenchCommand<Row> {
   readonly name: string
   readonly title: string
   readonly rows: readonly Row[]
+  /** By default. */
+  readonly rounds?: number
   /** What `--markdown` does. */
   readonly markdown: string
   readonly exitCode: string
@@ -26,19 +28,20 @@ interface BenchCommand<Row> {
 export async function startBench<Row extends { readonly name: string; readonly load: string }>(
   command: BenchCommand<Row>,
 ): Promise<BenchArguments<Row>> {
+  const { rounds = 5 } = command
   const usage = `${command.title}
 
   npm run ${command.name} -- [row]... [options]
 
   row         all of these by default: ${command.rows.map(({ name }) => name).join(', ')}
-  --rounds N  in which the contenders take turns; the median counts (default 5)
+  --rounds N  in which the contenders take turns; the median counts (default ${rounds})
   --smoke     every load once and small: it shows that the row works, not how fast
   --list      the rows and their loads
   --json      one JSON object
   --markdown  ${command.markdown}
 
 Exit code: ${command.exitCode}, 64 bad arguments.`
-  const chosen = argumentsOf(command.rows, usage)
+  const chosen = argumentsOf(command.rows, rounds, usage)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => process.exit(130)) // Servers and children end with this process.
   }
@@ -49,6 +52,7 @@ Exit code: ${command.exitCode}, 64 bad arguments.`
 
 function argumentsOf<Row extends { readonly name: string; readonly load: string }>(
   rows: readonly Row[],
+  defaultRounds: number,
   usage: string,
 ): BenchArguments<Row> {
   try {
@@ -68,7 +72,7 @@ function argumentsOf<Row extends { readonly name: string; readonly load: string 
       console.log(help ? usage : rows.map(({ name, load }) => `${name}: ${load}`).join('\n'))
       process.exit(0)
     }
-    const rounds = Number(given ?? (flags.smoke ? 1 : 5))
+    const rounds = Number(given ?? (flags.smoke ? 1 : defaultRounds))
     if (!Number.isInteger(rounds) || rounds < 1) {
       throw new Error(`Expected --rounds to be an integer >= 1, got ${given ?? ''}`)
     }

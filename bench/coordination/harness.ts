@@ -4,14 +4,17 @@ import type { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../built.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { openGroupProducer } from './groupmq.ts'
-import type { Contender, KeyedJob, Orders, Tally } from './job.ts'
+import { openGroupProducer } from './peers/groupmq.ts'
+import type { Contender, KeyedJob, Orders, Peer, Tally } from './job.ts'
 import { judge, type Judgement } from './judge.ts'
 import { openQueue } from './open-queue.ts'
+import { isPeer } from './peer-queue.ts'
+import { bunProgram, startQueueServer, type QueueServer } from './servers.ts'
 import { WorkerProcesses } from './worker-processes.ts'
 
 export const LEASE_MS = 2_000
 const PROCESSES = 4
+const POSTGRES: readonly Contender[] = ['pg-boss', 'graphile-worker']
 const ADD_AT_ONCE = 1_000
 
 export interface Load {
@@ -51,11 +54,13 @@ export class Harness implements AsyncDisposable {
   readonly processes: WorkerProcesses
   readonly queueRedis: Redis
   readonly #masters: readonly Redis[]
+  readonly #servers = new Map<Contender, QueueServer>()
+  #onBun: WorkerProcesses | undefined
   readonly #namespace = `bench-${randomUUID().slice(0, 8)}`
 
-  static async open(): Promise<Harness> {
+  static async open(processes = PROCESSES): Promise<Harness> {
     const fleet = await startFleet({ masters: 5 })
-    const harness = new Harness(fleet, await WorkerProcesses.start(PROCESSES))
+    const harness = new Harness(fleet, await WorkerProcesses.start(processes))
     const founder = new Redlock({ ...harness.lock, maxLeaseMs: LEASE_MS, logger: silentLogger })
     await founder.bootstrap({ newFleet: true })
     await founder.close()
@@ -69,12 +74,33 @@ export class Harness implements AsyncDisposable {
     this.#masters = fleet.urls.map((url) => new Redis(url, { maxRetriesPerRequest: null }))
   }
 
+  /** Starts what these need besides the queue's Redis and processes of Node. */
+  async prepare(contenders: readonly Peer[]): Promise<void> {
+    for (const contender of contenders) {
+      const shared = POSTGRES.includes(contender)
+        ? POSTGRES.map((one) => this.#servers.get(one)).find((one) => one !== undefined)
+        : undefined
+      const server = shared ?? (await startQueueServer(contender))
+      if (server !== undefined) this.#servers.set(contender, server)
+    }
+    if (!contenders.includes('bunqueue') || this.#onBun !== undefined) return
+    this.#onBun = await WorkerProcesses.start(this.processes.all.length, bunProgram())
+  }
+
+  /** The processes in which a contender works. */
+  processesOf(contender: Contender): WorkerProcesses {
+    if (contender !== 'bunqueue') return this.processes
+    if (this.#onBun === undefined) throw new Error('bunqueue was not prepared')
+    return this.#onBun
+  }
+
   get lock(): Pick<Orders, 'masters' | 'namespace' | 'leaseMs'> {
     return { masters: this.fleet.urls, namespace: this.#namespace, leaseMs: LEASE_MS }
   }
 
   orders(contender: Contender, queue: string, concurrency: number): Orders {
-    const connection = { host: this.fleet.queue.host, port: this.fleet.queue.port }
+    const { host, port } = this.fleet.queue
+    const connection = this.#servers.get(contender)?.connection ?? { host, port }
     return { contender, queue, connection, concurrency, ...this.lock }
   }
 
@@ -99,6 +125,11 @@ export class Harness implements AsyncDisposable {
   }
 
   async add(contender: Contender, queue: string, jobs: readonly KeyedJob[]): Promise<void> {
+    if (isPeer(contender)) {
+      const { one } = this.processesOf(contender)
+      await one.add(this.orders(contender, queue, 1), jobs)
+      return
+    }
     const producer = await this.producer(contender, queue)
     await producer.add(jobs)
     await producer.close()
@@ -111,14 +142,16 @@ export class Harness implements AsyncDisposable {
     await this.add(contender, queue, jobs)
     const queueBefore = await this.queueEffort()
     const mastersBefore = await this.#masterCommands()
-    const orders = { ...this.orders(contender, queue, concurrency), removes: !kept }
-    await this.processes.work(orders, processes)
+    const keys = new Set(jobs.map(({ key }) => key)).size
+    const orders = { ...this.orders(contender, queue, concurrency), keys, removes: !kept }
+    const workers = this.processesOf(contender)
+    await workers.work(orders, processes)
     const startedAt = performance.now()
-    await this.processes.completed(jobs.length)
+    await workers.completed(jobs.length)
     const tookMs = performance.now() - startedAt
     const queueAfter = await this.queueEffort()
     const mastersAfter = await this.#masterCommands()
-    const tally = await this.stop()
+    const tally = await this.stop(contender, queue)
     if (tally.runs.length !== jobs.length) {
       throw new Error(`${contender}: ${tally.runs.length} runs of ${jobs.length} jobs`)
     }
@@ -132,11 +165,16 @@ export class Harness implements AsyncDisposable {
     }
   }
 
-  /** Ends the workers, and empties the queue's Redis for the next load. */
-  async stop(): Promise<Tally> {
-    const tally = await this.processes.stop()
-    await this.queueRedis.flushall()
+  /** Ends the workers, and empties the queue's server for the next load. */
+  async stop(contender: Contender = 'plain', queue = ''): Promise<Tally> {
+    const tally = await this.processesOf(contender).stop()
+    await this.clear(contender, queue)
     return tally
+  }
+
+  async clear(contender: Contender, queue: string): Promise<void> {
+    await this.#servers.get(contender)?.clear(queue)
+    await this.queueRedis.flushall()
   }
 
   /** Since the server started. */
@@ -159,13 +197,15 @@ export class Harness implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.processes[Symbol.asyncDispose]()
+    await this.#onBun?.[Symbol.asyncDispose]()
+    for (const server of new Set(this.#servers.values())) await server[Symbol.asyncDispose]()
     for (const redis of [this.queueRedis, ...this.#masters]) redis.disconnect()
     await this.fleet.close()
   }
 }
 
 export function newQueueName(): string {
-  return `q-${randomUUID().slice(0, 8)}`
+  return `q_${randomUUID().slice(0, 8)}` // It may also be the name of a schema.
 }
 
 /** What the server did between two moments, per job. */

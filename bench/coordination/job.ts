@@ -24,11 +24,14 @@ export interface Run {
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
  * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
  * as `strict`, in batches. `sharded`: a ShardedWorker on a ShardedQueue of one shard. `relaxed`:
- * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. `groupmq`: that
- * library.
+ * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. A {@link Peer}:
+ * that library.
  */
 export type Contender =
-  'strict' | 'tenants' | 'batch' | 'sharded' | 'gate' | 'relaxed' | 'plain' | 'groupmq'
+  'strict' | 'tenants' | 'batch' | 'sharded' | 'gate' | 'relaxed' | 'plain' | Peer
+
+/** Other libraries that keep an order by key. */
+export type Peer = 'groupmq' | 'bunqueue' | 'pg-boss' | 'graphile-worker'
 
 /** Of the contender `batch`. */
 export const BATCH_SIZE = 10
@@ -46,15 +49,20 @@ export function weightOf(key: string): number {
 export interface Orders {
   readonly contender: Contender
   readonly queue: string
+  /** Of the server that has the contender's queues. */
   readonly connection: { readonly host: string; readonly port: number }
   readonly masters: readonly string[]
   readonly namespace: string
   readonly leaseMs: number
   readonly concurrency: number
+  /** How many keys the jobs have, where a library is set up by it. */
+  readonly keys?: number
   /** Jobs that are done are removed. */
   readonly removes?: boolean
   /** The worker reports the start and the end of each run at once. */
   readonly announce?: boolean
+  /** Plain BullMQ finds the jobs of a dead worker as soon as ours does. */
+  readonly recoversSoon?: boolean
   /** Servers and processes are hurt on purpose: errors of the worker are not printed. */
   readonly quiet?: boolean
 }
@@ -71,6 +79,8 @@ export interface Tally {
 
 export type Command =
   | { readonly command: 'work'; readonly orders: Orders }
+  /** A peer adds jobs in its own runtime. */
+  | { readonly command: 'add'; readonly orders: Orders; readonly jobs: readonly KeyedJob[] }
   | { readonly command: 'release' }
   /** With `drains` it stops its jobs, which go back to the queue. */
   | { readonly command: 'stop'; readonly drains: boolean }
@@ -86,6 +96,7 @@ export interface Sighting {
 export type Report =
   | { readonly report: 'ready' }
   | { readonly report: 'working' }
+  | { readonly report: 'added' }
   | { readonly report: 'done'; readonly count: number }
   | Sighting
   | { readonly report: 'stopped'; readonly tally: Tally }

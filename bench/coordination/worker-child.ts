@@ -1,98 +1,44 @@
-/** One worker process of the benchmark: works as it is told, and reports every run. */
-import { once } from 'node:events'
+/** One worker process of the benchmark, on Node. */
 import { Worker, type Job, type KeepJobs } from 'bullmq'
 import { batchProcessor, LockedWorker, Redlock, ShardedWorker, silentLogger } from '../built.ts'
 import type { JobLease, LockedWorkerOptions } from '../../src/index.ts'
-import { monotonicMs } from '../../test/faults/monotonic.ts'
-import { openGroupWorker } from './groupmq.ts'
-import {
-  BATCH_SIZE,
-  type Command,
-  type KeyedJob,
-  type Orders,
-  type Report,
-  type Run,
-  type Tally,
-} from './job.ts'
+import { BATCH_SIZE, type KeyedJob, type Orders } from './job.ts'
+import { isPeer, peerQueue } from './peer-queue.ts'
+import { serveWorker, type Work } from './serve-worker.ts'
 
-const REPORT_AFTER_MS = 5
 const MASTER_TIMEOUT_MS = 1_000
 
-interface Working {
-  /** Ends it and returns how many starts were in vain. */
-  stop(drains: boolean): Promise<number>
+const work: Work = async (orders, run, completed) => {
+  const { contender } = orders
+  if (isPeer(contender)) return (await peerQueue(contender)).work(orders, run, completed)
+  return contender === 'plain'
+    ? plainWork(orders, run, completed)
+    : lockedWork(orders, run, completed)
 }
 
-let runs: Run[] = []
-let done = 0
-let reporting: NodeJS.Timeout | undefined
-let working: Working | undefined
-let cpu = process.cpuUsage()
-const failed = new Set<string>()
-/** Aborted by `release`; a held job that starts after that does not wait. */
-let hold = new AbortController()
-
-function send(report: Report): void {
-  // The benchmark may let this process go while a report is on its way.
-  if (process.connected) process.send?.(report, () => undefined)
-}
-
-async function run(
-  { key, nr, workMs, held, fails }: KeyedJob,
-  announce: boolean,
-  signal?: AbortSignal,
-): Promise<void> {
-  const startedAt = monotonicMs()
-  if (announce) send({ report: 'entered', key, nr, at: startedAt })
-  if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs))
-  if (held === true && !hold.signal.aborted) await once(hold.signal, 'abort', { signal })
-  if (fails === true && !failed.has(`${key} ${nr}`)) {
-    failed.add(`${key} ${nr}`)
-    throw new Error('It fails the first time')
-  }
-  const endedAt = monotonicMs()
-  runs.push({ key, nr, startedAt, endedAt })
-  if (announce) send({ report: 'left', key, nr, at: endedAt })
-}
-
-async function work(orders: Orders): Promise<Working> {
-  const { contender, queue, connection, concurrency, announce = false } = orders
-  const removeOnComplete = keeping(orders)
-  const completed = (): void => {
-    done++
-    // A process that has nothing to do is asleep, as it would be without the benchmark.
-    reporting ??= setTimeout(() => {
-      reporting = undefined
-      send({ report: 'done', count: done })
-    }, REPORT_AFTER_MS)
-  }
-  const failed = (_job: unknown, error: Error): void => {
-    if (orders.quiet !== true) console.error(error)
-  }
-  if (contender === 'groupmq') {
-    return openGroupWorker(orders, (job) => run(job, announce), completed)
-  }
-  if (contender === 'plain') {
-    const worker = new Worker<KeyedJob>(queue, ({ data }) => run(data, announce), {
-      ...{ connection, concurrency, removeOnComplete },
-    })
-    worker.on('completed', completed).on('failed', failed)
-    await worker.waitUntilReady()
-    return { stop: () => worker.close().then(() => 0) }
-  }
-  return lockedWork(orders, completed, failed)
+const plainWork: Work = async (orders, run, completed) => {
+  const { queue, connection, concurrency, leaseMs, recoversSoon = false } = orders
+  const worker = new Worker<KeyedJob>(queue, ({ data }) => run(data), {
+    ...{ connection, concurrency, removeOnComplete: keeping(orders) },
+    ...(recoversSoon && { lockDuration: leaseMs, stalledInterval: leaseMs / 2 }),
+  })
+  worker.on('completed', completed).on('failed', failed(orders))
+  await worker.waitUntilReady()
+  return { stop: () => worker.close().then(() => 0) }
 }
 
 function keeping({ removes = false }: Orders): KeepJobs {
   return { count: removes ? 0 : -1 }
 }
 
-async function lockedWork(
-  orders: Orders,
-  completed: () => void,
-  failed: (job: unknown, error: Error) => void,
-): Promise<Working> {
-  const { contender, queue, connection, concurrency, announce = false } = orders
+function failed({ quiet }: Orders): (job: unknown, error: Error) => void {
+  return (_job, error) => {
+    if (quiet !== true) console.error(error)
+  }
+}
+
+const lockedWork: Work = async (orders, run, completed) => {
+  const { contender, queue, connection, concurrency } = orders
   const { masters, namespace, leaseMs } = orders
   const redlock = new Redlock({
     masters,
@@ -103,8 +49,7 @@ async function lockedWork(
     logger: silentLogger,
   })
   await redlock.ready()
-  const one = (job: Job<KeyedJob>, lease?: JobLease): Promise<void> =>
-    run(job.data, announce, lease?.signal)
+  const one = (job: Job<KeyedJob>, lease?: JobLease): Promise<void> => run(job.data, lease?.signal)
   const several = batchProcessor<KeyedJob, void>({ size: BATCH_SIZE }, (jobs) =>
     Promise.allSettled(jobs.map((job) => one(job))),
   )
@@ -122,7 +67,7 @@ async function lockedWork(
       ? new ShardedWorker<KeyedJob>(queue, one, { ...options, shards: 1 })
       : new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
   let wasted = 0
-  worker.on('completed', completed).on('failed', failed)
+  worker.on('completed', completed).on('failed', failed(orders))
   worker.on('requeued', () => wasted++)
   worker.on('error', (error) => {
     if (orders.quiet !== true) console.error(error)
@@ -136,35 +81,7 @@ async function lockedWork(
   return { stop }
 }
 
-async function obey(message: Command): Promise<void> {
-  if (message.command === 'release') {
-    hold.abort()
-    return
-  }
-  if (message.command === 'work') {
-    runs = []
-    done = 0
-    hold = new AbortController()
-    working = await work(message.orders)
-    cpu = process.cpuUsage()
-    send({ report: 'working' })
-    return
-  }
-  const { user, system } = process.cpuUsage(cpu)
-  const wasted = (await working?.stop(message.drains)) ?? 0
-  working = undefined
-  const tally: Tally = {
-    runs,
-    runsByProcess: [runs.length],
-    wasted,
-    cpuMs: (user + system) / 1_000,
-  }
-  send({ report: 'stopped', tally })
-}
-
-process.on('SIGINT', () => undefined) // Ctrl-C is for the benchmark, which then ends its workers.
-process.on('disconnect', () => process.exit())
-process.on('message', (message: Command) => {
-  void obey(message)
+serveWorker(work, async (orders, jobs) => {
+  if (!isPeer(orders.contender)) throw new Error(`${orders.contender} adds jobs by itself`)
+  await (await peerQueue(orders.contender)).add(orders, jobs)
 })
-send({ report: 'ready' })

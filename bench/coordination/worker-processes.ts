@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
 import { sum } from '../statistics.ts'
-import type { Command, Orders, Report, Sighting, Tally } from './job.ts'
+import type { Command, KeyedJob, Orders, Report, Sighting, Tally } from './job.ts'
 
 const START_LIMIT_MS = 60_000
 const STOP_LIMIT_MS = 30_000
@@ -17,10 +17,13 @@ export class WorkerProcess {
   readonly #listeners = new Set<(report: Report) => void>()
   #done = 0
 
-  /** `progress` emits `done` whenever jobs were completed. */
-  static async start(progress = new EventEmitter()): Promise<WorkerProcess> {
-    const child = fork(new URL('worker-child.ts', import.meta.url), [], {
-      execArgv: [...profiling(), '--import', import.meta.resolve('tsx')],
+  /** `progress` emits `done` whenever jobs were completed; `bun` is a program, to run on it. */
+  static async start(progress = new EventEmitter(), bun?: string): Promise<WorkerProcess> {
+    const file = bun === undefined ? 'worker-child.ts' : 'bun-worker-child.ts'
+    const child = fork(new URL(file, import.meta.url), [], {
+      ...(bun === undefined
+        ? { execArgv: [...profiling(), '--import', import.meta.resolve('tsx')] }
+        : { execPath: bun, execArgv: [] }),
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     const worker = new WorkerProcess(child, progress)
@@ -48,6 +51,12 @@ export class WorkerProcess {
     const working = this.next('working', START_LIMIT_MS)
     this.#send({ command: 'work', orders })
     await working
+  }
+
+  async add(orders: Orders, jobs: readonly KeyedJob[]): Promise<void> {
+    const added = this.next('added', START_LIMIT_MS)
+    this.#send({ command: 'add', orders, jobs })
+    await added
   }
 
   /** Ends the runs of held jobs. */
@@ -127,9 +136,9 @@ export class WorkerProcesses implements AsyncDisposable {
   readonly #progress: EventEmitter
   #working: readonly WorkerProcess[] = []
 
-  static async start(size: number): Promise<WorkerProcesses> {
+  static async start(size: number, bun?: string): Promise<WorkerProcesses> {
     const progress = new EventEmitter()
-    const starting = Array.from({ length: size }, () => WorkerProcess.start(progress))
+    const starting = Array.from({ length: size }, () => WorkerProcess.start(progress, bun))
     return new WorkerProcesses(await Promise.all(starting), progress)
   }
 

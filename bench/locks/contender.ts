@@ -1,4 +1,5 @@
 /** Who is measured, and what a load needs of them. */
+import type { Contender } from '../beside.ts'
 import type { Adapter, Client, Held, Setup } from '../peers/adapter.ts'
 import { libraries, loadAdapter, OURS } from '../peers/libraries.ts'
 
@@ -11,13 +12,6 @@ export interface LockClient extends Pick<Client, 'close'> {
 /** What the comparison of hazards asks of a library, without its questions about faults. */
 export interface LockAdapter extends Pick<Adapter, 'versions'> {
   connect(setup: Setup): Promise<LockClient>
-}
-
-export interface Contender {
-  readonly name: string
-  readonly title: string
-  /** `bound`: no lock, but what one could be at best. */
-  readonly kind: 'ours' | 'peer' | 'bound'
 }
 
 export const RAW: Contender = { name: 'raw', title: 'raw SET NX from Node', kind: 'bound' }

@@ -5,8 +5,9 @@ import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { Proxies } from '../../test/support/proxies.ts'
 import type { Setup } from '../peers/adapter.ts'
 import { RemoteProcess } from '../peers/remote.ts'
-import type { Contender } from './contender.ts'
-import type { Effort } from './effort.ts'
+import type { Contender } from '../beside.ts'
+import type { Effort } from '../effort.ts'
+import type { MeasuredRow } from '../measured.ts'
 import type { Calls } from './loads/calls.ts'
 
 const CHILD = new URL('contender-child.ts', import.meta.url)
@@ -19,6 +20,8 @@ export const LEASE_MS = 10_000
  * behind stand in its own way for their whole length. This is its default.
  */
 const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
+
+export type Row = MeasuredRow<Harness>
 
 type ContenderProcess = RemoteProcess<Calls>
 

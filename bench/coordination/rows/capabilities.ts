@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import { LockedQueue } from '../../built.ts'
-import { openGroupProducer } from '../groupmq.ts'
+import { openGroupProducer } from '../peers/groupmq.ts'
 import { newQueueName, type Harness } from '../harness.ts'
 import type { KeyedJob, Sighting } from '../job.ts'
 import { none, reference, type Figure, type Row } from '../row.ts'

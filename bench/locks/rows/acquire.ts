@@ -1,12 +1,13 @@
 /** Acquire and release of free resources. */
-import { contenders, type Contender } from '../contender.ts'
-import { shown } from '../format.ts'
+import { contenders } from '../contender.ts'
+import { shown } from '../../format.ts'
 import { type Harness, LEASE_MS, type MasterCost } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { askRedisBenchmark, type Bound } from '../redis-benchmark.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { besideBestPeer, named, oursMustNot, tableRows } from '../beside.ts'
-import type { Figure, Measured, Row, Table } from '../row.ts'
+import { type Contender, besideBestPeer, named, oursMustNot, tableRows } from '../../beside.ts'
+import type { Figure, Measured, Table } from '../../measured.ts'
+import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
 
 const CONCURRENCY = [1, 16, 64, 256] as const

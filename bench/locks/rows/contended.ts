@@ -1,10 +1,18 @@
 /** Several want the same resource. */
-import { type Contender, lockLibraries } from '../contender.ts'
+import { lockLibraries } from '../contender.ts'
 import { type Harness, LEASE_MS, type MasterCost } from '../harness.ts'
 import type { TurnsResult } from '../loads/calls.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { besideBestPeer, named, oursIn, oursMustNot, tableRows } from '../beside.ts'
-import type { Figure, Measured, Row, Table } from '../row.ts'
+import {
+  type Contender,
+  besideBestPeer,
+  named,
+  oursIn,
+  oursMustNot,
+  tableRows,
+} from '../../beside.ts'
+import type { Figure, Measured, Table } from '../../measured.ts'
+import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
 
 interface Scene {

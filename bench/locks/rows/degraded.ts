@@ -1,13 +1,14 @@
 /** What a sick minority costs, beside five healthy masters in the same round. */
 import type { FaultProxy } from '../../../test/support/proxy.ts'
-import { lockLibraries, type Contender } from '../contender.ts'
-import { shown } from '../format.ts'
+import { lockLibraries } from '../contender.ts'
+import { shown } from '../../format.ts'
 import { type Groups, type Harness, LEASE_MS } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import type { Proxies } from '../../../test/support/proxies.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { named, oursIn, oursMustNot } from '../beside.ts'
-import type { Figure, Measured, Row, Table } from '../row.ts'
+import { type Contender, named, oursIn, oursMustNot } from '../../beside.ts'
+import type { Figure, Measured, Table } from '../../measured.ts'
+import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
 
 type Sickness = 'refusing' | 'black-holed' | 'slow'

@@ -1,7 +1,9 @@
-import type { Row } from '../row.ts'
+import type { Row } from '../harness.ts'
 import { acquire } from './acquire.ts'
 import { contended } from './contended.ts'
 import { degraded } from './degraded.ts'
+import { fsync } from './fsync.ts'
 import { memory } from './memory.ts'
+import { roundTrip } from './round-trip.ts'
 
-export const rows: readonly Row[] = [acquire, contended, degraded, memory]
+export const rows: readonly Row[] = [acquire, roundTrip, fsync, contended, degraded, memory]

@@ -1,11 +1,12 @@
 /** What leases cost in memory while they live. */
-import { contenders, type Contender } from '../contender.ts'
-import { number } from '../format.ts'
+import { contenders } from '../contender.ts'
+import { number } from '../../format.ts'
 import type { Harness } from '../harness.ts'
 import type { Rounds } from '../../rounds.ts'
 import { takeTurns } from '../../rounds.ts'
-import { named, oursIn, oursMustNot, tableRows } from '../beside.ts'
-import type { Figure, Measured, Row, Table } from '../row.ts'
+import { type Contender, named, oursIn, oursMustNot, tableRows } from '../../beside.ts'
+import type { Figure, Measured, Table } from '../../measured.ts'
+import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
 
 /** The longest lease that ours allows with its defaults: all must be alive at the same time. */

@@ -1,5 +1,5 @@
 /** How numbers are shown: the median, and between brackets the lowest and the highest round. */
-import type { Spread } from '../statistics.ts'
+import type { Spread } from './statistics.ts'
 
 const MISSING = '–'
 

@@ -1,6 +1,7 @@
 /** groupmq, the nearest published library: groups in order, in one Redis, without locks. */
-import { loadPeer, type PeerRedis } from '../peers/load.ts'
-import type { KeyedJob, Orders } from './job.ts'
+import { loadPeer, type PeerRedis } from '../../peers/load.ts'
+import type { KeyedJob, Orders } from '../job.ts'
+import type { PeerQueue } from '../peer-queue.ts'
 
 interface GroupJobOptions {
   readonly orderMs: number
@@ -58,29 +59,32 @@ async function open({ connection, queue, leaseMs }: Place): Promise<{
   return { redis, groups, Worker }
 }
 
-export async function openGroupWorker(
-  orders: Orders,
-  run: (job: KeyedJob) => Promise<void>,
-  completed: () => void,
-): Promise<{ stop(): Promise<number> }> {
-  const { redis, groups, Worker } = await open(orders)
-  const worker = new Worker({
-    queue: groups,
-    concurrency: orders.concurrency,
-    stalledInterval: Math.max(500, orders.leaseMs / 2),
-    // As many as a LockedWorker allows. With groupmq's default of 1, a dead worker's job fails.
-    maxStalledCount: 3,
-    handler: ({ data }) => run(data),
-  })
-  worker.on('completed', completed)
-  void worker.run()
-  return {
-    async stop() {
-      await worker.close()
-      redis.disconnect()
-      return 0
-    },
-  }
+export const peer: PeerQueue = {
+  async work(orders, run, completed) {
+    const { redis, groups, Worker } = await open(orders)
+    const worker = new Worker({
+      queue: groups,
+      concurrency: orders.concurrency,
+      stalledInterval: Math.max(500, orders.leaseMs / 2),
+      // As many as a LockedWorker allows. With groupmq's default of 1, a dead worker's job fails.
+      maxStalledCount: 3,
+      handler: ({ data }) => run(data),
+    })
+    worker.on('completed', completed)
+    void worker.run()
+    return {
+      async stop() {
+        await worker.close()
+        redis.disconnect()
+        return 0
+      },
+    }
+  },
+  async add(orders, jobs) {
+    const producer = await openGroupProducer(orders)
+    await producer.add(jobs)
+    await producer.close()
+  },
 }
 
 /** Adds jobs to the groups of a queue. */

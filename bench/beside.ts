@@ -1,13 +1,23 @@
 /** Ours beside the other contenders, over the rounds. */
-import type { Rounds } from '../rounds.ts'
-import { spread, type Spread } from '../statistics.ts'
-import type { Contender } from './contender.ts'
 import { shown } from './format.ts'
+import type { Rounds } from './rounds.ts'
+import { spread, type Spread } from './statistics.ts'
+
+export interface Contender {
+  readonly name: string
+  readonly title: string
+  /** `bound`: it promises less, and shows what could be at best. */
+  readonly kind: 'ours' | 'peer' | 'bound'
+}
 
 type All<Result> = Rounds<Contender, Result>
 type Value<Result> = (result: Result) => number
 
-export function oursIn<Result>({ contenders }: All<Result>): Contender {
+export function oursIn<One extends Contender>({
+  contenders,
+}: {
+  readonly contenders: readonly One[]
+}): One {
   const ours = contenders.find(({ kind }) => kind === 'ours')
   if (ours === undefined) throw new Error('Ours was not measured')
   return ours

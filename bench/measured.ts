@@ -1,6 +1,5 @@
 /** One kind of load: what it measures, in tables, and what it is held to. */
-import type { Harness } from './harness.ts'
-import type { Spread } from '../statistics.ts'
+import type { Spread } from './statistics.ts'
 
 /** Something that must be shown, and whether it was; without a target only for comparison. */
 export interface Figure {
@@ -28,7 +27,8 @@ export interface Measured {
   readonly samples: unknown
 }
 
-export interface Row {
+/** `Harness` is where it runs. */
+export interface MeasuredRow<Harness> {
   readonly name: string
   /** One sentence. */
   readonly load: string

@@ -1,7 +1,7 @@
 /** A run as text for the terminal and as Markdown for the documentation. */
-import { markdownTable, textTable } from '../table.ts'
+import { markdownTable, textTable } from './table.ts'
 import { number, shown } from './format.ts'
-import type { Figure, Measured, Row } from './row.ts'
+import type { Figure, Measured } from './measured.ts'
 
 export interface Report {
   readonly command: string
@@ -11,7 +11,11 @@ export interface Report {
   readonly seconds: number
   /** `package@version` of everything, by contender. */
   readonly versions: Readonly<Record<string, readonly string[]>>
-  readonly rows: readonly (Pick<Row, 'name' | 'load'> & Measured & { readonly seconds: number })[]
+  readonly rows: readonly (Measured & {
+    readonly name: string
+    readonly load: string
+    readonly seconds: number
+  })[]
 }
 
 function figureRows({ rows }: Report): readonly (readonly string[])[] {
@@ -44,24 +48,19 @@ export function text(report: Report): string {
   ].join('\n')
 }
 
-export function markdown(report: Report): string {
-  const { command, date, machine, rounds, seconds, versions, rows } = report
-  const figures = figureRows(report)
-  const parts = [
-    `Measured on ${date} with \`${command}\` in ${Math.round(seconds)} s: ${machine}. Median of ${rounds} rounds, and between brackets the lowest and the highest round.`,
+/** One row of a report, as a section of its own. */
+export function markdown(report: Report, { name, ...row }: Report['rows'][number]): string {
+  const { command, date, machine, rounds, versions } = report
+  const figures = figureRows({ ...report, rows: [{ name, ...row }] })
+  const used = new Set(Object.values(versions).flat())
+  return [
+    `### ${name}`,
+    row.load,
     ...(figures.length > 0 ? [markdownTable(figures)] : []),
-    ...rows.flatMap(({ name, load, tables }) => [
-      `### ${name}`,
-      load,
-      ...tables.flatMap(({ title, head, rows: cells }) => [
-        `**${title}**`,
-        markdownTable([head, ...cells]),
-      ]),
+    ...row.tables.flatMap(({ title, head, rows: cells }) => [
+      `**${title}**`,
+      markdownTable([head, ...cells]),
     ]),
-    '### Versions',
-    Object.values(versions)
-      .map((all) => `- ${all.join(', ')}`)
-      .join('\n'),
-  ]
-  return parts.join('\n\n')
+    `${date}, \`${command}\`, ${Math.round(row.seconds)} s: ${machine}; median of ${rounds} rounds (lowest–highest). ${[...used].join(', ')}.`,
+  ].join('\n\n')
 }

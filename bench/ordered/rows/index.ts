@@ -1,0 +1,6 @@
+import type { Row } from '../harness.ts'
+import { killed } from './killed.ts'
+import { lacks } from './lacks.ts'
+import { throughput } from './throughput.ts'
+
+export const rows: readonly Row[] = [throughput, killed, lacks]
