@@ -11,6 +11,7 @@ const ROOMS = {
   redlock: ['lock'],
   line: [],
   worker: ['lock', 'line'],
+  sharded: ['lock', 'line', 'worker'],
   fenced: [],
   // An entry of a service joins OpenTelemetry to the channel.
   services: ['lock', 'telemetry'],
@@ -27,7 +28,7 @@ const ROOMS = {
 
 /** Packages that only these rooms know. */
 const PACKAGES = {
-  bullmq: ['line', 'worker', 'tools/operator', 'tools/cli', 'tools/dashboard'],
+  bullmq: ['line', 'worker', 'sharded', 'tools/operator', 'tools/cli', 'tools/dashboard'],
   ioredis: ['redlock', 'line', 'testing', 'tools/operator'],
   commander: ['tools/cli'],
   '@opentelemetry/api': ['telemetry', 'tools/cli'],

@@ -15,6 +15,7 @@ const STORIES = [
   'test/stories/{migration,outage-*,readme,resize,tutorial}.test.ts',
   'test/{deploy/live-monitoring,line/limits-crash,tools/dashboard/page}.test.ts',
   'test/{examples/nestjs,workers/demo,workers/dev}.test.ts',
+  'test/sharded/{disturbed-cluster,sharded-queue}.test.ts',
 ]
 /** Every state of a small fleet, also by Spin: `npm run test:model`. */
 const MODEL = ['test/model/explorer.test.ts', 'test/specification/spin.test.ts']

@@ -82,6 +82,8 @@ export interface LineCensus {
 export interface ToldWorker {
   /** The name of its queue. */
   readonly queue: string
+  /** BullMQ's prefix: several queues may have one name. */
+  readonly prefix: string
   /** It fetches nothing, because the masters have no quorum. */
   breakerOpen(): boolean
   /** Undefined where the worker keeps no lines, or the queue's Redis does not answer in time. */

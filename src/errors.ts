@@ -360,6 +360,29 @@ export class LineFullError extends RedlockError {
   }
 }
 
+/** A sharded queue cannot do this, because several of its shards would have to do it together. */
+export class ShardError extends RedlockError {
+  readonly code = 'SEVERAL_SHARDS'
+}
+
+/** Another process uses this queue with another number of shards, so resources would move. */
+export class ShardsDifferError extends RedlockError {
+  readonly code = 'SHARDS_DIFFER'
+  /** The name of the queue. */
+  readonly queue: string
+  /** The process will not work before its option is changed. */
+  readonly isOwnFault = true
+
+  constructor(queue: string, here: number, recorded: unknown) {
+    super(
+      `Queue \`${queue}\` has ${String(recorded)} shards, and \`shards\` of this process is ${here}. ` +
+        `Their number does not change, because resources would move and lose their order. ` +
+        `For another number, use a new name, and let the workers of the old name drain it.`,
+    )
+    this.queue = queue
+  }
+}
+
 /** The queue's own Redis does not answer. */
 export class QueueUnreachableError extends RedlockError {
   readonly code = 'QUEUE_UNREACHABLE'

@@ -41,6 +41,12 @@ export type { LockedWorkerListener } from './worker/locked-worker.ts'
 export type { LockedWorkerOptions } from './worker/locked-worker-options.ts'
 export { LockedQueue } from './worker/locked-queue.ts'
 export type { LockedQueueOptions } from './worker/locked-queue.ts'
+export { ShardedQueue } from './sharded/sharded-queue.ts'
+export type { ShardedQueueOptions } from './sharded/sharded-queue.ts'
+export { ShardedQueueEvents } from './sharded/sharded-queue-events.ts'
+export type { ShardedQueueEventsOptions } from './sharded/sharded-queue-events.ts'
+export { ShardedWorker } from './sharded/sharded-worker.ts'
+export type { ShardedWorkerOptions } from './sharded/sharded-worker.ts'
 export { lockedProcessor } from './worker/locked-processor.ts'
 export type {
   LeasedProcessor,

@@ -26,6 +26,11 @@ test('the public names are these and no others', () => {
       "ResourceError",
       "ResourceTakenError",
       "SettingsDifferError",
+      "ShardError",
+      "ShardedQueue",
+      "ShardedQueueEvents",
+      "ShardedWorker",
+      "ShardsDifferError",
       "ShutdownError",
       "SplitVoteError",
       "StaleTokenError",
@@ -46,6 +51,9 @@ test('the public names are these and no others', () => {
       "RedlockError",
       "ResourceError",
       "SettingsDifferError",
+      "ShardError",
+      "ShardedQueue",
+      "ShardsDifferError",
     ]
   `)
   expect(Object.keys(testing).sort()).toMatchInlineSnapshot(`

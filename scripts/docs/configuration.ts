@@ -77,6 +77,24 @@ const SECTIONS: readonly Section[] = [
     types: ['LockedQueueOptions'],
   },
   {
+    title: 'new ShardedQueue(name, options)',
+    intro: 'Those of `LockedQueue`, and this ([sharding.md](sharding.md)).',
+    file: 'sharded/sharded-queue.ts',
+    types: ['ShardedQueueOptions'],
+  },
+  {
+    title: 'new ShardedWorker(name, processor, options)',
+    intro: 'Those of `LockedWorker` without `limiter`, and these.',
+    file: 'sharded/sharded-worker.ts',
+    types: ['ShardedWorkerOptions'],
+  },
+  {
+    title: 'new ShardedQueueEvents(name, options)',
+    intro: "BullMQ's `QueueEventsOptions` without `lastEventId`, and this.",
+    file: 'sharded/sharded-queue-events.ts',
+    types: ['ShardedQueueEventsOptions'],
+  },
+  {
     title: 'openTelemetry(options)',
     intro: 'How locks and workers report to OpenTelemetry ([telemetry.md](telemetry.md)).',
     file: 'telemetry/resource-classes.ts',

@@ -4,7 +4,7 @@
  * recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
-import type { Facts, MasterStatus, ToldLock, ToldWorker } from '../channel.ts'
+import type { Facts, LineCensus, MasterStatus, ToldLock, ToldWorker } from '../channel.ts'
 import { getOrInsert } from '../get-or-insert.ts'
 
 /** By kind: the unit of each, and what it says. Histograms are all of seconds. */
@@ -192,7 +192,7 @@ export class Instruments {
       })
     }
     await Promise.all(
-      [...censuses(this.#sources.workers)].map((worker) => observeLines(worker, observe)),
+      [...censuses(this.#sources.workers)].map(([queue, all]) => observeLines(queue, all, observe)),
     )
   }
 }
@@ -217,18 +217,34 @@ function observeLock(lock: ToldLock, observe: Observe): number {
   return leases
 }
 
-/** One worker of each queue: they all see the same lines. */
-function censuses(workers: Iterable<ToldWorker>): Iterable<ToldWorker> {
-  const byQueue = new Map<string, ToldWorker>()
-  for (const worker of workers) {
-    if (worker.census !== undefined) byQueue.set(worker.queue, worker)
+type Census = NonNullable<ToldWorker['census']>
+
+/** Of one worker of each queue, because they all see the same lines. Shards have one name. */
+function censuses(workers: Iterable<ToldWorker>): ReadonlyMap<string, ReadonlyMap<string, Census>> {
+  const byName = new Map<string, Map<string, Census>>()
+  for (const { queue, prefix, census } of workers) {
+    if (census !== undefined) getOrInsert(byName, queue, () => new Map()).set(prefix, census)
   }
-  return byQueue.values()
+  return byName
 }
 
-async function observeLines({ queue, census }: ToldWorker, observe: Observe): Promise<void> {
-  const found = await census?.()
-  if (found === undefined) return
+const MOST: ReadonlySet<string> = new Set<keyof LineCensus>(['longest', 'oldestMs'])
+
+async function observeLines(
+  queue: string,
+  asked: ReadonlyMap<string, Census>,
+  observe: Observe,
+): Promise<void> {
+  const answers = await Promise.all([...asked.values()].map((census) => census()))
+  const [first, ...more] = answers.filter((each) => each !== undefined)
+  // A part of a queue is not the queue.
+  if (first === undefined || more.length + 1 < asked.size) return
+  const found: { -readonly [Name in keyof LineCensus]: number } = { ...first }
+  for (const other of more) {
+    for (const [name, value] of Object.entries(other) as [keyof LineCensus, number][]) {
+      found[name] = MOST.has(name) ? Math.max(found[name], value) : found[name] + value
+    }
+  }
   const by = { 'messaging.destination.name': queue }
   observe('redlock.job.parked', found.parked, by)
   observe('redlock.job.runnable', found.runnable, by)

@@ -202,7 +202,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const { signal } = this.#closing
     this.#breaker = new Breaker({ locks: redlock, queue: name, probeResource, signal, channel })
     this.#told = {
-      queue: name,
+      ...{ queue: name, prefix },
       breakerOpen: () => this.#breaker.isOpen,
       census: isStrict ? () => lineCensus(lines) : undefined,
     }

@@ -613,13 +613,34 @@ const THEMES: readonly (readonly Feature[])[] = [
 ]
 const THEMED = 0.7
 
-/** @param must features that the plan has, where they may be combined. */
-export function drawPlan(seed: number, must: readonly Feature[] = []): Plan {
+/** What a sharded queue refuses, or what knows nothing of shards. */
+const WITHOUT_SHARDS: readonly Feature[] = [
+  ...(['relaxed', 'plain workers', 'plain producer', 'flows of a plain queue', 'limiter'] as const),
+]
+/** What counts within a shard. */
+const IN_ONE_SHARD: readonly Feature[] = [
+  ...(['several resources', 'flows', 'children that are removed', 'own ids'] as const),
+  ...(['deduplication', 'dedupe key', 'tenants', 'many tenants', 'weights'] as const),
+]
+
+/** Whether all resources of an episode are in one shard of a sharded queue. */
+export function isInOneShard({ features }: Pick<Plan, 'features'>): boolean {
+  return IN_ONE_SHARD.some((name) => features.includes(name))
+}
+
+/**
+ * @param must features that the plan has, where they may be combined.
+ * @param shards of a sharded queue. Every second plan spreads its resources over them.
+ */
+export function drawPlan(seed: number, must: readonly Feature[] = [], shards?: number): Plan {
   const random = new SeededRandom(seed)
   const theme = random.chance(THEMED) ? (THEMES[seed % THEMES.length] ?? []) : []
   const meant = must.length === 0 ? theme : must
-  const features = drawFeatures(random.fork(), meant)
-  const settings = drawSettings(features, random.fork())
+  const isSpread = seed % 2 === 1 && !isInOneShard({ features: must })
+  const without = [...WITHOUT_SHARDS, ...(isSpread ? IN_ONE_SHARD : [])]
+  const drawn = drawFeatures(random.fork(), meant)
+  const features = shards === undefined ? drawn : drawn.filter((name) => !without.includes(name))
+  const settings = { ...drawSettings(features, random.fork()), ...(shards && { shards }) }
   const operations = drawOperations(features, meant, settings, random)
   return { seed, features, settings, operations }
 }

@@ -2,8 +2,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer, Queue, Worker, type FlowJob, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
-import { LockedQueue, type Lease, type LimitOptions, type Redlock } from '../../src/index.ts'
+import {
+  LockedQueue,
+  ShardedQueue,
+  type Lease,
+  type LimitOptions,
+  type Redlock,
+} from '../../src/index.ts'
+import { prefixesOf, shardOf } from '../../src/sharded/placement.ts'
 import { audit, ratedResources } from './audit.ts'
+import { isInOneShard } from './draw.ts'
 import type { Frail } from './frail.ts'
 import { openHere, openInChild, type Hands } from './hands.ts'
 import {
@@ -51,6 +59,8 @@ class Episode {
   readonly #frail: Frail | undefined
   readonly #name: string
   readonly #prefix: string
+  /** What all keys of the queue begin with: one for each shard. */
+  readonly #bases: readonly string[]
   readonly #history: History
   readonly #connection: { readonly host: string; readonly port: number }
   readonly #producers: readonly [LockedQueue<JobData>, LockedQueue<JobData>]
@@ -70,7 +80,9 @@ class Episode {
     this.#servers = servers
     this.#frail = frail
     this.#name = world.nextName()
-    this.#prefix = `${this.#name}:`
+    const { shards } = plan.settings
+    const isTogether = shards !== undefined && isInOneShard(plan)
+    this.#prefix = isTogether ? `{${this.#name}}:` : `${this.#name}:`
     this.#history = newHistory(plan, this.#prefix, machineMs())
     this.#connection = servers.queue
     const { settings } = plan
@@ -99,17 +111,23 @@ class Episode {
       ...(settings.tenant && { tenant: ({ tenant }: JobData) => tenant }),
       ...(settings.weight && { weight: ({ weight }: JobData) => weight }),
     }
+    const prefixes = shards === undefined ? [prefix] : prefixesOf(prefix, shards)
+    this.#bases = prefixes.map((each) => `${each}:${this.#name}:`)
     const open = (): LockedQueue<JobData> => {
-      const queue = new LockedQueue<JobData>(this.#name, options)
+      const queue =
+        shards === undefined
+          ? new LockedQueue<JobData>(this.#name, options)
+          : new ShardedQueue<JobData>(this.#name, { ...options, shards })
       queue.on('error', (error) => {
         this.#error('queue', error)
       })
       return queue
     }
     this.#producers = [open(), open()]
-    this.#plain = new Queue<JobData>(this.#name, { connection, prefix })
+    const home = prefixes[shardOf([first], prefixes.length)] ?? prefix
+    this.#plain = new Queue<JobData>(this.#name, { connection, prefix: home })
     this.#other = new Queue<JobData>(`${this.#name}-other`, { connection, prefix })
-    this.#flows = new FlowProducer({ connection, prefix })
+    this.#flows = new FlowProducer({ connection, prefix: home })
     this.#redis = new Redis({ ...connection, maxRetriesPerRequest: null })
     const ignore = (): void => undefined
     this.#plain.on('error', ignore)
@@ -166,10 +184,12 @@ class Episode {
     } finally {
       done.endedAt = machineMs()
     }
-    const found = await audit(this.#redis, this.#key('')).catch(() => [])
-    for (const detail of found) this.#history.audits.push({ at: done.endedAt, detail })
-    const rated = await ratedResources(this.#redis, this.#key('')).catch(() => [])
-    for (const resource of rated) this.#history.rated.add(resource)
+    for (const base of this.#bases) {
+      const found = await audit(this.#redis, base).catch(() => [])
+      for (const detail of found) this.#history.audits.push({ at: done.endedAt, detail })
+      const rated = await ratedResources(this.#redis, base).catch(() => [])
+      for (const resource of rated) this.#history.rated.add(resource)
+    }
   }
 
   async #act(operation: Operation): Promise<unknown> {
@@ -227,7 +247,8 @@ class Episode {
       case 'deleteHash': {
         const id = this.#idOf(operation.uid)
         // A worker that runs the job could end another one, which has its id by now.
-        return id.startsWith('own') ? 'absent' : this.#redis.del(this.#key(id))
+        if (id.startsWith('own')) return 'absent'
+        return this.#redis.del(...this.#bases.map((base) => base + id))
       }
       case 'retryAll':
         return queue.retryJobs({ state: operation.state })
@@ -242,13 +263,17 @@ class Episode {
       case 'removeOrphans':
         return queue.removeOrphanedJobs()
       case 'globalConcurrency':
-        return operation.most === undefined
-          ? queue.removeGlobalConcurrency()
-          : queue.setGlobalConcurrency(operation.most)
+        return this.#refusedWithShards(
+          operation.most === undefined
+            ? queue.removeGlobalConcurrency()
+            : queue.setGlobalConcurrency(operation.most),
+        )
       case 'globalRate':
-        return operation.most === undefined
-          ? queue.removeGlobalRateLimit()
-          : queue.setGlobalRateLimit(operation.most, operation.ms ?? 1)
+        return this.#refusedWithShards(
+          operation.most === undefined
+            ? queue.removeGlobalRateLimit()
+            : queue.setGlobalRateLimit(operation.most, operation.ms ?? 1),
+        )
       case 'note':
         return this.#noteOn(this.#idOf(operation.uid), operation.what)
       case 'retry':
@@ -366,6 +391,13 @@ class Episode {
     }
   }
 
+  async #refusedWithShards(call: Promise<unknown>): Promise<unknown> {
+    if (this.#plan.settings.shards === undefined) return call
+    const error: unknown = await call.catch((reason: unknown) => reason)
+    if ((error as { code?: unknown } | undefined)?.code === 'SEVERAL_SHARDS') return 'absent'
+    throw new Error('a sharded queue has not refused it')
+  }
+
   #producer(by: Producer): Queue<JobData> {
     return by === 'plain' ? this.#plain : this.#producers[by]
   }
@@ -459,7 +491,7 @@ class Episode {
       ...[queue.getFailedCount(), queue.getDelayedCount(), queue.getPrioritizedCount()],
       ...[queue.getWaitingCount(), queue.getWaitingChildrenCount(), queue.getWaiting()],
       ...[queue.getWaitingChildren(), queue.getActive(), queue.getDelayed()],
-      ...[queue.getPrioritized(), queue.getCompleted(), queue.getRanges(['wait', 'delayed'])],
+      ...[queue.getPrioritized(), queue.getCompleted(), this.#plain.getRanges(['wait'])],
       ...[queue.getJobLogs(id), queue.getWorkers(), queue.getWorkersCount()],
       ...[queue.getMetrics('completed'), queue.exportPrometheusMetrics()],
       ...[queue.getJobScheduler('s0'), queue.getJobSchedulersCount()],
@@ -628,8 +660,9 @@ class Episode {
     await Promise.all([
       this.#queue.resume(),
       this.#queue.removeRateLimitKey(),
-      this.#queue.removeGlobalConcurrency(),
-      this.#queue.removeGlobalRateLimit(),
+      ...(this.#plan.settings.shards === undefined
+        ? [this.#queue.removeGlobalConcurrency(), this.#queue.removeGlobalRateLimit()]
+        : []),
     ])
     history.idleSchedulers = await this.#idleSchedulers()
     for (const { key } of await this.#queue.getJobSchedulers()) {
@@ -698,7 +731,8 @@ class Episode {
       jobs.slice(0, 5).map(async ({ id = '', data }) => {
         const state = await this.#queue.getJobState(id)
         const position = await this.#queue.position(id)
-        const hash = await this.#redis.hgetall(this.#key(id))
+        const hashes = await Promise.all(this.#bases.map((base) => this.#redis.hgetall(base + id)))
+        const hash = Object.assign({}, ...hashes) as Record<string, string>
         const { data: _, opts: __, stacktrace: ___, ...rest } = hash
         return `${data.uid} (id ${id}) is ${state}, ahead ${position?.ahead}, ${JSON.stringify(rest)}`
       }),
@@ -732,10 +766,9 @@ class Episode {
 
   /** Deadlines go when their time comes. */
   async #linesLeft(): Promise<readonly string[]> {
-    const keys = await this.#redis.keys(this.#key('redlock:*'))
     const found: string[] = []
-    for (const key of keys) {
-      const name = key.slice(this.#key('redlock:::').length)
+    for (const key of await this.#keys('redlock:::*')) {
+      const name = key.slice(key.indexOf('redlock:::') + 'redlock:::'.length)
       if (!/^(line:|ready)/.test(name)) continue
       const members = await this.#redis.zrange(key, '0', '4')
       const places = members.filter((member) => member !== '!limits')
@@ -744,14 +777,16 @@ class Episode {
     return found
   }
 
-  #key(name: string): string {
-    return `${this.#plan.settings.prefix}:${this.#name}:${name}`
+  /** Of the queue. */
+  async #keys(pattern: string): Promise<readonly string[]> {
+    const found = await Promise.all(this.#bases.map((base) => this.#redis.keys(base + pattern)))
+    return found.flat()
   }
 
   async #obliterate(): Promise<readonly string[]> {
     await this.#queue.obliterate({ force: true })
     await this.#other.obliterate({ force: true })
-    const keys = await this.#redis.keys(this.#key('*'))
+    const keys = await this.#keys('*')
     const lasting: string[] = []
     for (const key of keys) {
       // A producer that is open may compare its settings once more.

@@ -22,6 +22,7 @@ const USAGE = `Combines everything that is public, at random, on real servers, a
   --plan FILE    run the plan in a file, likewise
   --tries N      with --seed or --plan (default 10)
   --trace        with --seed or --plan: print what happened, also without a violation
+  --shards N     on a sharded queue of so many shards, in one Redis
   --with NAMES   draw episodes that have these features, by name, with commas between
   --no-shrink    do not make a failing episode smaller
   --lanes N      episodes at once (default 6)
@@ -55,6 +56,7 @@ async function main(): Promise<number> {
       plan: { type: 'string' },
       tries: { type: 'string', default: '10' },
       trace: { type: 'boolean', default: false },
+      shards: { type: 'string' },
       with: { type: 'string', default: '' },
       'no-shrink': { type: 'boolean', default: false },
       lanes: { type: 'string', default: '6' },
@@ -74,18 +76,19 @@ async function main(): Promise<number> {
   const unknown = must.find((name) => !ALL_FEATURES.includes(name))
   if (unknown !== undefined)
     return bad('with', `one of ${ALL_FEATURES.join(', ')}, got \`${unknown}\``)
+  const shards = values.shards === undefined ? undefined : count('shards', values.shards)
   await using world = await World.open()
   if (values.seed !== undefined || values.plan !== undefined) {
     const plan =
       values.plan === undefined
-        ? drawPlan(count('seed', values.seed ?? ''), must)
+        ? drawPlan(count('seed', values.seed ?? ''), must, shards)
         : (JSON.parse(await readFile(values.plan, 'utf8')) as Plan)
     return await replay(world, plan, count('tries', values.tries), values.trace, shrinks)
   }
   const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
   if (minutes !== undefined && !(minutes > 0)) return bad('minutes', 'a number above 0')
   const totals = await campaign(world, {
-    ...{ first: count('first', values.first), must },
+    ...{ first: count('first', values.first), must, shards },
     episodes: minutes === undefined ? count('episodes', values.episodes) : Infinity,
     until: minutes === undefined ? Infinity : performance.now() + minutes * 60_000,
     lanes: count('lanes', values.lanes),
@@ -120,6 +123,7 @@ process.once('SIGINT', () => {
 
 interface Campaign {
   readonly must: readonly Feature[]
+  readonly shards: number | undefined
   readonly first: number
   readonly episodes: number
   readonly until: number
@@ -145,7 +149,7 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     (options.failFast && totals.failures.length > 0)
   const lane = async (): Promise<void> => {
     while (!isOver()) {
-      await runOne(world, totals, drawPlan(next++, options.must))
+      await runOne(world, totals, drawPlan(next++, options.must, options.shards))
     }
   }
   await Promise.all(Array.from({ length: options.lanes }, lane))
@@ -230,13 +234,16 @@ async function explain(world: World, failure: Failure): Promise<boolean> {
   }
   const untilMs = performance.now() + SHRINK_MS
   const smallest = await shrink(world, again, { times: SHRINK_TIMES, untilMs })
+  const { shards } = plan.settings
   const file = `/tmp/combination-${plan.seed}.json`
   await writeFile(file, planText(smallest.plan))
   console.log(
     `\nseed ${plan.seed}, ${plan.operations.length} operations, made ${smallest.plan.operations.length}:\n`,
   )
   console.log(describe(smallest.history, smallest.violations))
-  console.log(`\nagain: npm run combine -- --plan ${file}, or --seed ${plan.seed}`)
+  console.log(
+    `\nagain: npm run combine -- --plan ${file}, or --seed ${plan.seed}${shards === undefined ? '' : ` --shards ${shards}`}`,
+  )
   return true
 }
 

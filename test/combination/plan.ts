@@ -216,6 +216,8 @@ export interface Settings {
   /** Options of BullMQ that are seldom set. */
   readonly tuned: boolean
   readonly prefix: 'bull' | 'combined'
+  /** A sharded queue, and its workers. */
+  readonly shards?: number | undefined
   readonly defaultJobOptions: boolean
   /** Workers at the start. */
   readonly workers: readonly ('process' | 'child')[]

@@ -12,10 +12,13 @@ import {
   batchProcessor,
   LockedWorker,
   lockedProcessor,
+  ShardedWorker,
   silentLogger,
   type JobLease,
+  type LockedWorkerOptions,
   type LockService,
 } from '../../src/index.ts'
+import { getOrInsert } from '../../src/get-or-insert.ts'
 import type { JobData, Settings, Work } from './plan.ts'
 import { instanceOf, machineMs, type Seen } from './seen.ts'
 
@@ -35,7 +38,8 @@ const JOIN = '\u0000'
 
 export class WorkerHost {
   readonly worker: Worker<JobData>
-  #children: Queue<JobData> | undefined
+  /** By the prefixes of their parents. */
+  readonly #children = new Map<string, Queue<JobData>>()
   readonly #setup: HostSetup
   readonly #seen: (event: Seen) => void
   #runs = 0
@@ -80,8 +84,8 @@ export class WorkerHost {
       })
       plain.watch(this.worker)
     } else {
-      const { order, onFailure, checkpoints, burstMs, dedupe } = settings
-      this.worker = new LockedWorker<JobData>(setup.queue, processor, {
+      const { order, onFailure, checkpoints, burstMs, dedupe, shards } = settings
+      const options: LockedWorkerOptions<JobData> = {
         ...{ connection, redlock, resource, order, onFailure, checkpoints, burstMs },
         ...{ ...leased, ...bullmqOptions(setup) },
         ...(settings.tuned && { maxValueBytes: 100_000, jobLogLevel: 'info' }),
@@ -92,15 +96,25 @@ export class WorkerHost {
             ...(dedupe.byKey && { key: ({ data }: OneJob) => data.key }),
           },
         }),
-      })
+      }
+      this.worker =
+        shards === undefined
+          ? new LockedWorker<JobData>(setup.queue, processor, options)
+          : (new ShardedWorker<JobData>(setup.queue, processor, {
+              ...{ ...options, shards },
+            }) as unknown as LockedWorker<JobData>)
     }
-    if (this.worker.opts.autorun === false) this.worker.run().catch(() => undefined)
+    if (bullmqOptions(setup).autorun === false) this.worker.run().catch(() => undefined)
     this.#listen()
   }
 
+  /** As a `ShardedWorker` is one too. */
+  get #locked(): LockedWorker<JobData> | undefined {
+    return this.#setup.settings.plainWorkers ? undefined : (this.worker as LockedWorker<JobData>)
+  }
+
   async drain(timeoutMs: number): Promise<void> {
-    const { worker } = this
-    await (worker instanceof LockedWorker ? worker.drain({ timeoutMs }) : worker.close())
+    await (this.#locked?.drain({ timeoutMs }) ?? this.worker.close())
     await this.#closeChildren()
   }
 
@@ -109,8 +123,9 @@ export class WorkerHost {
   }
 
   async ask(id: string, resource: string): Promise<unknown> {
-    if (!(this.worker instanceof LockedWorker)) return undefined
-    const [why, { line }] = await Promise.all([this.worker.why(id), this.worker.inspect(resource)])
+    const worker = this.#locked
+    if (worker === undefined) return undefined
+    const [why, { line }] = await Promise.all([worker.why(id), worker.inspect(resource)])
     return { why, line: line.length, runs: this.worker.isRunning(), rests: this.worker.isPaused() }
   }
 
@@ -122,7 +137,7 @@ export class WorkerHost {
   /** A run that was left behind may still want to add some. */
   async #closeChildren(): Promise<void> {
     this.#isClosed = true
-    await this.#children?.close()
+    await Promise.all([...this.#children.values()].map((queue) => queue.close()))
   }
 
   #listen(): void {
@@ -133,10 +148,8 @@ export class WorkerHost {
         this.#seen({ kind, worker, id, at: machineMs() })
       }
     this.worker.on('active', tell('active'))
-    if (this.worker instanceof LockedWorker) {
-      this.worker.on('leaseLost', tell('leaseLost'))
-      this.worker.on('requeued', tell('requeued'))
-    }
+    this.#locked?.on('leaseLost', tell('leaseLost'))
+    this.#locked?.on('requeued', tell('requeued'))
     this.worker.on('completed', tell('completed'))
     this.worker.on('stalled', (id) => {
       this.#seen({ kind: 'stalled', worker, id, at: machineMs() })
@@ -239,17 +252,16 @@ export class WorkerHost {
       throw new WaitingError()
     }
     if (this.#isClosed) throw new Error('The worker is closed')
-    const { queue, connection, settings } = this.#setup
-    const { prefix } = settings
-    this.#children ??= new Queue<JobData>(queue, { connection, prefix }).on(
-      'error',
-      () => undefined,
+    const { queue, connection } = this.#setup
+    const prefix = job.queueQualifiedName.slice(0, -queue.length - 1)
+    const children = getOrInsert(this.#children, prefix, () =>
+      new Queue<JobData>(queue, { connection, prefix }).on('error', () => undefined),
     )
     const { uid } = job.data
     const work = { ms: MOVED_MS, fails: 0, steps: 0 }
     const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
     const jobId = `${uid}-child-${job.timestamp}`
-    await this.#children.add(
+    await children.add(
       'job',
       { ...job.data, uid: `${uid}+`, work },
       { parent, jobId, ignoreDependencyOnFailure: true },
@@ -328,10 +340,17 @@ function bullmqOptions({ name, settings }: HostSetup): Omit<WorkerOptions, 'conn
 }
 
 /** Breaks the connection of a queue or worker to Redis. It connects again. */
-export async function cutConnection(owner: { getBackend(): unknown }): Promise<void> {
-  const { connection } = owner.getBackend() as {
-    readonly connection: { readonly client: Promise<{ stream?: { destroy(): void } }> }
+export async function cutConnection(owner: Owner): Promise<void> {
+  for (const each of owner.shards ?? [owner]) {
+    const { connection } = each.getBackend() as {
+      readonly connection: { readonly client: Promise<{ stream?: { destroy(): void } }> }
+    }
+    const client = await connection.client
+    client.stream?.destroy()
   }
-  const client = await connection.client
-  client.stream?.destroy()
+}
+
+interface Owner {
+  getBackend(): unknown
+  readonly shards?: readonly Owner[]
 }

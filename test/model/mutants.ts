@@ -686,7 +686,39 @@ const combined: readonly Mutant[] = (
   ] satisfies [string, Change][]
 ).map(([rule, change]) => mutant(rule, change, { episodes: 200 }))
 
+const SHARDED = 'sharded/sharded-queue'
+const PERMITS = 'sharded/concurrency'
+const sharded: readonly Mutant[] = [
+  mutant('resources-of-a-job-are-in-one-shard', 'never', `${SHARDED}: resources of a job`),
+  mutant('number-of-shards-does-not-change', 'never', `${SHARDED}: another number of shards`),
+  mutant('scheduler-is-in-one-shard', 'removed', `${SHARDED}: a scheduler is in`),
+  mutant(
+    'refused-obliterate-removes-nothing',
+    ['opts.force === true', 'true'],
+    `${SHARDED}: obliterates all or nothing`,
+  ),
+  mutant('flow-is-in-one-shard', 'never', `${SHARDED}: a flow within a shard`),
+  mutant('id-names-the-shard-of-its-job', 'never', `${SHARDED}: an id of another shard`),
+  mutant('shard-runs-no-job-of-another', 'always', `${SHARDED}: a worker fails a job`),
+  mutant('locks-of-shards-are-told-apart', 'never', `${SHARDED}: bad options`),
+  mutant(
+    'busy-shard-leaves-others-their-share',
+    ['used + 1 < this.#usedBy(shard)', 'false'],
+    `${PERMITS}: a shard that gets work`,
+  ),
+  mutant(
+    'busy-shard-leaves-others-their-share',
+    ['used === 0', 'false'],
+    `${PERMITS}: with one permit`,
+  ),
+  mutant(
+    'process-without-a-permit-leaves-the-mark',
+    ['await LineBackend.of(this).wakeWorker()', 'void 0'],
+    `${PERMITS}: a process that is full`,
+  ),
+]
+
 export const mutants: readonly Mutant[] = [
-  ...[...lock, ...line, ...worker],
+  ...[...lock, ...line, ...worker, ...sharded],
   ...[...services, ...attacks, ...combined],
 ]

@@ -1,4 +1,4 @@
-/** A Redis Cluster of three nodes, without replicas, and how a slot moves between two of them. */
+/** A Redis Cluster without replicas, and how a slot moves between two of its nodes. */
 import { Redis } from 'ioredis'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
@@ -6,13 +6,16 @@ import { until } from '../fixtures.ts'
 
 export const SLOTS = 16_384
 
-export async function startCluster(): Promise<readonly TestServer[]> {
+/** As a node names it: of its master, the last part is its id. */
+type Range = [first: number, last: number, master: [host: string, port: number, id: string]]
+
+export async function startCluster(count = 3): Promise<readonly TestServer[]> {
   const busPorts = new Map<number, number>()
   const nodes = await Promise.all(
-    [1, 2, 3].map(async (nr) => {
+    Array.from({ length: count }, async (_, index) => {
       const busPort = await takePort('127.0.0.1')
       const config = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
-      const node = await startServer({ name: `node-${nr}`, config })
+      const node = await startServer({ name: `node-${index + 1}`, config })
       busPorts.set(node.port, busPort)
       return node
     }),
@@ -32,7 +35,8 @@ export async function startCluster(): Promise<readonly TestServer[]> {
       }
       await new Promise((resolve) => setTimeout(resolve, 200))
       const infos = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'INFO')))
-      return infos.every((info) => /cluster_state:ok[^]*cluster_known_nodes:3/.test(String(info)))
+      const whole = new RegExp(`cluster_state:ok[^]*cluster_known_nodes:${count}\\b`)
+      return infos.every((info) => whole.test(String(info)))
     },
     50_000,
   )
@@ -47,14 +51,15 @@ export async function startCluster(): Promise<readonly TestServer[]> {
 export async function moveSlot(
   nodes: readonly TestServer[],
   key: string,
-  meanwhile: () => Promise<void>,
+  meanwhile: () => Promise<void> = () => Promise.resolve(),
 ): Promise<void> {
   const clients = nodes.map(({ url }) => new Redis(url))
   try {
     const ids = await Promise.all(clients.map((redis) => redis.call('CLUSTER', 'MYID')))
     const slot = await clients[0]?.call('CLUSTER', 'KEYSLOT', key)
-    const share = Math.floor(SLOTS / nodes.length)
-    const from = Math.min(nodes.length - 1, Math.floor(Number(slot) / share))
+    const ranges = (await clients[0]?.call('CLUSTER', 'SLOTS')) as Range[]
+    const owner = ranges.find(([first, last]) => first <= Number(slot) && Number(slot) <= last)
+    const from = ids.indexOf(owner?.[2][2])
     const to = (from + 1) % nodes.length
     const [source, target] = [clients[from] as Redis, clients[to] as Redis]
     const { host = '', port = 0 } = nodes[to] ?? {}

@@ -9,6 +9,8 @@ import {
   batchProcessor,
   LockedQueue,
   LockedWorker,
+  ShardedQueue,
+  ShardedWorker,
   Redlock,
   openTelemetry,
   silentLogger,
@@ -96,6 +98,26 @@ test('a Redlock that was closed holds nothing', async () => {
   expect(await value('redlock_lease_active', { redlock_namespace })).toBe(1)
   await redlock.close()
   expect(await value('redlock_lease_active', { redlock_namespace })).toBe(0)
+})
+
+test('the lines of all shards of a queue add up', async () => {
+  const { host, port } = fixture.fleet.queue
+  const common = { connection: { host, port }, shards: 3 }
+  const queue = new ShardedQueue<string>(fixture.namespace, { ...common, resource: (name) => name })
+  const worker = new ShardedWorker<string>(fixture.namespace, () => Promise.resolve(), {
+    ...{ ...common, redlock: await fixture.redlock(), resource: (job) => job.data },
+  })
+  fixture.defer(async () => {
+    await worker.close()
+    await queue.close()
+  })
+  const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
+  for (const name of names) await queue.pauseResource(name)
+  await queue.addBulk([...names, ...names, 'a'].map((data) => ({ name: 'charge', data })))
+  const messaging_destination_name = fixture.namespace
+  expect(await value('redlock_line_limited', { messaging_destination_name })).toBe(8)
+  expect(await value('redlock_job_parked', { messaging_destination_name })).toBe(17)
+  expect(await value('redlock_line_longest', { messaging_destination_name })).toBe(3)
 })
 
 test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every documented series', async () => {

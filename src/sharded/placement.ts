@@ -1,0 +1,53 @@
+/**
+ * A Redis Cluster has 16,384 slots, and n shards share them in n equal ranges. A resource lives in
+ * the shard in whose range the slot of its name is, and so do the keys of that shard. So a cluster
+ * whose nodes have equal ranges has equally many shards on each.
+ */
+import { ShardError } from '../errors.ts'
+import { integerOption, refuse } from '../options.ts'
+
+/** Where the first shard records how many there are, in BullMQ's `meta`. */
+export const SHARDS_FIELD = 'redlock:shards'
+/** Of a Redis Cluster. */
+const SLOTS = 16_384
+const MAX_SHARDS = 64
+
+/** The slot of a key. As in Redis, only the first part in braces counts, where there is one. */
+export function slotOf(key: string): number {
+  let crc = 0
+  for (const byte of Buffer.from(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) {
+    crc ^= byte << 8
+    for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000) === 0 ? crc << 1 : (crc << 1) ^ 0x1021
+  }
+  return crc & (SLOTS - 1)
+}
+
+/** BullMQ's prefix of each shard. That of the first does not depend on how many there are. */
+export function prefixesOf(prefix: string, shards: number): readonly string[] {
+  const base = /^\{(.+)\}$/.exec(prefix)?.[1] ?? prefix
+  if (/[{}]/.test(base)) refuse('prefix', 'without braces, which each shard has', prefix)
+  const nrs = [...Array(integerOption('shards', shards, 1, MAX_SHARDS)).keys()]
+  return nrs.map((shard) => {
+    const least = Math.ceil((shard * SLOTS) / shards)
+    for (let nr = 0; ; nr++) {
+      const found = `{${base}-${shard}-${nr}}`
+      const after = slotOf(found) - least
+      // At the beginning of its range: the first one is there for every number.
+      if (after >= 0 && after < SLOTS / MAX_SHARDS) return found
+    }
+  })
+}
+
+/** @throws ShardError where the resources are in several shards. */
+export function shardOf(resources: readonly string[], shards: number): number {
+  if (shards === 1) return 0
+  const found = resources.map((name) => Math.floor((slotOf(name) * shards) / SLOTS))
+  const [shard = 0] = found
+  // rule: resources-of-a-job-are-in-one-shard
+  if (found.every((each) => each === shard)) return shard
+  const where = resources.map((name, nr) => `\`${name}\` in shard ${found[nr] ?? 0}`)
+  throw new ShardError(
+    `The resources of a job have to be in one shard, and no script runs over two: ${where.join(', ')}. ` +
+      `Give them a common part in braces, such as \`{acme}:invoices\` and \`{acme}:mails\`.`,
+  )
+}

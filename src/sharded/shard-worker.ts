@@ -1,0 +1,85 @@
+import type { Job } from 'bullmq'
+import { LineBackend } from '../line/line-backend.ts'
+import { LockedWorker } from '../worker/locked-worker.ts'
+
+/** As many as jobs run at once in a process. */
+export interface Permits {
+  free: number
+  readonly waiting: Map<ShardWorker, (isGranted: boolean) => void>
+}
+
+/** Adds some, or takes some away: then jobs that run go on. */
+export function addPermits(permits: Permits, count: number): void {
+  permits.free += count
+  for (const [worker, settle] of [...permits.waiting].sort(([a], [b]) => a.used - b.used)) {
+    if (permits.free <= 0) return
+    permits.free--
+    permits.waiting.delete(worker)
+    settle(true)
+  }
+}
+
+/**
+ * The worker of one shard. It fetches a job only with a permit of its process, and keeps it from
+ * job to job, until a shard that waits for one has none, or two fewer.
+ */
+export class ShardWorker extends LockedWorker {
+  readonly #permits: Permits
+  /** Jobs with a permit, by BullMQ's tokens: jobs that follow each other have the same one. */
+  readonly #held = new Map<string, string | undefined>()
+
+  constructor(permits: Permits, ...args: ConstructorParameters<typeof LockedWorker>) {
+    super(...args)
+    this.#permits = permits
+    this.on('closing', () => permits.waiting.get(this)?.(false))
+  }
+
+  get used(): number {
+    return this.#held.size
+  }
+
+  protected override async moveToActive(token: string, name?: string): Promise<Job> {
+    // BullMQ asks here too where a job goes back to the queue.
+    if (this.#held.has(token)) return super.moveToActive(token, name)
+    if (!(await this.#isPermitted())) return this.nextJobFromJobData()
+    this.#held.set(token, undefined)
+    return this.#keptFor(token, super.moveToActive(token, name))
+  }
+
+  override processJob(job: Job, token: string, mayFetch = (): boolean => true): Promise<Job> {
+    // rule: busy-shard-leaves-others-their-share
+    const isDue = ({ used }: ShardWorker): boolean => used === 0 || used + 1 < this.used
+    const { waiting } = this.#permits
+    const fetches = () => mayFetch() && this.#permits.free >= 0 && ![...waiting.keys()].some(isDue)
+    const next = super.processJob(job, token, fetches) as Promise<Job>
+    // The first job of a batch has its permit.
+    return this.#held.get(token) === job.id ? this.#keptFor(token, next) : next
+  }
+
+  /** The next job keeps the permit; without one, it is given back. */
+  async #keptFor(token: string, next: Promise<Job | undefined>): Promise<Job> {
+    let job: Job | undefined
+    try {
+      job = await next
+      return job as Job // BullMQ's type leaves out that there may be none.
+    } finally {
+      if (job !== undefined) this.#held.set(token, job.id)
+      else if (this.#held.delete(token)) addPermits(this.#permits, 1)
+    }
+  }
+
+  async #isPermitted(): Promise<boolean> {
+    if (this.#permits.free > 0) return this.#permits.free-- > 0
+    // Private in BullMQ's types. Without a mark, it starts no job that it has while it fetches one.
+    const hasReadMark = Boolean((this as unknown as { readonly waiting: unknown }).waiting)
+    // rule: process-without-a-permit-leaves-the-mark
+    if (hasReadMark) await LineBackend.of(this).wakeWorker()
+    if (this.closing || (!hasReadMark && this.used > 0)) return false
+    const { waiting } = this.#permits
+    const isGranted = await new Promise<boolean>((settle) => waiting.set(this, settle))
+    waiting.delete(this)
+    // It may have been paused and resumed meanwhile, which an end of its loop would not survive.
+    if (isGranted && this.paused) addPermits(this.#permits, 1)
+    return isGranted && !this.paused
+  }
+}

@@ -1,0 +1,207 @@
+import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics } from 'bullmq'
+import { randomBytes } from 'node:crypto'
+import { ShardError } from '../errors.ts'
+import { resourcesOf } from '../line/resource.ts'
+import { objectOption, refuse } from '../options.ts'
+import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
+import { prefixesOf, shardOf } from './placement.ts'
+import { shardNamed, Shards, type Lent } from './shards.ts'
+
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+/** The options of a `LockedQueue`, and how many shards it has. */
+export interface ShardedQueueOptions<Data = any> extends LockedQueueOptions<Data> {
+  /**
+   * How many queues share the resources, from 1 to 64: one for each node that the cluster may have
+   * one day. It does not change. The prefix `bull` becomes `{bull-0-…}`, `{bull-1-…}`, …
+   */
+  readonly shards: number
+}
+
+type Add<Data, Name> = { name: Name; data: Data; opts?: JobsOptions }
+type Range = [start?: number, end?: number, asc?: boolean]
+type Counts = Readonly<Record<string, number>>
+
+const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
+const MINUTE_MS = 60_000
+const first = ([answer]: readonly unknown[]): unknown => answer
+const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
+const sum = (answers: readonly number[]): number => answers.reduce((all, each) => all + each, 0)
+const sums = (answers: readonly Counts[]): Counts => {
+  const names = Object.keys(Object.assign({}, ...answers) as object)
+  return Object.fromEntries(
+    names.map((name) => [name, sum(answers.map((each) => each[name] ?? 0))]),
+  )
+}
+const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
+  new Map(answers.flatMap((each) => [...each]))
+/** Minute by minute, the latest first. One that has counted nothing since has fewer minutes. */
+const metrics = (answers: readonly Metrics[]): unknown => {
+  const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
+  const rows = answers.map(({ meta, data }) => {
+    const behind = Math.floor((prevTS - meta.prevTS) / MINUTE_MS)
+    return [...Array<number>(behind).fill(0), ...data] as unknown as Counts
+  })
+  const data = Object.values(sums(rows))
+  const meta = { ...sums(answers.map((each) => ({ ...each.meta }))), prevTS }
+  return { meta, data, count: data.length }
+}
+
+/** The methods of a `LockedQueue` that are lent. The others of BullMQ only call these. */
+export const LENT: readonly (readonly [names: string, to: Lent])[] = [
+  ['getJob getJobState getJobLogs getDependencies remove updateJobProgress addJobLog', 'job'],
+  ['skip position cancel', 'job'],
+  ['pauseResource resumeResource getLimits setSlots resetSlots setRate resetRate', 'resource'],
+  ['pause resume drain retryJobs promoteJobs rateLimit waitUntilReady getVersion getMeta', first],
+  ['isPaused getWorkers getWorkersCount getQueueEvents getRateLimitTtl', first],
+  ['getDelayedCount getJobSchedulersCount trimEvents leaveLines removeDeduplicationKey', sum],
+  ['removeRateLimitKey removeOrphanedJobs removeDebounceKey removeDeprecatedPriorityKey', sum],
+  ['removeJobScheduler getJobScheduler getDeduplicationJobId getDebounceJobId', found],
+  ['getJobCounts getCountsPerPriority', sums],
+  ['getAllLimits', union],
+  ['getMetrics', metrics],
+  ['getRanges', '`getJobs`'],
+  ['setGlobalConcurrency removeGlobalConcurrency', '`setSlots`'],
+  ['setGlobalRateLimit removeGlobalRateLimit', '`setRate`'],
+]
+
+/**
+ * A `LockedQueue` over several Redis servers: n queues of one name under n prefixes, each in a slot
+ * of its own. A resource lives in one of them, so its order and its limits are exact. The methods
+ * ask every shard, or the one that has the job or the resource. What would need several shards at
+ * once is refused.
+ */
+export class ShardedQueue<
+  Data = any,
+  Result = any,
+  Name extends string = string,
+> extends LockedQueue<Data, Result, Name> {
+  /** The queues, such as for flows whose jobs are all in one. */
+  readonly shards: readonly LockedQueue<Data, Result, Name>[]
+  readonly #parts: Shards<LockedQueue<Data, Result, Name>>
+  readonly #resource: LockedQueueOptions<Data>['resource']
+  /** In ids, so that no other process makes the same ones. */
+  readonly #maker = randomBytes(9).toString('base64url')
+  #made = 0
+
+  /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
+  constructor(name: string, options: ShardedQueueOptions<Data>) {
+    objectOption(options, 'an object with `connection`, `shards` and `resource`')
+    const { shards, prefix = 'bull', ...others } = options
+    const prefixes = prefixesOf(prefix, shards)
+    // What BullMQ reads from a queue itself is that of the first shard.
+    super(name, { ...others, prefix: prefixes[0] ?? '' })
+    this.#resource = others.resource
+    this.shards = prefixes.map((each) => new LockedQueue(name, { ...others, prefix: each }))
+    this.#parts = new Shards(name, this.shards)
+    for (const [names, to] of LENT) this.#parts.lend(this, names, to)
+    this.#parts.forward(this, 'error waiting progress removed cleaned paused resumed')
+  }
+
+  /**
+   * As that of a `LockedQueue`. The id names the shard, such as `3~Yx…`; a given one stays.
+   * @throws ShardError where the resources of the job, its parent or its id belong to several
+   * shards; ShardsDifferError where others work with another number of shards.
+   */
+  override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
+    const placed = this.#placed(data, opts)
+    if (!this.#parts.isChecked) await this.#parts.check()
+    return this.#parts.at(placed.shard).add(name, data, placed.opts)
+  }
+
+  /** As `add`. Where one is refused for its shard or its resource, none is added. */
+  override async addBulk(jobs: Add<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
+    const placed = jobs.map((job) => ({ ...job, ...this.#placed(job.data, job.opts) }))
+    const added = await this.#parts.ask(async (queue) => {
+      const own = placed.filter(({ shard }) => this.#parts.at(shard) === queue)
+      return (own.length === 0 ? [] : await queue.addBulk(own)).values()
+    })
+    return placed.map(({ shard }) => added[shard]?.next().value as Job<Data, Result, Name>)
+  }
+
+  /** As BullMQ's. The data of the template name its resource, and so its shard. */
+  override async upsertJobScheduler(
+    ...args: Parameters<LockedQueue<Data, Result, Name>['upsertJobScheduler']>
+  ): Promise<Job<Data, Result, Name>> {
+    const mine = this.#parts.at(this.#placed((args[2]?.data ?? {}) as Data).shard)
+    // rule: scheduler-is-in-one-shard
+    await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
+    return mine.upsertJobScheduler(...args)
+  }
+
+  /** As BullMQ's: the first ones of all shards. */
+  override getJobSchedulers(...range: Range): Promise<JobSchedulerJson<Data>[]> {
+    const timeOf = ({ next = 0 }: JobSchedulerJson<Data>): number => next
+    return this.#list(range, timeOf, (queue, end, asc) => queue.getJobSchedulers(0, end, asc))
+  }
+
+  /** As BullMQ's. Jobs of several shards are merged by their times. */
+  override async getJobs(types: JobType | JobType[] = [], ...range: Range): Promise<any[]> {
+    // One that was removed meanwhile is listed as undefined.
+    const timeOf = (job?: Job): number =>
+      job?.finishedOn ?? (job ? job.priority * 1e13 + job.timestamp + job.delay : 0)
+    const wanted = types.length > 0 ? [types].flat() : (TYPES as JobType[])
+    const lists = [...new Set(wanted)].map((type) =>
+      this.#list(range, timeOf, (queue, end, asc) => queue.getJobs([type], 0, end, asc)),
+    )
+    return (await Promise.all(lists)).flat()
+  }
+
+  /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
+  override async clean(graceMs: number, limit: number, ...type: any[]): Promise<string[]> {
+    const removed: string[] = []
+    await this.#parts.ask(() => undefined)
+    for (const queue of this.shards) {
+      const rest = limit && limit - removed.length
+      if (rest > 0 || limit === 0) removed.push(...(await queue.clean(graceMs, rest, ...type)))
+    }
+    return removed
+  }
+
+  /** As BullMQ's. It removes nothing where a job runs in any shard, without `force`. */
+  override async obliterate(opts: Parameters<LockedQueue['obliterate']>[0] = {}): Promise<void> {
+    await this.pause()
+    const active = await this.#parts.ask((queue) => queue.getActiveCount())
+    // rule: refused-obliterate-removes-nothing
+    await this.#parts.at(active.indexOf(Math.max(...active))).obliterate(opts)
+    await this.#parts.ask((queue) => queue.obliterate(opts))
+    this.#parts.isChecked = false
+  }
+
+  /** Closes all shards. */
+  override async close(): Promise<void> {
+    await Promise.all([super.close(), ...this.shards.map((queue) => queue.close())])
+  }
+
+  /** @throws ResourceError, ShardError */
+  #placed(data: Data, opts: JobsOptions = {}): { shard: number; opts: JobsOptions } {
+    const { jobId = '', parent } = opts
+    const shard = shardOf(resourcesOf(this.#resource, data, opts.jobId), this.shards.length)
+    const own = this.#parts.at(shard).qualifiedName
+    const faults: string[] = []
+    // rule: flow-is-in-one-shard
+    if (parent !== undefined && parent.queue !== own) faults.push(`a parent in \`${parent.queue}\``)
+    // rule: id-names-the-shard-of-its-job
+    if ((shardNamed(jobId) ?? shard) !== shard) faults.push(`the id ${jobId}`)
+    if (faults.length > 0) {
+      throw new ShardError(
+        `A job has its resource in shard ${shard}, \`${own}\`, and ${faults.join(' and ')} of another shard. ` +
+          `Give both a common part in braces, and no id of another shard.`,
+      )
+    }
+    const id = jobId || `${shard}~${this.#maker}${(this.#made++).toString(36)}`
+    return { shard, opts: { ...opts, jobId: id } }
+  }
+
+  /** Those of one shard that are equal stay in their order. */
+  async #list<Item>(
+    [start = 0, end = -1, asc = false]: Range,
+    by: (item: Item) => number,
+    ask: (queue: LockedQueue<Data, Result, Name>, end: number, asc: boolean) => Promise<Item[]>,
+  ): Promise<Item[]> {
+    if (start < 0) refuse('start', '0 or more in a sharded queue', start)
+    if (end < -1) refuse('end', '-1 or more in a sharded queue', end)
+    const lists = await this.#parts.ask((queue) => ask(queue, end, asc))
+    const items = lists.flat().sort((a, b) => (asc ? by(a) - by(b) : by(b) - by(a)))
+    return items.slice(start, end === -1 ? undefined : end + 1)
+  }
+}

@@ -1,0 +1,120 @@
+import type { Job } from 'bullmq'
+import { EventEmitter } from 'node:events'
+import type { LockService } from '../lock/lock-service.ts'
+import { objectOption, refuse } from '../options.ts'
+import { resourcesOf } from '../line/resource.ts'
+import type { LeasedProcessor } from '../worker/locked-processor.ts'
+import type { LockedWorker } from '../worker/locked-worker.ts'
+import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
+import { prefixesOf, shardOf } from './placement.ts'
+import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
+import { Shards } from './shards.ts'
+
+/* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
+/** Those of a `LockedWorker`; `concurrency` is the total of all shards. */
+export interface ShardedWorkerOptions<Data = any> extends Omit<
+  LockedWorkerOptions<Data>,
+  'redlock' | 'limiter'
+> {
+  /** As many as the `ShardedQueue` has. */
+  readonly shards: number
+  /**
+   * Where the leases come from: one for all shards, or one for each, in their order, with
+   * namespaces of their own. Another queue with the same resource needs the same one for it.
+   */
+  readonly redlock: LockService | readonly LockService[]
+}
+
+const EVENTS =
+  'active completed failed progress stalled error requeued leaseLost lockRenewalFailed ' +
+  'locksRenewed breaker drained paused resumed ready closing closed'
+const none = (): undefined => undefined
+const some = (answers: readonly boolean[]): boolean => answers.some(Boolean)
+const every = (answers: readonly boolean[]): boolean => answers.every(Boolean)
+const all = (answers: readonly Promise<void>[]): Promise<void> => Promise.all(answers).then(none)
+type Asking = 'why' | 'inspect' | 'run' | 'pause' | 'resume' | 'waitUntilReady'
+type AtOnce = 'isStarting' | 'isRunning' | 'isPaused' | 'cancelJob' | 'cancelAllJobs'
+type Told = 'on' | 'once' | 'off' | 'emit' | 'drain' | 'close'
+const Lending = EventEmitter as unknown as new <Data, Result, Name extends string>() => Pick<
+  LockedWorker<Data, Result, Name>,
+  Asking | AtOnce | Told
+>
+
+/**
+ * The worker of a `ShardedQueue`: a `LockedWorker` for each shard, which share `concurrency`. It has
+ * no `limiter`, because each shard would count for itself.
+ */
+export class ShardedWorker<Data = any, Result = any, Name extends string = string> extends Lending<
+  Data,
+  Result,
+  Name
+> {
+  /** The name of the queue. */
+  readonly name: string
+  /** One for each shard. */
+  readonly shards: readonly LockedWorker<Data, Result, Name>[]
+  readonly #permits: Permits
+  #concurrency: number
+
+  /** @throws TypeError for a bad option, among them `limiter`. */
+  constructor(
+    name: string,
+    processor: LeasedProcessor<Data, Result, Name>,
+    options: ShardedWorkerOptions<Data>,
+  ) {
+    super()
+    objectOption(options, 'an object with `connection`, `redlock`, `shards` and `resource`')
+    if ('limiter' in options) {
+      refuse('limiter', 'absent: each shard would count for itself. Use `rate` of the queue', true)
+    }
+    const { shards, prefix = 'bull', concurrency = 1, autorun = true, ...others } = options
+    const prefixes = prefixesOf(prefix, shards)
+    const locks = locksOf(options.redlock, shards)
+    this.name = name
+    this.#concurrency = concurrency
+    this.#permits = { free: concurrency, waiting: new Map() }
+    this.shards = prefixes.map((each, shard) => {
+      const resource = (job: Job): readonly string[] => {
+        const named = resourcesOf(options.resource, job, job.id)
+        const other = shardOf(named, shards)
+        // rule: shard-runs-no-job-of-another
+        if (other === shard) return named
+        throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
+      }
+      const own = { ...others, prefix: each, concurrency, resource, redlock: locks[shard] }
+      const locked = { ...own, autorun: false } as never
+      return new ShardWorker(this.#permits, name, processor as never, locked) as never
+    })
+    const parts = new Shards(name, this.shards)
+    parts.lend(this, 'why', 'job')
+    parts.lend(this, 'inspect', 'resource')
+    parts.lend(this, 'run pause resume waitUntilReady', none)
+    parts.lend(this, 'isStarting isRunning cancelJob', some, true)
+    parts.lend(this, 'isPaused', every, true)
+    parts.lend(this, 'cancelAllJobs', none, true)
+    parts.lend(this, 'drain close', all, true)
+    parts.forward(this as never, EVENTS)
+    const fail = (error: unknown): boolean =>
+      this.shards.some(({ closing }) => closing) || this.emit('error', error as Error)
+    if (autorun) this.run().catch(fail)
+  }
+
+  /** How many jobs this process runs at once, over all shards. */
+  get concurrency(): number {
+    return this.#concurrency
+  }
+
+  set concurrency(concurrency: number) {
+    for (const worker of this.shards) worker.concurrency = concurrency
+    addPermits(this.#permits, concurrency - this.#concurrency)
+    this.#concurrency = concurrency
+  }
+}
+
+function locksOf(redlock: ShardedWorkerOptions['redlock'], shards: number): readonly LockService[] {
+  if (!Array.isArray(redlock)) return Array<LockService>(shards).fill(redlock as LockService)
+  const locks = redlock as readonly LockService[]
+  // rule: locks-of-shards-are-told-apart
+  if (new Set(locks.map((each) => each.namespace)).size === shards) return locks
+  return refuse('redlock', `one lock service, or ${shards}, each with another namespace`, redlock)
+}

@@ -1,0 +1,105 @@
+import type { EventEmitter } from 'node:events'
+import { ShardError, ShardsDifferError } from '../errors.ts'
+import { ownScript } from '../line/bullmq/composed-script.ts'
+import { LineBackend } from '../line/line-backend.ts'
+import { resourceName } from '../line/resource.ts'
+import { shardOf } from './placement.ts'
+
+/**
+ * What names of methods are lent to. The shard of the job or the resource that comes first is
+ * asked; or all, and what is made of it. Otherwise it is refused, and this is what to use.
+ */
+export type Lent = 'job' | 'resource' | `\`${string}\`` | Made
+type Made = (answers: readonly never[]) => unknown
+type Methods = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
+
+const recordScript = ownScript('sharded/lua/record-shards')
+/** Told when the last shard tells it, and what undoes it. */
+const UNDONE: Readonly<Record<string, string>> = {
+  ...{ drained: 'active', paused: 'resumed', resumed: 'paused' },
+  ...{ ready: '', closing: '', closed: '' },
+}
+
+/**
+ * The queues or the workers of all shards, asked as one. The first one records how many there are,
+ * and has one prefix whatever their number. So a process with another number is refused at once.
+ */
+export class Shards<Shard extends EventEmitter & { getBackend(): unknown }> {
+  readonly all: readonly Shard[]
+  readonly #queue: string
+  /** What is recorded is known; until `obliterate` removes it. */
+  isChecked = false
+
+  constructor(queue: string, all: readonly Shard[]) {
+    this.#queue = queue
+    this.all = all
+  }
+
+  at(shard: number): Shard {
+    return this.all[shard] as Shard
+  }
+
+  async ask<Answer>(question: (shard: Shard) => Answer): Promise<readonly Awaited<Answer>[]> {
+    if (!this.isChecked) await this.check()
+    return Promise.all(this.all.map(question))
+  }
+
+  /** @throws ShardsDifferError where others work with another number of shards. */
+  async check(): Promise<void> {
+    const shards = this.all.length
+    const recorded = await LineBackend.of(this.at(0)).run(recordScript, { shards })
+    // rule: number-of-shards-does-not-change
+    if (Number(recorded) !== shards) throw new ShardsDifferError(this.#queue, shards, recorded)
+    this.isChecked = true
+  }
+
+  /** Gives a host these methods of the shards. Those that need no Redis answer at once. */
+  lend(host: object, names: string, to: Lent, atOnce = false): void {
+    for (const name of names.split(' ')) {
+      const value = (...args: readonly unknown[]): unknown => {
+        const call = (shard: Shard) => (shard as unknown as Methods)[name]?.(...args)
+        if (typeof to !== 'function') return this.#meant(to, name, args[0]).then(call)
+        return atOnce ? to(this.all.map(call) as never) : this.ask(call).then(to as never)
+      }
+      Object.defineProperty(host, name, { value })
+    }
+  }
+
+  /** The host tells what a shard tells. */
+  forward(host: EventEmitter, events: string): void {
+    for (const event of events.split(' ')) {
+      const [told, undone] = [new Set<Shard>(), UNDONE[event]]
+      for (const shard of this.all) {
+        shard.on(event, (...args: readonly unknown[]) => {
+          const isWhole = undone === undefined || told.add(shard).size === this.all.length
+          if (isWhole) host.emit(event, ...args)
+        })
+        if (undone) shard.on(undone, () => told.delete(shard))
+      }
+    }
+  }
+
+  async #meant(to: string, method: string, target: unknown): Promise<Shard> {
+    if (!this.isChecked) await this.check()
+    const { length } = this.all
+    const { resource } = to === 'resource' ? { resource: target } : (Object(target) as never)
+    if (resource !== undefined) return this.at(shardOf([resourceName(resource)], length))
+    if (to !== 'job') throw new ShardError(`A sharded queue has no \`${method}\`. Use ${to}.`)
+    const id = String(target)
+    const named = this.all[length === 1 ? 0 : (shardNamed(id) ?? length)]
+    if (named !== undefined) return named
+    const states = await this.ask((shard) => LineBackend.of(shard).getState(id))
+    const [found = this.at(0), ...more] = this.all.filter((_, nr) => states[nr] !== 'unknown')
+    if (more.length === 0) return found
+    throw new ShardError(
+      `Several shards of queue \`${this.#queue}\` have a job ${id}, because jobs of several resources were added with this id. ` +
+        `Use an id for one resource only. \`queue.shards\` has each of these jobs.`,
+    )
+  }
+}
+
+/** The shard that an id names; undefined for one that a user or a scheduler has chosen. */
+export function shardNamed(jobId: string): number | undefined {
+  const named = /^(\d+)~/.exec(jobId)?.[1]
+  return named === undefined ? undefined : Number(named)
+}

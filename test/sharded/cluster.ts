@@ -1,0 +1,80 @@
+/** A Redis Cluster of four nodes, a fleet of masters, and sharded queues and workers on them. */
+import { Cluster } from 'ioredis'
+import { afterAll, beforeAll } from 'vitest'
+import {
+  ShardedQueue,
+  ShardedQueueEvents,
+  ShardedWorker,
+  silentLogger,
+  type LeasedProcessor,
+  type ShardedQueueOptions,
+  type ShardedWorkerOptions,
+} from '../../src/index.ts'
+import type { TestServer } from '../../src/testing/index.ts'
+import { useFleet, type Fixture } from '../fixtures.ts'
+import { startCluster } from '../support/redis-cluster.ts'
+import { resourceOf, type Charge } from './charge.ts'
+
+export interface ClusterFixture extends Fixture {
+  readonly nodes: readonly TestServer[]
+  connect(): Cluster
+  queue(options?: Partial<ShardedQueueOptions<Charge>>): ShardedQueue<Charge>
+  worker(
+    processor: LeasedProcessor<Charge, unknown>,
+    options?: Partial<ShardedWorkerOptions<Charge>>,
+  ): Promise<ShardedWorker<Charge>>
+  events(): ShardedQueueEvents
+}
+
+export function useCluster(): ClusterFixture {
+  const fixture = useFleet({ masters: 3, queue: false })
+  let nodes: readonly TestServer[] = []
+  beforeAll(async () => {
+    nodes = await startCluster(4)
+  })
+  afterAll(async () => {
+    await Promise.all(nodes.map((node) => node.close()))
+  })
+  const connect = (): Cluster => {
+    const cluster = new Cluster(
+      nodes.map(({ host, port }) => ({ host, port })),
+      { redisOptions: { maxRetriesPerRequest: null } },
+    )
+    cluster.on('error', () => undefined)
+    fixture.defer(() => {
+      cluster.disconnect()
+    })
+    return cluster
+  }
+  const own: Omit<ClusterFixture, keyof Fixture> = {
+    get nodes() {
+      return nodes
+    },
+    connect,
+    queue(options = {}) {
+      const common = { connection: connect(), shards: 4, resource: resourceOf }
+      const queue = new ShardedQueue<Charge>(fixture.namespace, { ...common, ...options })
+      queue.on('error', () => undefined)
+      fixture.defer(() => queue.close())
+      return queue
+    },
+    async worker(processor, options = {}) {
+      const worker = new ShardedWorker<Charge>(fixture.namespace, processor, {
+        ...{ connection: connect(), shards: 4, logger: silentLogger },
+        redlock: options.redlock ?? (await fixture.redlock({ masterTimeoutMs: 1_500 })),
+        resource: (job) => resourceOf(job.data),
+        ...options,
+      })
+      worker.on('error', () => undefined)
+      fixture.defer(() => worker.close())
+      return worker
+    },
+    events() {
+      const events = new ShardedQueueEvents(fixture.namespace, { connection: connect(), shards: 4 })
+      events.on('error', () => undefined)
+      fixture.defer(() => events.close())
+      return events
+    },
+  }
+  return Object.defineProperties(fixture, Object.getOwnPropertyDescriptors(own)) as ClusterFixture
+}

@@ -1,0 +1,260 @@
+/** `concurrency` of a sharded worker: the total of a process, which follows the work. */
+import { expect, test } from 'vitest'
+import { batchProcessor, ShardedQueue, ShardedWorker, silentLogger } from '../../src/index.ts'
+import type { LeasedProcessor, ShardedWorkerOptions } from '../../src/index.ts'
+import { shardOf } from '../../src/sharded/placement.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
+
+const SHARDS = 4
+const fixture = useFleet({ masters: 1 })
+interface Call {
+  readonly name: string
+  readonly nr: number
+}
+/** Names of resources, by shard. */
+const NAMES = Array.from({ length: SHARDS }, (_, shard) =>
+  Array.from({ length: 400 }, (_, nr) => `r${nr}`).filter((name) => shardOf([name], 4) === shard),
+)
+const connection = (): { host: string; port: number } => ({
+  host: fixture.fleet.queue.host,
+  port: fixture.fleet.queue.port,
+})
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
+
+function makeQueue(): ShardedQueue<Call> {
+  const queue = new ShardedQueue<Call>(fixture.namespace, {
+    ...{ connection: connection(), shards: SHARDS, resource: ({ name }) => name },
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function makeWorker(
+  concurrency: number,
+  processor: LeasedProcessor<Call, unknown>,
+  options: Partial<ShardedWorkerOptions<Call>> = {},
+): Promise<ShardedWorker<Call>> {
+  const worker = new ShardedWorker<Call>(fixture.namespace, processor, {
+    ...{ connection: connection(), shards: SHARDS, redlock: await fixture.redlock() },
+    ...{ resource: (job) => job.data.name, concurrency, logger: silentLogger, ...options },
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close(true))
+  return worker
+}
+
+/** Jobs of other resources each, of one shard. */
+const jobsOf = (shard: number, count: number): { name: string; data: Call }[] =>
+  (NAMES[shard] ?? []).slice(0, count).map((name, nr) => ({ name: 'call', data: { name, nr } }))
+
+test.each([1, 2, 5, 12])('%i run at once over all shards, never more', async (concurrency) => {
+  const queue = makeQueue()
+  let [now, most, done] = [0, 0, 0]
+  await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 30)))
+  await makeWorker(concurrency, async () => {
+    most = Math.max(most, ++now)
+    await pause(5)
+    now--
+    done++
+  })
+  await until('all are done', () => done === 120)
+  expect(most).toBe(concurrency)
+})
+
+test('a shard with all the work has all of it', async () => {
+  const queue = makeQueue()
+  const gate = fixture.gate()
+  let now = 0
+  await makeWorker(12, async () => {
+    now++
+    await gate.passed
+    now--
+  })
+  await queue.addBulk(jobsOf(2, 30))
+  await until('twelve run', () => now === 12)
+  await pause(100)
+  expect(now).toBe(12)
+  // Those of another shard are next, up to its share.
+  gate.open()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 30)
+})
+
+test('a shard that gets work is given its share of a busy process', async () => {
+  const queue = makeQueue()
+  const now = [0, 0, 0, 0]
+  let isOver = false
+  await makeWorker(8, async ({ data: { name } }) => {
+    const shard = shardOf([name], SHARDS)
+    now[shard] = (now[shard] ?? 0) + 1
+    await pause(isOver ? 0 : 20)
+    now[shard] = (now[shard] ?? 0) - 1
+  })
+  await queue.addBulk([...jobsOf(0, 90), ...jobsOf(0, 90), ...jobsOf(0, 90)])
+  await until('one shard has all', () => now[0] === 8)
+  await queue.addBulk([...jobsOf(3, 80), ...jobsOf(3, 80)])
+  await until('both have four', () => now[0] === 4 && now[3] === 4, 2_000)
+  isOver = true
+  await until('all are done', async () => (await queue.getCompletedCount()) === 430)
+})
+
+test('with one permit, no backlog keeps other shards waiting', async () => {
+  const queue = makeQueue()
+  const order: number[] = []
+  await makeWorker(1, async ({ data: { name } }) => {
+    order.push(shardOf([name], SHARDS))
+    await pause(5)
+  })
+  await queue.addBulk([...jobsOf(0, 90), ...jobsOf(0, 90), ...jobsOf(0, 90)])
+  await until('the backlog runs', () => order.length > 3)
+  const before = order.length
+  await queue.addBulk([1, 2, 3].flatMap((shard) => jobsOf(shard, 1)))
+  await until('the others ran', () => [1, 2, 3].every((shard) => order.includes(shard)))
+  expect(order.length - before).toBeLessThan(120)
+})
+
+test('a process that is full leaves a job to one that is not', async () => {
+  const queue = makeQueue()
+  const gate = fixture.gate()
+  let full = 0
+  await makeWorker(2, async () => {
+    full++
+    await gate.passed
+  })
+  await queue.addBulk(jobsOf(0, 2))
+  await until('one is full', () => full === 2)
+  const ran: string[] = []
+  await makeWorker(2, ({ data: { name } }) => Promise.resolve(ran.push(name)))
+  await pause(300) // All its shards wait for a mark.
+  for (const [index, shard] of [1, 2, 3, 1, 2, 3, 1, 2, 3].entries()) {
+    const startedAt = performance.now()
+    await queue.add('call', { name: NAMES[shard]?.[index] ?? '', nr: 0 })
+    await until('the other ran it', () => ran.length === index + 1)
+    // BullMQ looks without a mark after five seconds.
+    expect(performance.now() - startedAt).toBeLessThan(2_500)
+  }
+  expect(full).toBe(2)
+})
+
+test('it changes while it works', async () => {
+  const queue = makeQueue()
+  let [now, done] = [0, 0]
+  const worker = await makeWorker(2, async () => {
+    now++
+    await pause(10)
+    now--
+    done++
+  })
+  await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 80)))
+  await until('two run', () => now === 2)
+  worker.concurrency = 10
+  expect(worker.concurrency).toBe(10)
+  await until('ten run', () => now === 10)
+  worker.concurrency = 3
+  await until('three run', () => now === 3)
+  await pause(100)
+  expect(now).toBeLessThanOrEqual(3)
+  expect(() => (worker.concurrency = 0)).toThrow(/concurrency/)
+  await until('all are done', () => done === 320)
+})
+
+test('failing, requeued and batched jobs give their permits back', async () => {
+  const queue = makeQueue()
+  let [now, most, runs] = [0, 0, 0]
+  const run = async (nr: number): Promise<void> => {
+    most = Math.max(most, ++now)
+    await pause(2)
+    now--
+    runs++
+    if (nr % 3 === 0) throw new Error('no')
+  }
+  const redlock = await fixture.redlock()
+  const held = await redlock.acquire(NAMES[1]?.[1] ?? '', { autoExtend: true })
+  const worker = await makeWorker(3, (job) => run(job.data.nr), { redlock, burstMs: 0 })
+  await queue.addBulk([0, 1, 2, 3].flatMap((shard) => [...jobsOf(shard, 20), ...jobsOf(shard, 20)]))
+  await until('all but two ended', () => runs === 158)
+  await held.release()
+  await until('all ended', () => runs === 160)
+  expect(most).toBe(3)
+  await worker.close()
+
+  let batches = 0
+  await makeWorker(
+    2,
+    batchProcessor<Call>({ size: 5 }, async (jobs) => {
+      most = Math.max(most, ++now)
+      await pause(2)
+      now--
+      batches++
+      runs += jobs.length
+      return jobs.map(() => ({ status: 'fulfilled', value: undefined }))
+    }),
+  )
+  await queue.addBulk(
+    [0, 1, 2, 3].flatMap((shard) => Array.from({ length: 5 }, () => jobsOf(shard, 5)).flat()),
+  )
+  await until('all are done', () => runs === 260)
+  expect(batches).toBeLessThan(60)
+  expect(most).toBe(3)
+})
+
+test('pause, resume, drain and close end the wait for a permit', async () => {
+  const queue = makeQueue()
+  const gate = fixture.gate()
+  const told: string[] = []
+  let now = 0
+  const worker = await makeWorker(1, async () => {
+    now++
+    await gate.passed
+  })
+  for (const event of ['paused', 'resumed', 'closing', 'closed'] as const) {
+    worker.on(event, () => told.push(event))
+  }
+  await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 2)))
+  await until('one runs', () => now === 1)
+  await worker.pause(true)
+  expect(worker.isPaused()).toBe(true)
+  await worker.resume()
+  expect(worker.isPaused()).toBe(false)
+  gate.open()
+  await until('all ran', () => now === 8)
+  const other = await makeWorker(1, async (_, lease) => {
+    await aborted(lease.signal)
+    throw lease.signal.reason
+  })
+  await worker.close()
+  expect(told).toEqual(['paused', 'resumed', 'closing', 'closed'])
+  await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 2)))
+  await until('one runs', async () => (await queue.getActiveCount()) > 0)
+  await pause(100)
+  await other.drain({ timeoutMs: 100 })
+  expect([await queue.getActiveCount(), await queue.count()]).toEqual([0, 8])
+  expect(other.isRunning()).toBe(false)
+})
+
+test('one that is closed before it has begun tells no error', async () => {
+  const told: unknown[] = []
+  for (let nr = 0; nr < 5; nr++) {
+    const worker = await makeWorker(1, () => Promise.resolve())
+    worker.on('error', (error) => told.push(error))
+    await pause(nr)
+    await worker.close()
+  }
+  await pause(100)
+  expect(told).toEqual([])
+})
+
+test('a lock service for each shard', async () => {
+  const queue = makeQueue()
+  const redlock = await Promise.all(
+    [0, 1, 2, 3].map((shard) => fixture.redlock({ namespace: `${fixture.namespace}-${shard}` })),
+  )
+  const ran: string[] = []
+  await makeWorker(4, ({ data: { name } }) => Promise.resolve(ran.push(name)), { redlock })
+  const held = await redlock[3]?.acquire(NAMES[3]?.[0] ?? '', { autoExtend: true })
+  await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 1)))
+  await until('three ran', () => ran.length === 3)
+  await pause(200)
+  expect(ran).not.toContain(NAMES[3]?.[0])
+  await held?.release()
+  await until('it ran', () => ran.length === 4)
+})

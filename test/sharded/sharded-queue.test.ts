@@ -1,0 +1,479 @@
+/** Every operation of a sharded queue on a Redis Cluster of four nodes, and every refusal. */
+import { FlowProducer, Queue, type Job, type JobType } from 'bullmq'
+import { describe, expect, test } from 'vitest'
+import { LockedQueue, ShardedQueue, ShardedQueueEvents, ShardedWorker } from '../../src/index.ts'
+import { shardOf, slotOf } from '../../src/sharded/placement.ts'
+import { LENT } from '../../src/sharded/sharded-queue.ts'
+import { until } from '../fixtures.ts'
+import { CUSTOMERS, type Charge } from './charge.ts'
+import { useCluster } from './cluster.ts'
+
+const fixture = useCluster()
+const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
+const charges = (each: number): { name: string; data: Charge }[] =>
+  Array.from({ length: each }, (_, nr) =>
+    CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr } })),
+  ).flat()
+const nrs = (jobs: readonly Job<Charge>[]): string[] =>
+  jobs.map(({ data }) => `${data.customer}${data.nr}`)
+
+describe('placement', () => {
+  test('the slot is that of the cluster', async () => {
+    const cluster = fixture.connect()
+    for (const key of ['customer:1', 'ä{€}', '{acme}:1', 'a{}{b}', 'a{{b}c}', 'a{b', '', '}{']) {
+      expect(slotOf(key)).toBe(await cluster.call('CLUSTER', 'KEYSLOT', key))
+    }
+  })
+
+  test.each([1, 2, 3, 4, 8, 64])('%i shards have equally many resources', (shards) => {
+    const counts = Array<number>(shards).fill(0)
+    for (let nr = 0; nr < 1_000 * shards; nr++) {
+      const shard = shardOf([`customer:${nr}`], shards)
+      counts[shard] = (counts[shard] ?? 0) + 1
+    }
+    expect(Math.min(...counts)).toBeGreaterThan(800)
+    expect(Math.max(...counts)).toBeLessThan(1_200)
+  })
+
+  test('each of four nodes has one of four shards', async () => {
+    const queue = fixture.queue()
+    await queue.addBulk(charges(1))
+    const cluster = fixture.connect()
+    const owners = await Promise.all(
+      queue.shards.map(async ({ opts }) => {
+        const slot = slotOf(opts.prefix ?? '')
+        const ranges = (await cluster.call('CLUSTER', 'SLOTS')) as [number, number, unknown[]][]
+        return ranges.findIndex(([from, to]) => from <= slot && slot <= to)
+      }),
+    )
+    expect(new Set(owners).size).toBe(4)
+    expect(new Set(CUSTOMERS.map(shardOfCustomer)).size).toBe(4)
+    for (const [shard, { opts }] of queue.shards.entries()) {
+      expect(opts.prefix).toMatch(new RegExp(`^\\{bull-${shard}-\\d+\\}$`))
+    }
+    expect(fixture.queue({ prefix: '{bull}' }).shards[3]?.opts.prefix).toBe(
+      queue.shards[3]?.opts.prefix,
+    )
+  })
+
+  test('the part in braces keeps resources together', async () => {
+    const resource = ({ customer }: Charge): string[] => [`{${customer}}:a`, `{${customer}}:b`]
+    const queue = fixture.queue({ resource })
+    const jobs = await queue.addBulk(charges(1))
+    expect(jobs.map(({ id = '' }) => id.split('~')[0])).toEqual(
+      CUSTOMERS.map((customer) => String(shardOf([`{${customer}}`], 4))),
+    )
+  })
+})
+
+test('every method of BullMQ and of a LockedQueue asks the shards', () => {
+  const lent = LENT.flatMap(([names]) => names.split(' '))
+  const own = new Set([...lent, ...Object.getOwnPropertyNames(ShardedQueue.prototype)])
+  const left: string[] = []
+  for (const base of [LockedQueue, Queue, Object.getPrototypeOf(Queue) as typeof Queue]) {
+    const names = Object.entries(Object.getOwnPropertyDescriptors(base.prototype))
+    left.push(...names.flatMap(([name, { value }]) => (value && !own.has(name) ? [name] : [])))
+  }
+  // They only call others, or are of the object itself.
+  const calling = [
+    ...['count', 'getJobCountByTypes', 'getCompletedCount', 'getFailedCount', 'getActiveCount'],
+    ...['getPrioritizedCount', 'getWaitingCount', 'getWaitingChildrenCount', 'getWaiting'],
+    ...['getWaitingChildren', 'getActive', 'getDelayed', 'getPrioritized', 'getCompleted'],
+    ...['getFailed', 'recordJobCountsMetric', 'exportPrometheusMetrics'],
+    ...['emit', 'on', 'once', 'off', 'addJob', 'commandByType', 'sanitizeJobTypes'],
+    ...['baseGetClients', 'parseClientList', 'isMaxed', 'getGlobalConcurrency'],
+    ...['getGlobalRateLimit'],
+  ]
+  expect(left.sort()).toEqual(calling.sort())
+})
+
+describe('jobs', () => {
+  test('an id names its shard, and one that is given stays', async () => {
+    const queue = fixture.queue()
+    const job = await queue.add('charge', { customer: 'ann', nr: 1 })
+    expect(job.id).toMatch(new RegExp(`^${shardOfCustomer('ann')}~[\\w-]{13,}$`))
+    expect((await queue.getJob(job.id ?? ''))?.data).toEqual({ customer: 'ann', nr: 1 })
+    for (const customer of CUSTOMERS) {
+      const own = await queue.add('charge', { customer, nr: 2 }, { jobId: `invoice-${customer}` })
+      expect(own.id).toBe(`invoice-${customer}`)
+      const again = await queue.add('charge', { customer, nr: 3 }, { jobId: `invoice-${customer}` })
+      expect(again.id).toBe(own.id)
+      expect((await queue.getJob(`invoice-${customer}`))?.data.customer).toBe(customer)
+    }
+    expect(await queue.getJob('none')).toBeUndefined()
+    expect(await queue.getJobState('none')).toBe('unknown')
+    expect(await queue.count()).toBe(9)
+  })
+
+  test('addBulk returns them in order', async () => {
+    const jobs = await fixture.queue().addBulk(charges(3))
+    expect(nrs(jobs)).toEqual(charges(3).map(({ data }) => `${data.customer}${data.nr}`))
+  })
+
+  test('those of one job: state, log, progress, position, skip, remove, cancel', async () => {
+    const queue = fixture.queue()
+    const [, second] = await queue.addBulk(
+      [1, 2].map((nr) => ({ name: 'charge', data: { customer: 'eve', nr } })),
+    )
+    const id = second?.id ?? ''
+    expect(await queue.getJobState(id)).toBe('waiting')
+    await queue.addJobLog(id, 'hello')
+    expect((await queue.getJobLogs(id)).logs).toEqual(['hello'])
+    await queue.updateJobProgress(id, 50)
+    expect((await queue.getJob(id))?.progress).toBe(50)
+    expect((await queue.position(id))?.ahead).toBe(1)
+    expect(await queue.skip(id)).toBe(false)
+    expect(await queue.cancel(id)).toMatchObject([{ jobId: id }])
+    expect(await queue.getJobState(id)).toBe('failed')
+    expect(await queue.remove(id)).toBe(1)
+    expect(await queue.cancel({ resource: 'customer:eve' })).toHaveLength(1)
+    expect(await queue.getFailedCount()).toBe(1)
+  })
+})
+
+describe('lists and counts', () => {
+  test('add up, in the order of their times', async () => {
+    const queue = fixture.queue()
+    const names = charges(3).map(({ data }) => `${data.customer}${data.nr}`)
+    for (const { name, data } of charges(3)) {
+      await queue.add(name, data)
+      await new Promise((resolve) => setTimeout(resolve, 2))
+    }
+    for (const [nr, customer] of CUSTOMERS.entries()) {
+      await queue.add('later', { customer, nr: 9 }, { delay: 100_000 - nr * 1_000 })
+    }
+    expect(await queue.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 24, delayed: 8 })
+    expect(await queue.getJobCountByTypes('waiting', 'delayed')).toBe(32)
+    expect(await queue.getWaitingCount()).toBe(24)
+    expect(await queue.getDelayedCount()).toBe(8)
+    expect(await queue.getDelayedCount(Date.now() + 96_500)).toBe(4)
+    expect(await queue.count()).toBe(32)
+    expect(await queue.getCountsPerPriority([0])).toEqual({ 0: 24 })
+    expect(nrs(await queue.getWaiting())).toEqual(names)
+    expect(nrs(await queue.getWaiting(5, 9))).toEqual(names.slice(5, 10))
+    expect(nrs(await queue.getJobs('waiting', 0, 2))).toEqual(names.slice(-3).reverse())
+    expect(nrs(await queue.getDelayed(0, 1))).toEqual(['jim9', 'ida9'])
+    expect(await queue.getJobs()).toHaveLength(32)
+    expect(await queue.getJobs(['delayed', 'waiting'] as JobType[], 0, 0)).toHaveLength(2)
+    expect(await queue.exportPrometheusMetrics()).toContain('state="delayed"} 8')
+  })
+
+  test('finished jobs, metrics and retryJobs', async () => {
+    const queue = fixture.queue()
+    const ended: string[] = []
+    const worker = await fixture.worker(
+      ({ data }) => {
+        ended.push(`${data.customer}${data.nr}`)
+        if (data.nr === 1) throw new Error('no')
+        return Promise.resolve()
+      },
+      { metrics: { maxDataPoints: 10 } },
+    )
+    const drained = new Promise<void>((resolve) => worker.on('drained', resolve))
+    await queue.addBulk(charges(2))
+    await until('all ended', async () => {
+      return (await queue.getCompletedCount()) + (await queue.getFailedCount()) === 16
+    })
+    await drained
+    const completed = nrs(await queue.getCompleted())
+    expect([...completed].sort()).toEqual(CUSTOMERS.map((customer) => `${customer}0`))
+    const times = (await queue.getCompleted()).map(({ finishedOn = 0 }) => finishedOn)
+    expect(times).toEqual([...times].sort((a, b) => b - a))
+    const { meta } = await queue.getMetrics('completed')
+    expect(meta.count).toBe(8)
+    await queue.retryJobs()
+    await until('they failed again', () => ended.length === 24)
+    await until('all failed', async () => (await queue.getFailedCount()) === 8)
+    expect(await queue.clean(0, 5, 'failed')).toHaveLength(5)
+    expect(await queue.clean(0, 0, 'completed')).toHaveLength(8)
+    expect(await queue.getJobCounts('completed', 'failed')).toEqual({ completed: 0, failed: 3 })
+  })
+})
+
+describe('the whole queue', () => {
+  test('pauses and resumes once', async () => {
+    const queue = fixture.queue()
+    const told: string[] = []
+    queue.on('paused', () => told.push('paused'))
+    queue.on('resumed', () => told.push('resumed'))
+    queue.on('waiting', ({ id }) => told.push(String(id)))
+    expect(await queue.isPaused()).toBe(false)
+    await queue.pause()
+    expect(await queue.isPaused()).toBe(true)
+    const ran: string[] = []
+    await fixture.worker(({ data }) => Promise.resolve(ran.push(data.customer)))
+    const jobs = await queue.addBulk(charges(1))
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    expect(ran).toEqual([])
+    await queue.resume()
+    await until('all ran', () => ran.length === 8)
+    const { id } = await queue.add('charge', { customer: 'ann', nr: 9 })
+    expect(told).toEqual(['paused', 'resumed', id])
+    expect(jobs).toHaveLength(8)
+    expect(await queue.getWorkersCount()).toBe(1)
+    expect(await queue.getVersion()).toMatch(/^bullmq:/)
+    expect((await queue.getMeta()).paused).toBe(false)
+  })
+
+  test('drains, promotes, trims and leaves its lines', async () => {
+    const queue = fixture.queue()
+    await queue.addBulk(charges(2))
+    for (const customer of CUSTOMERS) {
+      await queue.add('later', { customer, nr: 9 }, { delay: 100_000 })
+    }
+    await queue.drain()
+    expect(await queue.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 0, delayed: 8 })
+    await queue.promoteJobs()
+    expect(await queue.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 8, delayed: 0 })
+    await queue.drain()
+    await queue.addBulk(charges(2))
+    expect(await queue.leaveLines()).toBe(8)
+    expect(await queue.trimEvents(0)).toBeGreaterThan(8)
+    await queue.drain()
+    expect(await queue.count()).toBe(0)
+  })
+
+  test('obliterates all or nothing, and may have another number of shards then', async () => {
+    const gate = fixture.gate()
+    const queue = fixture.queue()
+    const worker = await fixture.worker(() => gate.passed)
+    const active = new Promise<unknown>((resolve) => worker.on('active', resolve))
+    await queue.addBulk(charges(2))
+    await active
+    await expect(queue.obliterate()).rejects.toThrow(/active/)
+    expect(await queue.getJobCountByTypes('waiting', 'active')).toBe(16)
+    gate.open()
+    await worker.close()
+    await queue.obliterate({ force: true })
+    await queue.close()
+    const keys = await Promise.all(
+      fixture
+        .connect()
+        .nodes('master')
+        .map((node) => node.keys(`*${fixture.namespace}:*`)),
+    )
+    expect(keys.flat()).toEqual([])
+    expect(await fixture.queue({ shards: 2 }).count()).toBe(0)
+  })
+
+  test('limits of a resource hold in its shard', async () => {
+    const queue = fixture.queue()
+    for (const customer of CUSTOMERS) {
+      await queue.pauseResource(`customer:${customer}`, { reason: 'test' })
+      await queue.setSlots(`customer:${customer}`, 3)
+      await queue.setRate(`customer:${customer}`, { limit: 10, perMs: 1_000 })
+    }
+    expect((await queue.getAllLimits()).size).toBe(8)
+    expect(await queue.getLimits('customer:ann')).toMatchObject({ slots: { slots: 3 } })
+    await queue.resetSlots('customer:ann')
+    await queue.resetRate('customer:ann')
+    expect(await queue.getLimits('customer:ann')).toMatchObject({ paused: { reason: 'test' } })
+    const ran: string[] = []
+    const worker = await fixture.worker(({ data }) => Promise.resolve(ran.push(data.customer)))
+    const [job] = await queue.addBulk(charges(1))
+    const id = job?.id ?? ''
+    expect(await worker.why(id)).toContain('paused it')
+    expect((await worker.inspect('customer:ann')).line).toMatchObject([{ jobId: id }])
+    expect(await worker.why('none')).toContain('There is no job none')
+    await queue.resumeResource('customer:ann')
+    await until('that one ran', () => ran.includes('ann'))
+    expect(ran).toEqual(['ann'])
+  })
+
+  test('a scheduler is in the shard of its resource, and moves with it', async () => {
+    const queue = fixture.queue()
+    const every = { every: 60_000 }
+    for (const customer of CUSTOMERS) {
+      await queue.upsertJobScheduler('nightly', every, { data: { customer, nr: 0 } })
+      expect(await queue.getJobSchedulersCount()).toBe(1)
+      expect((await queue.getJobScheduler('nightly'))?.template?.data).toEqual({ customer, nr: 0 })
+    }
+    await queue.upsertJobScheduler('ann', every, { data: { customer: 'ann', nr: 0 } })
+    expect((await queue.getJobSchedulers()).map(({ key }) => key).sort()).toEqual([
+      'ann',
+      'nightly',
+    ])
+    expect(await queue.removeJobScheduler('nightly')).toBe(true)
+    expect(await queue.removeJobScheduler('nightly')).toBe(false)
+    expect(await queue.getJobScheduler('nightly')).toBeUndefined()
+    const ran: string[] = []
+    await fixture.worker(({ data }) => Promise.resolve(ran.push(data.customer)))
+    await until('it ran', () => ran.includes('ann'))
+  })
+
+  test('events come from every shard, and a caller can wait for a result', async () => {
+    const events = fixture.events()
+    await events.waitUntilReady()
+    const completed: string[] = []
+    events.on('completed', ({ jobId }) => completed.push(jobId))
+    await fixture.worker(({ data }) => Promise.resolve(data.nr + 1))
+    const jobs = await fixture.queue().addBulk(charges(1))
+    const results = await Promise.all(jobs.map((job) => job.waitUntilFinished(events)))
+    expect(results).toEqual(jobs.map(() => 1))
+    await until('all are told', () => completed.length >= 8)
+    expect(completed.sort()).toEqual(jobs.map(({ id }) => id).sort())
+  })
+
+  test('deduplication counts within a shard', async () => {
+    const queue = fixture.queue()
+    const opts = { deduplication: { id: 'once', ttl: 60_000 } }
+    const first = await queue.add('charge', { customer: 'ann', nr: 1 }, opts)
+    const again = await queue.add('charge', { customer: 'ann', nr: 2 }, opts)
+    expect(again.id).toBe(first.id)
+    expect(await queue.getDeduplicationJobId('once')).toBe(first.id)
+    expect(await queue.removeDeduplicationKey('once')).toBe(1)
+  })
+
+  test('a flow within a shard', async () => {
+    const queue = fixture.queue()
+    const shard = queue.shards[shardOfCustomer('ann')] as LockedQueue<Charge>
+    const { prefix = '' } = shard.opts
+    const flows = new FlowProducer({ connection: fixture.connect(), prefix })
+    fixture.defer(() => flows.close())
+    const ran: number[] = []
+    await fixture.worker(({ data }) => Promise.resolve(ran.push(data.nr)))
+    const flow = await flows.add({
+      ...{ name: 'parent', queueName: fixture.namespace, data: { customer: 'ann', nr: 2 } },
+      children: [{ name: 'child', queueName: fixture.namespace, data: { customer: 'ann', nr: 1 } }],
+    })
+    await until('both ran', () => ran.length === 2)
+    expect(ran).toEqual([1, 2])
+    await until('it completed', async () => (await flow.job.getState()) === 'completed')
+    const { id = '' } = flow.job
+    expect((await queue.getDependencies(id, 'processed', 0, -1)).total).toBe(1)
+    const parent = { id, queue: `${prefix}:${fixture.namespace}` }
+    const other = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer('ann'))
+    await expect(
+      queue.add('child', { customer: other ?? '', nr: 3 }, { parent }),
+    ).rejects.toMatchObject({
+      code: 'SEVERAL_SHARDS',
+      message: expect.stringContaining(prefix) as string,
+    })
+    await queue.add('child', { customer: 'ann', nr: 4 }, { parent })
+  })
+})
+
+describe('refusals', () => {
+  const one = 'ann'
+  const two = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer(one)) ?? ''
+
+  test('resources of a job in several shards: none is added', async () => {
+    const queue = fixture.queue({ resource: ({ customer }) => customer.split('+') })
+    const jobs = [`{x}a+{x}b`, `customer:${one}+customer:${two}`].map((customer, nr) => ({
+      ...{ name: 'charge', data: { customer, nr } },
+    }))
+    await expect(queue.addBulk(jobs)).rejects.toMatchObject({ code: 'SEVERAL_SHARDS' })
+    await expect(queue.add('charge', jobs[1]?.data as Charge)).rejects.toThrow(
+      /`customer:ann` in shard \d, `customer:\w+` in shard \d.*common part in braces/,
+    )
+    expect(await queue.count()).toBe(0)
+  })
+
+  test('a worker fails a job whose resource is in another shard', async () => {
+    const queue = fixture.queue()
+    const shard = queue.shards[shardOfCustomer(one)]
+    const plain = new Queue<Charge>(fixture.namespace, {
+      ...{ connection: fixture.connect(), prefix: shard?.opts.prefix ?? '' },
+    })
+    fixture.defer(() => plain.close())
+    await fixture.worker(() => Promise.resolve())
+    const wrong = await plain.add('charge', { customer: two, nr: 1 })
+    const right = await plain.add('charge', { customer: one, nr: 1 })
+    await until('both ended', async () => {
+      return (await wrong.isFailed()) && (await right.isCompleted())
+    })
+    expect((await queue.getJob(wrong.id ?? ''))?.failedReason).toMatch(
+      /named customer:\w+ of shard/,
+    )
+  })
+
+  test('an id of another shard, and one id in two shards', async () => {
+    const queue = fixture.queue()
+    const wrong = `${(shardOfCustomer(one) + 1) % 4}~x`
+    await expect(queue.add('charge', { customer: one, nr: 1 }, { jobId: wrong })).rejects.toThrow(
+      /names shard \d, and the resource of the job is in shard \d/,
+    )
+    await queue.add('charge', { customer: one, nr: 1 }, { jobId: 'same' })
+    await queue.add('charge', { customer: two, nr: 1 }, { jobId: 'same' })
+    await expect(queue.getJob('same')).rejects.toMatchObject({ code: 'SEVERAL_SHARDS' })
+    await expect(queue.remove('same')).rejects.toThrow(/several resources were added with this id/)
+  })
+
+  test('another number of shards', async () => {
+    await fixture.queue().add('charge', { customer: one, nr: 1 })
+    for (const shards of [1, 3, 8]) {
+      const other = fixture.queue({ shards })
+      for (const refused of [
+        other.add('charge', { customer: one, nr: 1 }),
+        other.addBulk(charges(1)),
+        other.getJobCounts(),
+        other.getJob('1'),
+        other.pause(),
+        other.drain(),
+        other.obliterate({ force: true }),
+        other.clean(0, 0),
+        other.cancel({ resource: 'a' }),
+        other.getLimits('a'),
+        other.upsertJobScheduler('a', { every: 1_000 }, { data: { customer: one, nr: 0 } }),
+      ]) {
+        await expect(refused).rejects.toMatchObject({
+          code: 'SHARDS_DIFFER',
+          message: expect.stringMatching(
+            /has 4 shards, .*is [138]\. .*use a new name/,
+          ) as string,
+        })
+      }
+      const worker = await fixture.worker(() => Promise.resolve(), { shards, autorun: false })
+      await expect(worker.run()).rejects.toMatchObject({ code: 'SHARDS_DIFFER', isOwnFault: true })
+      expect(worker.isRunning()).toBe(false)
+      const events = new ShardedQueueEvents(fixture.namespace, {
+        ...{ connection: fixture.connect(), shards, autorun: false },
+      })
+      fixture.defer(() => events.close())
+      await expect(events.run()).rejects.toMatchObject({ code: 'SHARDS_DIFFER' })
+    }
+    const told: unknown[] = []
+    const worker = await fixture.worker(() => Promise.resolve(), { shards: 2 })
+    worker.on('error', (error) => told.push(error))
+    await until('the worker tells it', () => told.length > 0)
+    expect(told).toMatchObject([{ code: 'SHARDS_DIFFER' }])
+  })
+
+  test('limits that each shard would count for itself', async () => {
+    const queue = fixture.queue()
+    await expect(queue.setGlobalConcurrency(1)).rejects.toThrow(
+      /no `setGlobalConcurrency`.*setSlots/,
+    )
+    await expect(queue.setGlobalRateLimit(1, 1_000)).rejects.toMatchObject({
+      code: 'SEVERAL_SHARDS',
+    })
+    const limiter = { limiter: { max: 1, duration: 1_000 } } as object
+    await expect(fixture.worker(() => Promise.resolve(), limiter)).rejects.toThrow(/`limiter`/)
+  })
+
+  test('ranges that begin at the end', async () => {
+    const queue = fixture.queue()
+    await expect(queue.getJobs('waiting', -5)).rejects.toThrow(/`start`/)
+    await expect(queue.getWaiting(0, -2)).rejects.toThrow(/`end`/)
+  })
+
+  test('bad options', async () => {
+    const connection = fixture.connect()
+    const resource = (): string => 'a'
+    for (const shards of [0, 65, 1.5, '4', undefined]) {
+      const options = { connection, resource, shards: shards as number }
+      expect(() => new ShardedQueue('q', options)).toThrow(/`shards`/)
+      expect(() => new ShardedQueueEvents('q', options)).toThrow(/`shards`/)
+    }
+    const options = { connection, resource, shards: 2 }
+    expect(() => new ShardedQueue('q', { ...options, prefix: 'a{b}' })).toThrow(/`prefix`/)
+    expect(() => new ShardedQueue('q', undefined as never)).toThrow(/`options`/)
+    const events = { ...options, lastEventId: '0' } as never
+    expect(() => new ShardedQueueEvents('q', events)).toThrow(/`lastEventId`/)
+    const redlock = await fixture.redlock()
+    for (const locks of [[redlock], [redlock, redlock]]) {
+      const own = { ...options, redlock: locks }
+      expect(() => new ShardedWorker('q', () => Promise.resolve(), own)).toThrow(/`redlock`/)
+    }
+  })
+})
