@@ -14,5 +14,7 @@ export const {
   QuorumUnreachableError,
   Redlock,
   ResourceTakenError,
+  ShardedQueue,
+  ShardedWorker,
   silentLogger,
 } = (await import(file.href)) as typeof Package
