@@ -9,7 +9,7 @@ import type { Contender, KeyedJob, Orders, Peer, Tally } from './job.ts'
 import { judge, type Judgement } from './judge.ts'
 import { openQueue } from './open-queue.ts'
 import { isPeer } from './peer-queue.ts'
-import { bunProgram, startQueueServer, type QueueServer } from './servers.ts'
+import { onBun, startQueueServer, type QueueServer } from './servers.ts'
 import { WorkerProcesses } from './worker-processes.ts'
 
 export const LEASE_MS = 2_000
@@ -84,7 +84,7 @@ export class Harness implements AsyncDisposable {
       if (server !== undefined) this.#servers.set(contender, server)
     }
     if (!contenders.includes('bunqueue') || this.#onBun !== undefined) return
-    this.#onBun = await WorkerProcesses.start(this.processes.all.length, bunProgram())
+    this.#onBun = await WorkerProcesses.start(this.processes.all.length, onBun())
   }
 
   /** The processes in which a contender works. */

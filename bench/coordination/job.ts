@@ -57,6 +57,8 @@ export interface Orders {
   readonly concurrency: number
   /** How many keys the jobs have, where a library is set up by it. */
   readonly keys?: number
+  /** Of a sharded queue; `connection` is a node of its cluster. */
+  readonly shards?: number
   /** Jobs that are done are removed. */
   readonly removes?: boolean
   /** The worker reports the start and the end of each run at once. */

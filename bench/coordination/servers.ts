@@ -7,6 +7,7 @@ import { Client } from 'pg'
 import { noPostgres, startPostgres } from '../../scripts/lock-servers/postgres-server.ts'
 import { freePort, returnPort, ServiceProcess } from '../../scripts/lock-servers/service-process.ts'
 import type { Orders, Peer } from './job.ts'
+import type { Kind } from './worker-processes.ts'
 
 export interface QueueServer extends AsyncDisposable {
   readonly connection: Orders['connection']
@@ -18,7 +19,7 @@ const HOST = '127.0.0.1'
 const peers = createRequire(new URL('../peers/package.json', import.meta.url))
 
 /** What runs programs for Bun; its binary is a package for this platform. */
-export function bunProgram(): string {
+function bunProgram(): string {
   const { optionalDependencies = {} } = peers('bun/package.json') as {
     readonly optionalDependencies?: Readonly<Record<string, string>>
   }
@@ -30,6 +31,11 @@ export function bunProgram(): string {
     }
   }
   throw new Error('There is no Bun for this platform among the packages of bench/peers')
+}
+
+/** A worker process on Bun. */
+export function onBun(): Kind {
+  return { file: 'bun-worker-child.ts', program: bunProgram() }
 }
 
 /** @returns undefined for a peer whose groups are in the queue's Redis. */

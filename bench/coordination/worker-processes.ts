@@ -12,18 +12,25 @@ type ReportOf<Kind extends Report['report']> = Kind extends Sighting['report']
   ? Sighting
   : Extract<Report, { readonly report: Kind }>
 
+/** What a worker process runs, and on what where that is not Node. */
+export interface Kind {
+  readonly file: string
+  readonly program?: string
+}
+
+const NODE: Kind = { file: 'worker-child.ts' }
+
 export class WorkerProcess {
   readonly #child: ChildProcess
   readonly #listeners = new Set<(report: Report) => void>()
   #done = 0
 
-  /** `progress` emits `done` whenever jobs were completed; `bun` is a program, to run on it. */
-  static async start(progress = new EventEmitter(), bun?: string): Promise<WorkerProcess> {
-    const file = bun === undefined ? 'worker-child.ts' : 'bun-worker-child.ts'
-    const child = fork(new URL(file, import.meta.url), [], {
-      ...(bun === undefined
+  /** `progress` emits `done` whenever jobs were completed. */
+  static async start(progress = new EventEmitter(), kind: Kind = NODE): Promise<WorkerProcess> {
+    const child = fork(new URL(kind.file, import.meta.url), [], {
+      ...(kind.program === undefined
         ? { execArgv: [...profiling(), '--import', import.meta.resolve('tsx')] }
-        : { execPath: bun, execArgv: [] }),
+        : { execPath: kind.program, execArgv: [] }),
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
     const worker = new WorkerProcess(child, progress)
@@ -39,6 +46,10 @@ export class WorkerProcess {
       for (const listener of this.#listeners) listener(report)
       if (report.report === 'done') progress.emit('done')
     })
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0
   }
 
   /** Jobs completed since it was told to work. */
@@ -136,9 +147,9 @@ export class WorkerProcesses implements AsyncDisposable {
   readonly #progress: EventEmitter
   #working: readonly WorkerProcess[] = []
 
-  static async start(size: number, bun?: string): Promise<WorkerProcesses> {
+  static async start(size: number, kind: Kind = NODE): Promise<WorkerProcesses> {
     const progress = new EventEmitter()
-    const starting = Array.from({ length: size }, () => WorkerProcess.start(progress, bun))
+    const starting = Array.from({ length: size }, () => WorkerProcess.start(progress, kind))
     return new WorkerProcesses(await Promise.all(starting), progress)
   }
 

@@ -4,7 +4,7 @@ import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import { named, oursMustNot } from '../../beside.ts'
 import { inTurns, LEASE_MS, newQueueName } from '../../coordination/harness.ts'
 import { judgeLines, type Event, type LineHistory } from '../../coordination/judge.ts'
-import { bunProgram } from '../../coordination/servers.ts'
+import { onBun } from '../../coordination/servers.ts'
 import { WorkerProcess } from '../../coordination/worker-processes.ts'
 import { number } from '../../format.ts'
 import type { Measured, Table } from '../../measured.ts'
@@ -65,9 +65,9 @@ async function kill(harness: OrderedHarness, { name }: Ordered): Promise<Outcome
   const queue = newQueueName()
   const jobs = inTurns(KEYS, effort.upTo(EACH, SMOKE_EACH), WORK_MS)
   const events: Event[] = []
-  const bun = name === 'bunqueue' ? bunProgram() : undefined
+  const kind = name === 'bunqueue' ? onBun() : undefined
   const workers = await Promise.all(
-    Array.from({ length: PROCESSES }, () => WorkerProcess.start(undefined, bun)),
+    Array.from({ length: PROCESSES }, () => WorkerProcess.start(undefined, kind)),
   )
   for (const [process, worker] of workers.entries()) {
     worker.listen((report) => {
