@@ -66,9 +66,15 @@ export class Places {
   async #find(queue: string): Promise<readonly QueuePlace[]> {
     const first = this.#firstShard
     const key = `${first ?? ''}:${queue}:meta`
-    const asked = first && this.#server.command('HGET', key, SHARDS_FIELD)
+    // Who may read no shard has no sharded queue.
+    const asked = first && this.#server.command('HGET', key, SHARDS_FIELD).catch(nothingIfDenied)
     const shards = Number((await asked) ?? 0)
     const prefixes = shards > 0 ? prefixesOf(this.#prefix, shards) : [this.#prefix]
     return prefixes.map((prefix) => ({ queue, prefix, base: `${prefix}:${queue}:` }))
   }
+}
+
+function nothingIfDenied(error: unknown): null {
+  if (error instanceof Error && error.message.startsWith('NOPERM')) return null
+  throw error
 }
