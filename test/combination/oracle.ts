@@ -1158,12 +1158,14 @@ function leases(knowledge: Knowledge): Found {
     knowledge.jobs.some(
       ({ uid, touches }) => touches.some(isDeletion) && history.ids.get(uid) === id,
     )
-  const wasLeft = (id: string): boolean =>
-    history.seen.some(
-      (event) => event.kind === 'active' && event.id === id && forced.includes(event.worker),
-    )
+  const wasLeft = (id: string, at: number): boolean => {
+    const given = history.seen.filter((event) => event.kind === 'active' && event.id === id)
+    if (given.some((event) => 'worker' in event && forced.includes(event.worker))) return true
+    // One that is closed by force tells no more of what it was given.
+    return forced.length > 0 && !given.some((event) => 'at' in event && event.at < at)
+  }
   const stalled = history.seen.flatMap((event) =>
-    event.kind === 'stalled' && !isObliterated && !wasLeft(event.id) && !hasGone(event.id)
+    event.kind === 'stalled' && !isObliterated && !wasLeft(event.id, event.at) && !hasGone(event.id)
       ? [{ at: event.at, detail: `job ${event.id} had stalled, says ${event.worker}` }]
       : [],
   )
