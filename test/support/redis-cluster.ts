@@ -64,16 +64,21 @@ export async function startCluster({
   return nodes
 }
 
-/** Which node has the slot of a key. */
+/** Which node has the slot of a key, once one of them says so. */
 export async function ownerOf(clients: readonly Redis[], key: string): Promise<number> {
-  // The others say that it has moved.
-  const owners = clients.map((redis) =>
-    redis.type(key).then(
-      () => true,
-      () => false,
-    ),
-  )
-  return (await Promise.all(owners)).indexOf(true)
+  let owner = -1
+  await until('a node has the slot', async () => {
+    // The others say that it has moved.
+    const owners = clients.map((redis) =>
+      redis.type(key).then(
+        () => true,
+        () => false,
+      ),
+    )
+    owner = (await Promise.all(owners)).indexOf(true)
+    return owner >= 0
+  })
+  return owner
 }
 
 /**
