@@ -1,4 +1,5 @@
 import type { Job } from 'bullmq'
+import { atEndOfTurn } from '../clock.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { LockedWorker } from '../worker/locked-worker.ts'
 
@@ -41,7 +42,8 @@ export class ShardWorker extends LockedWorker {
   protected override async moveToActive(token: string, name?: string): Promise<Job> {
     // BullMQ asks here too where a job goes back to the queue.
     if (this.#held.has(token)) return super.moveToActive(token, name)
-    if (!(await this.#isPermitted())) return this.nextJobFromJobData()
+    // BullMQ's type leaves out that there may be none. Its loop takes `undefined` for no news.
+    if (!(await this.#isPermitted())) return undefined as never
     this.#held.set(token, undefined)
     return this.#keptFor(token, super.moveToActive(token, name))
   }
@@ -65,16 +67,26 @@ export class ShardWorker extends LockedWorker {
     } finally {
       if (job !== undefined) this.#held.set(token, job.id)
       else if (this.#held.delete(token)) addPermits(this.#permits, 1)
+      atEndOfTurn(() => this.#isHeldUp && this.#permits.waiting.get(this)?.(false))
     }
+  }
+
+  /** Whether its loop has jobs to start. Without a mark, it starts none while it fetches one. */
+  get #isHeldUp(): boolean {
+    const { waiting, mainLoopQueue } = this.#loop
+    return waiting === null && (mainLoopQueue?.numQueued() ?? 0) > 0
+  }
+
+  /** Private in BullMQ's types. It waits while it reads marks. */
+  get #loop(): { readonly waiting: unknown; readonly mainLoopQueue?: { numQueued(): number } } {
+    return this as never
   }
 
   async #isPermitted(): Promise<boolean> {
     if (this.#permits.free > 0) return this.#permits.free-- > 0
-    // Private in BullMQ's types. Without a mark, it starts no job that it has while it fetches one.
-    const hasReadMark = Boolean((this as unknown as { readonly waiting: unknown }).waiting)
     // rule: process-without-a-permit-leaves-the-mark
-    if (hasReadMark) await LineBackend.of(this).wakeWorker()
-    if (this.closing || (!hasReadMark && this.used > 0)) return false
+    if (this.#loop.waiting !== null) await LineBackend.of(this).wakeWorker()
+    if (this.closing || this.#isHeldUp) return false
     const { waiting } = this.#permits
     const isGranted = await new Promise<boolean>((settle) => waiting.set(this, settle))
     waiting.delete(this)
