@@ -1063,6 +1063,8 @@ function counts(knowledge: Knowledge): Found {
 const GOES_ON_IN_MS = 3_000
 const RECOVERS_IN_MS = 9_000
 const MAX_COST = 4
+/** Backoffs are of some ten milliseconds. */
+const MOST_BETWEEN_MS = 60
 
 function stuck(knowledge: Knowledge): Found {
   const { history, isFaulty, graceMs } = knowledge
@@ -1076,9 +1078,14 @@ function stuck(knowledge: Knowledge): Found {
     (rate === undefined ? 0 : (MAX_COST * rate.perMs) / rate.limit) +
     (limiter === undefined ? 0 : limiter.duration)
   const limitMs = (mayRecover ? RECOVERS_IN_MS : GOES_ON_IN_MS) + 4 * graceMs + paceMs
-  return idleTimes(knowledge.runs, settlingAt, settledAt)
+  const idle = idleTimes(knowledge.runs, settlingAt, settledAt)
+  const found = idle
     .filter(({ from, to }) => to - from > limitMs)
     .map(({ from, to }) => ({ at: from, detail: `nothing ran for ${(to - from).toFixed(0)} ms` }))
+  const runs = knowledge.runs.filter(({ at }) => at > settlingAt).length
+  const allMs = idle.reduce((sum, { from, to }) => sum + to - from, 0)
+  if (found.length > 0 || allMs <= limitMs + runs * (MOST_BETWEEN_MS + paceMs)) return found
+  return [{ at: settledAt, detail: `nothing ran for ${allMs.toFixed(0)} ms of ${runs} runs` }]
 }
 
 /**

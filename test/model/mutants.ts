@@ -239,7 +239,7 @@ const line: readonly Mutant[] = [
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),
   mutant(
     'due-job-joins-by-its-priority',
-    ['ranked and rankOf(priority or 0, nextSeq())', 'nil'],
+    ['ranked and rankOf(priority or 0, seq)', 'nil'],
     'compatibility/order: delayed jobs that are promoted or due',
   ),
   mutant(

@@ -13,7 +13,7 @@ local function join(id)
   elseif job[2] then redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs())) end
   if not job[1] then return end
   upNext = nil
-  local score = scoreFor(job[3], job[6], job[5])
+  local score = scoreFor(nextSeq(), job[3], job[6], job[5])
   for _, resource in ipairs(resourcesOf(job[1])) do
     redis.call('ZADD', lineKey(resource), 'NX', score, placeOf(id, job[2]))
   end

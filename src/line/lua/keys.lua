@@ -23,9 +23,14 @@ local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
 
 local function readyJobsKey(tenant) return SPACE .. 'ready-jobs:' .. tenant end
+-- The weight and the tenant of a job, as its hash has them.
+local function partsOf(share)
+  local weight, tenant = string.match(share, '^(%S+) (.*)$')
+  return tonumber(weight), tenant
+end
 -- A job of a tenant does not wait for its share any more.
 local function leaveReady(id, share)
-  local tenant = string.match(share, ' (.*)')
+  local _, tenant = partsOf(share)
   redis.call('ZREM', readyJobsKey(tenant), id)
   if redis.call('EXISTS', readyJobsKey(tenant)) == 0 then redis.call('ZREM', SPACE .. 'ready', tenant) end
 end

@@ -27,9 +27,9 @@ local function rankOf(priority, seq) return string.format('%.0f', priority * 0x1
 
 -- The score of the places that a stored job takes. `since`: of those that it had before. `ranked` and
 -- `priority`: as its hash has them.
-local function scoreFor(since, ranked, priority)
+local function scoreFor(seq, since, ranked, priority)
   -- rule: due-job-joins-by-its-priority
-  return since or ranked and rankOf(priority or 0, nextSeq()) or nextSeq()
+  return since or ranked and rankOf(priority or 0, seq) or seq
 end
 
 --- @module limitRules "limits"

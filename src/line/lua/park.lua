@@ -16,7 +16,8 @@ local function park()
   if not job[4] then return -1 end
   local lines = job[1] or ARGV.resources
   local resources = resourcesOf(lines)
-  local seq, score = nextSeq(), scoreFor(job[2], job[8], job[3])
+  local seq = nextSeq()
+  local score = scoreFor(seq, job[2], job[8], job[3])
   for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'NX', score, place) end
   if not job[1] then redis.call('HSET', jobKey, 'redlock:lines', lines) end
   -- It was in its lines before, and has come back: the one behind it may have started meanwhile.

@@ -23,10 +23,6 @@
 local QUANTUM = 50
 local FORGOTTEN_AFTER_MS = 600000
 local function exactly(number) return string.format('%.17g', number) end
-local function partsOf(share)
-  local weight, tenant = string.match(share, '^(%S+) (.*)$')
-  return tonumber(weight), tenant
-end
 local function virtualTime() return tonumber(redis.call('HGET', META, TIME_FIELD)) end
 
 -- Whether a sleeping job may start.

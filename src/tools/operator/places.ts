@@ -31,7 +31,12 @@ export class Places {
 
   /** One for each shard, or only one. */
   of(queue: string): Promise<readonly QueuePlace[]> {
-    return getOrInsert(this.#known, queue, () => this.#find(queue))
+    return getOrInsert(this.#known, queue, () => {
+      const found = this.#find(queue)
+      // A server that does not answer now may do so the next time.
+      found.catch(() => this.#known.delete(queue))
+      return found
+    })
   }
 
   /** Where a job is, or would be. */

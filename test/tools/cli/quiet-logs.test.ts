@@ -3,6 +3,7 @@ import { afterAll, beforeEach, expect, it } from 'vitest'
 import { setTimeout as delay } from 'node:timers/promises'
 import { until, useFleet } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
+import { openRedis } from './open-redis.ts'
 import { fleetEnv, runningCli } from './run-cli.ts'
 
 const leaks = watchLeaks()
@@ -41,8 +42,12 @@ it("the queue's Redis that is away, and answers again", async () => {
   await fixture.redlock({ leaseMs: 6_000 })
   await using working = runningCli(['work', MODULE], env())
   await working.line(/works on/)
+  const redis = openRedis(fixture.fleet.queue.url, fixture)
+  await until('the worker waits for a job', async () =>
+    String(await redis.client('LIST')).includes('cmd=bzpopmin'),
+  )
   await fixture.fleet.queue.kill()
-  await working.line(/ECONN|Connection is closed/)
+  await working.line(/ECONNREFUSED|Connection is closed/)
   await delay(OUTAGE_MS)
   await fixture.fleet.queue.restart()
   await working.line(/the queue's Redis answers again/)

@@ -111,12 +111,14 @@ function reporter(
   const { name } = worker
   const repeats = new Repeats<string>(systemClock)
   let isAway = false
-  worker.on('ready', () => {
+  const back = (): void => {
     if (!isAway) return
     isAway = false
     const message = "the queue's Redis answers again"
     out.note(`${name}: ${message}`, { event: 'queue-back', queue: name, message })
-  })
+  }
+  // A worker says only once that it is ready.
+  for (const each of worker.shards ?? [worker]) each.getBackend?.().on('ready', back)
   return (error) => {
     const message = messageOf(error)
     const { code, isOwnFault } = error as { readonly code?: unknown; readonly isOwnFault?: unknown }

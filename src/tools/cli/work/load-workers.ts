@@ -14,7 +14,10 @@ import { UsageError } from '../exit-code.ts'
 export type RunnableWorker = Pick<
   LockedWorker,
   'name' | 'drain' | 'isRunning' | 'isStarting' | 'isPaused' | 'run' | 'on'
->
+> &
+  Connected & { readonly shards?: readonly Connected[] }
+
+type Connected = Partial<Pick<LockedWorker, 'getBackend'>>
 
 const NAMES = ['default', 'worker', 'workers'] as const
 
