@@ -67,6 +67,7 @@ export class ShardWorker extends LockedWorker {
     } finally {
       if (job !== undefined) this.#held.set(token, job.id)
       else if (this.#held.delete(token)) addPermits(this.#permits, 1)
+      // rule: next-job-waits-for-no-permit
       atEndOfTurn(() => this.#isHeldUp && this.#permits.waiting.get(this)?.(false))
     }
   }

@@ -709,6 +709,7 @@ const sharded: readonly Mutant[] = [
     ['used === 0', 'false'],
     `${PERMITS}: with one permit`,
   ),
+  mutant('next-job-waits-for-no-permit', 'removed', `${PERMITS}: a shard goes on from job`),
   mutant(
     'process-without-a-permit-leaves-the-mark',
     ['await LineBackend.of(this).wakeWorker()', 'void 0'],

@@ -83,18 +83,35 @@ test('a shard that gets work is given its share of a busy process', async () => 
   const queue = makeQueue()
   const now = [0, 0, 0, 0]
   let isOver = false
-  await makeWorker(8, async ({ data: { name } }) => {
+  await makeWorker(8, async ({ data: { name, nr } }) => {
     const shard = shardOf([name], SHARDS)
     now[shard] = (now[shard] ?? 0) + 1
-    await pause(isOver ? 0 : 20)
+    await pause(isOver ? 0 : 12 + 3 * nr) // So that no two end together.
     now[shard] = (now[shard] ?? 0) - 1
   })
-  await queue.addBulk([...jobsOf(0, 90), ...jobsOf(0, 90), ...jobsOf(0, 90)])
+  // Each job is followed by the next one of its line, which keeps the permit.
+  const linesOf = (shard: number, jobs: number) =>
+    Array.from({ length: jobs }, () => jobsOf(shard, 8)).flat()
+  await queue.addBulk(linesOf(0, 150))
   await until('one shard has all', () => now[0] === 8)
-  await queue.addBulk([...jobsOf(3, 80), ...jobsOf(3, 80)])
+  await queue.addBulk(linesOf(3, 50))
   await until('both have four', () => now[0] === 4 && now[3] === 4, 2_000)
   isOver = true
-  await until('all are done', async () => (await queue.getCompletedCount()) === 430)
+  await until('all are done', async () => (await queue.getCompletedCount()) === 1_600)
+})
+
+test('a shard goes on from job to job while all permits are taken', async () => {
+  const queue = makeQueue()
+  const gate = fixture.gate()
+  let done = 0
+  await makeWorker(2, async ({ data: { name } }) => {
+    if (shardOf([name], SHARDS) === 0) await gate.passed
+    done++
+  })
+  await queue.addBulk([...jobsOf(0, 1), ...jobsOf(3, 20)])
+  await until('all but the first are done', () => done === 20)
+  gate.open()
+  await until('all are done', () => done === 21)
 })
 
 test('with one permit, no backlog keeps other shards waiting', async () => {
