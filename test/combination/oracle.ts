@@ -330,9 +330,10 @@ function globalConcurrency(knowledge: Knowledge): Found {
   const { history, runs, graceMs, isFaulty } = knowledge
   if (isFaulty || history.plan.settings.batch !== undefined) return []
   const calls = knowledge.all('globalConcurrency', 'obliterate')
-  return calls.flatMap(({ operation, at, endedAt, error }) => {
+  return calls.flatMap(({ operation, at, endedAt, error, answer }) => {
     if (operation.do !== 'globalConcurrency' || operation.most === undefined) return []
-    if (endedAt === undefined || error !== undefined) return []
+    // A sharded queue refuses it.
+    if (endedAt === undefined || error !== undefined || answer === 'absent') return []
     const { most } = operation
     const next = calls.filter((other) => (other.endedAt ?? Infinity) > at && other.at !== at)
     const until = Math.min(history.settlingAt, ...next.map((other) => other.at))
