@@ -8,7 +8,6 @@ import { integerOption, refuse } from '../options.ts'
 
 /** Where the first shard records how many there are, in BullMQ's `meta`. */
 export const SHARDS_FIELD = 'redlock:shards'
-/** Of a Redis Cluster. */
 const SLOTS = 16_384
 const MAX_SHARDS = 64
 
@@ -26,8 +25,7 @@ export function slotOf(key: string): number {
 export function prefixesOf(prefix: string, shards: number): readonly string[] {
   const base = /^\{(.+)\}$/.exec(prefix)?.[1] ?? prefix
   if (/[{}]/.test(base)) refuse('prefix', 'without braces, which each shard has', prefix)
-  const nrs = [...Array(integerOption('shards', shards, 1, MAX_SHARDS)).keys()]
-  return nrs.map((shard) => {
+  return Array.from({ length: integerOption('shards', shards, 1, MAX_SHARDS) }, (_, shard) => {
     const least = Math.ceil((shard * SLOTS) / shards)
     for (let nr = 0; ; nr++) {
       const found = `{${base}-${shard}-${nr}}`
@@ -40,7 +38,6 @@ export function prefixesOf(prefix: string, shards: number): readonly string[] {
 
 /** @throws ShardError where the resources are in several shards. */
 export function shardOf(resources: readonly string[], shards: number): number {
-  if (shards === 1) return 0
   const found = resources.map((name) => Math.floor((slotOf(name) * shards) / SLOTS))
   const [shard = 0] = found
   // rule: resources-of-a-job-are-in-one-shard

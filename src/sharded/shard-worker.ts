@@ -6,6 +6,8 @@ import { LockedWorker } from '../worker/locked-worker.ts'
 /** As many as jobs run at once in a process. */
 export interface Permits {
   free: number
+  /** Tokens of jobs that end without a next one, because a shard waits. */
+  readonly leaving: Set<string>
   readonly waiting: Map<ShardWorker, (isGranted: boolean) => void>
 }
 
@@ -49,10 +51,16 @@ export class ShardWorker extends LockedWorker {
   }
 
   override processJob(job: Job, token: string, mayFetch = (): boolean => true): Promise<Job> {
+    const { leaving, waiting } = this.#permits
     // rule: busy-shard-leaves-others-their-share
     const isDue = ({ used }: ShardWorker): boolean => used === 0 || used + 1 < this.used
-    const { waiting } = this.#permits
-    const fetches = () => mayFetch() && this.#permits.free >= 0 && ![...waiting.keys()].some(isDue)
+    const fetches = (): boolean => {
+      if (!mayFetch() || this.#permits.free < 0) return false
+      // rule: shard-that-waits-takes-one-permit
+      if ([...waiting.keys()].filter(isDue).length <= leaving.size) return true
+      leaving.add(token)
+      return false
+    }
     const next = super.processJob(job, token, fetches) as Promise<Job>
     // The first job of a batch has its permit.
     return this.#held.get(token) === job.id ? this.#keptFor(token, next) : next
@@ -65,6 +73,7 @@ export class ShardWorker extends LockedWorker {
       job = await next
       return job as Job // BullMQ's type leaves out that there may be none.
     } finally {
+      this.#permits.leaving.delete(token)
       if (job !== undefined) this.#held.set(token, job.id)
       else if (this.#held.delete(token)) addPermits(this.#permits, 1)
       // rule: next-job-waits-for-no-permit

@@ -80,7 +80,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     const locks = locksOf(options.redlock, shards)
     this.name = name
     this.#concurrency = concurrency
-    this.#permits = { free: concurrency, waiting: new Map() }
+    this.#permits = { free: concurrency, leaving: new Set(), waiting: new Map() }
     this.shards = prefixes.map((each, shard) => {
       const resource = (job: Job): readonly string[] => {
         const named = resourcesOf(options.resource, job, job.id)

@@ -709,6 +709,11 @@ const sharded: readonly Mutant[] = [
     ['used === 0', 'false'],
     `${PERMITS}: with one permit`,
   ),
+  mutant(
+    'shard-that-waits-takes-one-permit',
+    ['<= leaving.size', '=== 0'],
+    `${PERMITS}: a shard that waits takes`,
+  ),
   mutant('next-job-waits-for-no-permit', 'removed', `${PERMITS}: a shard goes on from job`),
   mutant(
     'process-without-a-permit-leaves-the-mark',

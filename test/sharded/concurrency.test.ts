@@ -1,5 +1,6 @@
 /** `concurrency` of a sharded worker: the total of a process, which follows the work. */
-import { expect, test } from 'vitest'
+import { Worker } from 'bullmq'
+import { expect, test, vi } from 'vitest'
 import { batchProcessor, ShardedQueue, ShardedWorker, silentLogger } from '../../src/index.ts'
 import type { LeasedProcessor, ShardedWorkerOptions } from '../../src/index.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
@@ -98,6 +99,30 @@ test('a shard that gets work is given its share of a busy process', async () => 
   await until('both have four', () => now[0] === 4 && now[3] === 4, 2_000)
   isOver = true
   await until('all are done', async () => (await queue.getCompletedCount()) === 1_600)
+})
+
+test('a shard that waits takes one permit of all that end at once', async () => {
+  const queue = makeQueue()
+  const [first, rest] = [fixture.gate(), fixture.gate()]
+  const running = new Map<string, number>()
+  await makeWorker(8, async ({ data: { name, nr } }) => {
+    running.set(name, nr)
+    await (nr < 8 ? first : rest).passed
+  })
+  await queue.addBulk(jobsOf(0, 8))
+  await queue.addBulk(
+    jobsOf(0, 8).map((job, nr) => ({ ...job, data: { ...job.data, nr: 8 + nr } })),
+  )
+  await until('one shard has all', () => running.size === 8)
+  await queue.addBulk(jobsOf(3, 1).map((job) => ({ ...job, data: { ...job.data, nr: 8 } })))
+  await pause(200) // That shard waits for a permit.
+  const fetch = vi.spyOn(Worker.prototype as unknown as { moveToActive(): unknown }, 'moveToActive')
+  first.open()
+  await until('eight others run', () => [...running.values()].filter((nr) => nr >= 8).length === 8)
+  // The seven others were followed by a job of their line, in the call that ended them.
+  expect(fetch.mock.calls.length).toBeLessThan(4)
+  rest.open()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 17)
 })
 
 test('a shard goes on from job to job while all permits are taken', async () => {
