@@ -15,7 +15,9 @@ export function judge(runs: readonly Run[]): Judgement {
   const last = new Map<string, Run>()
   let inversions = 0
   let overlaps = 0
+  let end = -Infinity
   for (const run of runs) {
+    end = Math.max(end, run.endedAt)
     const before = last.get(run.key)
     if (before !== undefined) {
       if (run.nr < before.nr) inversions++
@@ -23,9 +25,7 @@ export function judge(runs: readonly Run[]): Judgement {
     }
     last.set(run.key, run)
   }
-  const first = Math.min(...runs.map(({ startedAt }) => startedAt))
-  const end = Math.max(...runs.map(({ endedAt }) => endedAt))
-  return { makespanMs: end - first, inversions, overlaps }
+  return { makespanMs: end - (runs[0]?.startedAt ?? 0), inversions, overlaps }
 }
 
 /** A start, an end, or the death of a whole process with every run in it. */
