@@ -1,6 +1,7 @@
 /**
  * The order of test files. Vitest begins with those that took long the last time, and in a fresh
  * clone it knows of none. A slow file that begins late runs while the other processes are idle.
+ * Processes serve one project, so the files of a project follow each other.
  */
 import { relative } from 'node:path'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
@@ -19,6 +20,15 @@ const SLOW = [
   'test/line/limits.test.ts',
   'test/faults/network.test.ts',
   'test/testing/lock-service-cases.test.ts',
+  'test/tools/operator/answers.test.ts',
+  'test/tools/cli/quiet-logs.test.ts',
+  'test/combination/combination.test.ts',
+  'test/tools/operator/resize.test.ts',
+  'test/bad-input/secrets.test.ts',
+  'test/redlock/fleet/refusing-masters.test.ts',
+  'test/worker/coordination.test.ts',
+  'test/worker/clocks.test.ts',
+  'test/faults/odd-replies.test.ts',
   'test/bad-input/worker-jobs.test.ts',
   'test/line/line.test.ts',
   'test/faults/frozen.test.ts',
@@ -42,6 +52,7 @@ export class SlowFirst extends BaseSequencer {
       return index < 0 ? SLOW.length : index
     }
     const sorted = await super.sort(files)
-    return sorted.toSorted((a, b) => place(a) - place(b))
+    const project = (file: TestSpecification): string => file.project.name
+    return sorted.toSorted((a, b) => project(b).localeCompare(project(a)) || place(a) - place(b))
   }
 }
