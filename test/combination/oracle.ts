@@ -321,6 +321,14 @@ function parents(knowledge: Knowledge): Found {
       const late = byUid.get(data.uid)?.runs.find((run) => run.at > at)
       const isTouched = (byUid.get(data.uid)?.touches.length ?? 0) > 0
       if (late === undefined || isTouched || knowledge.isLost(late)) return []
+      // `obliterate` removes the child that a worker has just fetched, and so the parent starts.
+      const isObliterated = knowledge
+        .all('obliterate')
+        .some(
+          ({ at: begun, endedAt = Infinity }) =>
+            begun <= at && endedAt >= knowledge.givenAt(late) - knowledge.graceMs,
+        )
+      if (isObliterated) return []
       return [{ at, detail: `${uid} ran before its child ${nameOf(late)}` }]
     })
   })
