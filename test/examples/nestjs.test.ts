@@ -124,11 +124,10 @@ it('each customer in order, also when one fails; steps and reports once; it clos
   for (const customer of [0, 1, 2]) {
     const added = jobs.filter(({ data }) => data.customerId === customer).map(({ id }) => id)
     expect(ends(customer)).toEqual(added)
+    // Those of other customers may be equal: a token is compared within its resource.
+    const own = tokens.filter((_, nr) => jobs[nr]?.data.customerId === customer)
+    expect(own).toEqual([...new Set(own)].sort((a, b) => a - b))
   }
-  const ofFirst = program.out.filter((line) => /^ends \S+ customer:0 /.test(line))
-  const fencing = ofFirst.map((line) => Number(line.split(' ')[3]))
-  expect(fencing).toEqual([...fencing].sort((a, b) => a - b))
-  expect(new Set(tokens).size).toBe(9)
   for (const { id = '', data } of jobs) {
     expect((await queue.getJob(id))?.attemptsMade).toBe(data.customerId === 2 ? 2 : 1)
   }
