@@ -119,11 +119,14 @@ it('each customer in order, also when one fails; steps and reports once; it clos
     }
   }
   expect(together).toBeGreaterThan(1)
-  const ends = (customer: number): readonly string[] =>
-    program.out.flatMap((line) => line.match(`^ends (\\S+) customer:${customer} `)?.[1] ?? [])
   for (const customer of [0, 1, 2]) {
+    const ends = program.out.filter((line) =>
+      new RegExp(`^ends \\S+ customer:${customer} `).test(line),
+    )
     const added = jobs.filter(({ data }) => data.customerId === customer).map(({ id }) => id)
-    expect(ends(customer)).toEqual(added)
+    expect(ends.map((line) => line.split(' ')[1])).toEqual(added)
+    const fencing = ends.map((line) => Number(line.split(' ')[3]))
+    expect(fencing).toEqual([...fencing].sort((a, b) => a - b))
     // Those of other customers may be equal: a token is compared within its resource.
     const own = tokens.filter((_, nr) => jobs[nr]?.data.customerId === customer)
     expect(own).toEqual([...new Set(own)].sort((a, b) => a - b))

@@ -1,7 +1,7 @@
 /**
  * The order of test files. Vitest begins with those that took long the last time, and in a fresh
  * clone it knows of none. A slow file that begins late runs while the other processes are idle.
- * Processes serve one project, so the files of a project follow each other.
+ * A process serves one project, so the files of a project follow each other, `tests` first.
  */
 import { relative } from 'node:path'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
