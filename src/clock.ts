@@ -7,7 +7,6 @@
 
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
-import { Bag, type Bagged } from './bag.ts'
 
 /** A started timer. */
 export interface Timer {
@@ -95,62 +94,105 @@ export function withinMs<Value>(
   })
 }
 
-/** Calls that begin within this time and allow the same time share one timer. */
-const SHARED_MS = 1
-
-export interface Expiring extends Bagged<'deadlinePlace'> {
-  /** Must do nothing for what was settled before. */
+export interface Expiring {
+  /** Its time is over. */
   expire(timeoutMs: number): void
 }
 
-/** What expires together. */
-export class Deadline {
-  readonly timeoutMs: number
-  readonly admitsUntil: number
-  readonly members: Bag<'deadlinePlace', Expiring> = new Bag('deadlinePlace')
-  isOver = false
-  readonly #timer: Timer
-
-  constructor(clock: Clock, timeoutMs: number, now: number) {
-    this.timeoutMs = timeoutMs
-    this.admitsUntil = now + SHARED_MS
-    // The last one to join has its full time.
-    this.#timer = clock.after(timeoutMs + SHARED_MS, () => {
-      this.isOver = true
-      for (const member of this.members.values()) member.expire(timeoutMs)
-    })
-  }
-
-  leave(member: Expiring): void {
-    this.members.delete(member)
-    if (this.members.size > 0) return
-    this.isOver = true
-    this.#timer.cancel()
-  }
+/** What waits, between the one that began before it and the one that began after it. */
+export interface Deadline<Member extends Expiring = Expiring> {
+  readonly member: Member
+  readonly endsAt: number
+  readonly queue: DeadlineQueue<Member>
+  before: Deadline<Member> | undefined
+  after: Deadline<Member> | undefined
+  isOver: boolean
 }
 
-/** Deadlines of many on few timers. A deadline passes up to a millisecond late and never early. */
-export class Deadlines {
+/** All that are as long end in the order in which they began: one timer is enough. */
+interface DeadlineQueue<Member extends Expiring> {
+  readonly timeoutMs: number
+  first: Deadline<Member> | undefined
+  last: Deadline<Member> | undefined
+  timer: Timer | undefined
+}
+
+/** Empty queues are kept for the next ones, until there are so many. */
+const MANY_QUEUES = 16
+
+/**
+ * Deadlines of many on few timers. A deadline passes up to a millisecond late and never early. A
+ * `Set` would keep what has left it in its old tables, where it survives collections.
+ */
+export class Deadlines<Member extends Expiring = Expiring> {
   readonly #clock: Clock
-  #latest: Deadline | undefined
+  readonly #queues = new Map<number, DeadlineQueue<Member>>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   /** `member` expires unless it leaves the deadline before. */
-  in(timeoutMs: number, member: Expiring): Deadline {
-    const now = this.#clock.now()
-    let deadline = this.#latest
-    const isShared =
-      deadline?.isOver === false && deadline.timeoutMs === timeoutMs && now <= deadline.admitsUntil
-    if (deadline === undefined || !isShared) {
-      deadline = new Deadline(this.#clock, timeoutMs, now)
-      this.#latest = deadline
+  in(timeoutMs: number, member: Member): Deadline<Member> {
+    let queue = this.#queues.get(timeoutMs)
+    if (queue === undefined) {
+      if (this.#queues.size >= MANY_QUEUES) this.#forgetEmpty()
+      queue = { timeoutMs, first: undefined, last: undefined, timer: undefined }
+      this.#queues.set(timeoutMs, queue)
     }
-    deadline.members.add(member)
+    const { last: before } = queue
+    const endsAt = this.#clock.now() + timeoutMs
+    const deadline = { member, endsAt, queue, before, after: undefined, isOver: false }
+    queue.last = deadline
+    if (before === undefined) queue.first = deadline
+    else before.after = deadline
+    queue.timer ??= this.#timer(queue, timeoutMs)
     return deadline
   }
+
+  /** Those that wait now. */
+  members(): readonly Member[] {
+    const found: Member[] = []
+    for (const { first } of this.#queues.values()) {
+      for (let each = first; each !== undefined; each = each.after) found.push(each.member)
+    }
+    return found
+  }
+
+  #timer(queue: DeadlineQueue<Member>, delayMs: number): Timer {
+    return this.#clock.after(delayMs, () => {
+      const now = this.#clock.now()
+      const due: Member[] = []
+      for (let { first } = queue; first !== undefined && first.endsAt <= now; first = queue.first) {
+        leave(first)
+        due.push(first.member)
+      }
+      // Others may have come before it, or left.
+      const { first } = queue
+      queue.timer = first && this.#timer(queue, Math.max(1, first.endsAt - now))
+      for (const member of due) member.expire(queue.timeoutMs)
+    })
+  }
+
+  #forgetEmpty(): void {
+    for (const [timeoutMs, { first }] of this.#queues) {
+      if (first === undefined) this.#queues.delete(timeoutMs)
+    }
+  }
+}
+
+/** It does not expire. Does nothing for one that has passed. */
+export function leave(deadline: Deadline | undefined): void {
+  if (deadline === undefined || deadline.isOver) return
+  deadline.isOver = true
+  const { queue, before, after } = deadline
+  if (before === undefined) queue.first = after
+  else before.after = after
+  if (after === undefined) queue.last = before
+  else after.before = before
+  if (queue.first !== undefined) return
+  queue.timer?.cancel()
+  queue.timer = undefined
 }
 
 const OFFSET_SAMPLES = 5

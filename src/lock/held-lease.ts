@@ -11,16 +11,8 @@
  * Nothing leads back to held: another client may have held the resource since. The timer looks at
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
-import { Bag, type Bagged } from '../bag.ts'
 import type { Channel, ExtendResult, LeaseEnd, LossReason } from '../channel.ts'
-import {
-  Deadlines,
-  instant,
-  type Clock,
-  type Deadline,
-  type Expiring,
-  type Instant,
-} from '../clock.ts'
+import { Deadlines, instant, leave, type Clock, type Deadline, type Instant } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
 import { keep, type Keeper } from './keeper.ts'
 import type { LeaseTerms } from './lease-option.ts'
@@ -29,13 +21,11 @@ import type { ExtendOutcome, Lease } from './lease.ts'
 import { labelOf } from './resources.ts'
 import { longer, remainingMs, type Trust } from './trust.ts'
 
-/** The leases of one lock service, and what they share. */
+/** The leases of one lock service that are held. Each waits for the next check of its clocks. */
 export class LeaseRegistry {
   readonly clock: Clock
   readonly channel: Channel
-  /** When to check the clocks for a lease. */
-  readonly checks: Deadlines
-  readonly held: Bag<'heldPlace', HeldLease> = new Bag('heldPlace')
+  readonly checks: Deadlines<HeldLease>
 
   constructor(clock: Clock, channel: Channel) {
     this.clock = clock
@@ -43,9 +33,13 @@ export class LeaseRegistry {
     this.checks = new Deadlines(clock)
   }
 
+  get size(): number {
+    return this.checks.members().length
+  }
+
   /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
   async close(): Promise<void> {
-    await Promise.all(this.held.values().map((lease) => lease.close()))
+    await Promise.all(this.checks.members().map((lease) => lease.close()))
   }
 }
 
@@ -58,12 +52,10 @@ export type Renewed =
 /** How often a lease's timer checks both clocks, as a fraction of the lease. */
 const CHECKS_PER_LEASE = 3
 
-export abstract class HeldLease implements Lease, Expiring, Bagged<'heldPlace'> {
+export abstract class HeldLease implements Lease {
   abstract readonly resources: readonly string[]
   abstract readonly token: string
   abstract readonly fencingToken: number
-  deadlinePlace = -1
-  heldPlace = -1
   readonly #registry: LeaseRegistry
   readonly #terms: LeaseTerms
   /** On the monotonic clock. */
@@ -101,8 +93,7 @@ export abstract class HeldLease implements Lease, Expiring, Bagged<'heldPlace'> 
 
   /** Begins its life: the last statement of a constructor. */
   protected begin(): void {
-    const { held, channel, clock } = this.#registry
-    held.add(this)
+    const { channel, clock } = this.#registry
     if (channel.hears('lease:granted')) {
       channel.tell('lease:granted', { lease: this, slots: this.#terms.slots })
     }
@@ -274,7 +265,7 @@ export abstract class HeldLease implements Lease, Expiring, Bagged<'heldPlace'> 
   }
 
   #end(how: LeaseEnd, reason: LossReason | undefined): void {
-    const { clock, channel, held } = this.#registry
+    const { clock, channel } = this.#registry
     if (!this.#isOver) {
       this.#isOver = true
       if (channel.hears('lease:ended')) {
@@ -282,10 +273,8 @@ export abstract class HeldLease implements Lease, Expiring, Bagged<'heldPlace'> 
         channel.tell('lease:ended', { lease: this, how, reason, heldMs })
       }
     }
-    this.#check?.leave(this)
-    this.#check = undefined
+    leave(this.#check)
     this.#keeper?.stop()
-    held.delete(this)
   }
 
   #lostError(reason: string, answers: readonly MasterAnswer[]): LeaseLostError {

@@ -11,24 +11,22 @@
  * Completing with the counter at exactly t on a quorum is what makes tokens increase: any later
  * quorum shares a master with this one, and that master grants more than t.
  */
-import { instant, sleep, type Instant } from '../clock.ts'
+import { randomInt, randomUUID } from 'node:crypto'
+import { instant, type Clock, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
+import { HeldLease, type Renewed } from '../lock/held-lease.ts'
+import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-option.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
 import { remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
-import { explain, explainConfirm, holderBy, tooLate } from './explain.ts'
+import { turnMs } from '../lock/waiting.ts'
+import { explain, holderBy, tooLate } from './explain.ts'
+import { extendLease } from './extend.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { highest, Poll } from './poll.ts'
-import { QuorumLease } from './quorum-lease.ts'
-import { acquire, confirm, release, type AcquireVote, type ReleaseVote } from './verbs.ts'
+import { releaseEverywhere } from './release.ts'
+import { acquire, confirm, TOKENS_PER_GRANT, type AcquireVote, type ConfirmVote } from './verbs.ts'
 import { callOf, type Call } from './wire/batch.ts'
-import { callMaster, type Master } from './wire/master.ts'
-
-/** A tombstone outlives every command of its attempt that may still travel. */
-const TOMBSTONE_LEASES = 2
-/** A release that a master did not confirm is repeated this often at most. */
-const MAX_RELEASE_TRIES = 5
-const RELEASE_RETRY_MS = 25
 
 /** What a caller asks for. */
 export interface Demand {
@@ -53,28 +51,26 @@ export class Attempt {
   trust!: Trust
   /** The counter that it proposes, and then what a quorum has: the first fencing token. */
   fence: number
-  /** The vote of a master that stores the proposal. */
-  readonly granted: AcquireVote
   /** From the first question to the grant. */
   tookMs = 0
+  /** Still being filled in: a master that has not answered may yet grant. */
+  votes: Poll<AcquireVote>['votes'] | undefined
+  /** Of the masters, when they were asked. */
+  readonly states: LockFleet['states']
   /** Masters that were sent the key again and have not said what became of it. */
   healing: Set<number> | undefined
-  /** Still being filled in: a master that has not answered may yet grant. */
-  #votes: Poll<AcquireVote>['votes'] | undefined
-  /** Of the masters, when they were asked. */
-  readonly #states: LockFleet['states']
-  #releaseCall: Call | undefined
-  #callForGood: Call | undefined
+  /** Where its keys are deleted. */
+  releaseCall: Call | undefined
 
   constructor(fleet: LockFleet, resources: readonly string[], demand: Demand) {
     this.fleet = fleet
     this.resources = resources
     this.demand = demand
-    this.token = fleet.proposals.token()
     this.start = instant(fleet.settings.clock)
-    this.fence = fleet.proposals.fence()
-    this.granted = { kind: 'granted', counter: this.fence }
-    this.#states = fleet.states
+    const { token, fence } = fleet.proposals.next()
+    this.token = token
+    this.fence = fence
+    this.states = fleet.states
   }
 
   get leaseMs(): number {
@@ -90,43 +86,35 @@ export class Attempt {
    * @throws RedlockClosedError where its lock was closed meanwhile; a lease that was granted is
    * released.
    */
-  take(): Promise<AcquireOutcome> {
+  async take(): Promise<AcquireOutcome> {
     const { fleet, resources, token, fence } = this
     const { terms, waitMs, waiter } = this.demand
     const { leaseMs } = terms
+    const { masterTimeoutMs } = fleet.settings
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
-    const timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
-    const vote = new Poll(this, acquire, call, timeoutMs)
-    this.#votes = vote.votes
-    return vote.decided.then(() => {
-      if (vote.verdict === 'against') return this.#refused(vote)
-      const { counter, masters } = highest(vote.votes)
-      if (counter !== fence) fleet.proposals.observe(counter)
-      this.fence = counter
-      // rule: a-quorum-has-exactly-the-token
-      if (masters < fleet.quorum) return this.#confirm()
-      return this.#end(undefined)
-    })
+    const vote = new Poll(this, acquire, call, Math.min(masterTimeoutMs, leaseMs))
+    this.votes = vote.votes
+    await vote.decided
+    if (vote.verdict === 'against') return this.#end(await this.#whyNot(vote))
+    const { counter, masters } = highest(vote.votes, fence)
+    if (counter !== fence) fleet.proposals.observe(counter)
+    this.fence = counter
+    // rule: a-quorum-has-exactly-the-token
+    if (masters < fleet.quorum) {
+      const raise = callOf({ verb: 'confirm', resources, token, fence: counter })
+      const raised = new Poll(this, confirm, raise, masterTimeoutMs)
+      await raised.decided
+      if (raised.verdict === 'against') return this.#end(await this.#whyNot(raised))
+    }
+    return this.#end(undefined)
   }
 
   /** Where no quorum names a holder, every answer helps to say why. */
-  async #refused(vote: Poll<AcquireVote>): Promise<AcquireOutcome> {
-    this.release()
+  async #whyNot(vote: Poll<AcquireVote> | Poll<ConfirmVote>): Promise<NotGranted> {
+    releaseEverywhere(this)
     if (holderBy(vote.votes) === undefined) await vote.complete
-    return this.#end(explain(this.resources, vote.votes, this.fleet.names))
-  }
-
-  /** The granted counters differ: raises them to the largest one. */
-  async #confirm(): Promise<AcquireOutcome> {
-    const { fleet, resources, token, fence } = this
-    const raise = callOf({ verb: 'confirm', resources, token, fence })
-    const raised = new Poll(this, confirm, raise, fleet.settings.masterTimeoutMs)
-    await raised.decided
-    if (raised.verdict === 'for') return this.#end(undefined)
-    this.release()
-    await raised.complete
-    return this.#end(explainConfirm(resources, raised.votes, fleet.names))
+    return explain(this.resources, vote.votes, this.fleet.names)
   }
 
   /** A quorum has granted it, or `refusal` says why not. */
@@ -141,7 +129,7 @@ export class Attempt {
     let why = refusal
     // rule: too-late-after-the-votes
     if (why === undefined && remainingMs(this.trust, end) <= 0) {
-      this.release()
+      releaseEverywhere(this)
       why = tooLate(resources, terms.leaseMs, this.tookMs, fleet.names)
     }
     const status: AcquireOutcome['status'] = why === undefined ? 'granted' : why.status
@@ -151,74 +139,119 @@ export class Attempt {
       const told = { resources, status, durationMs: this.tookMs, handOver: false, fencingToken }
       fleet.channel.tell('lease:attempted', told)
     }
-    const outcome = why ?? {
-      status: 'granted',
-      lease: new QuorumLease(this, terms, start.now),
-    }
+    const outcome = why ?? { status: 'granted', lease: new QuorumLease(this, terms, start.now) }
     return fleet.isClosed ? closed(outcome) : outcome
-  }
-
-  /**
-   * Deletes the keys on every master, whatever each of them answered before.
-   * @param graceMs how long the resource is reserved for the next waiter.
-   * @param waiter by what name the holder may have waited.
-   */
-  release(graceMs = 0, waiter = ''): Poll<ReleaseVote> {
-    const { resources, token } = this
-    const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
-    this.#releaseCall = call
-    const { masters, settings } = this.fleet
-    const calls = new Array<Call>(masters.length)
-    for (let index = 0; index < masters.length; index++) {
-      // rule: release-on-every-master
-      calls[index] = this.#mayStillChange(index) ? this.#forGood : call
-    }
-    return new Poll(this, release, calls, settings.masterTimeoutMs)
-  }
-
-  /** The same, and from now on the master refuses the token. */
-  get #forGood(): Call {
-    const { asked } = this.#releaseCall ?? { asked: { verb: 'release' } }
-    return (this.#callForGood ??= callOf({ ...asked, leaseMs: TOMBSTONE_LEASES * this.maxLeaseMs }))
-  }
-
-  /**
-   * A master that does not confirm is asked again in the background. The key is gone at the latest
-   * when the lease would have ended, so that bounds the effort.
-   */
-  releaseLater(master: Master): void {
-    this.fleet.inBackground(this.#releaseLater(master))
-  }
-
-  async #releaseLater(master: Master): Promise<void> {
-    const { clock } = this.fleet.settings
-    const call = this.#forGood
-    const until = clock.now() + this.leaseMs
-    for (let tries = 0; tries < MAX_RELEASE_TRIES; tries++) {
-      const leftMs = until - clock.now()
-      if (leftMs <= 0 || !(await master.whenEnrolled(leftMs))) return
-      const timeoutMs = Math.max(1, until - clock.now())
-      const result = await callMaster(master, clock, call, timeoutMs)
-      if (release.read(result, this).kind !== 'failed') return
-      await sleep(clock, RELEASE_RETRY_MS)
-    }
-  }
-
-  /**
-   * Whether a master may grant or heal after a release that leaves now: it gave no answer, or none
-   * that says the script did not run, and it has another connection now. On the same connection the
-   * release comes behind the question, because a server runs in order what arrives on one.
-   */
-  #mayStillChange(index: number): boolean {
-    if (this.healing?.has(index) === true) return true
-    const vote = this.#votes?.[index]
-    const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
-    // rule: tombstone-behind-another-connection
-    return unknown && this.fleet.masters[index]?.state !== this.#states[index]
   }
 }
 
 async function closed(outcome: AcquireOutcome): Promise<never> {
   if (outcome.status === 'granted') await outcome.lease.release()
   throw new RedlockClosedError()
+}
+
+/** What an attempt has become: a lease on a quorum of masters. */
+export class QuorumLease extends HeldLease {
+  readonly #attempt: Attempt
+  /** How often it was passed on before. */
+  readonly #passes: number
+
+  /** @internal `before` is the lease that it continues. */
+  constructor(attempt: Attempt, terms: LeaseTerms, startedAt: number, before?: QuorumLease) {
+    // rule: handed-over-lease-is-no-longer
+    super(attempt.fleet.leases, terms, startedAt, before?.trust ?? attempt.trust)
+    this.#attempt = attempt
+    this.#passes = before === undefined ? 0 : before.#passes + 1
+    this.begin()
+  }
+
+  get resources(): readonly string[] {
+    return this.#attempt.resources
+  }
+
+  get token(): string {
+    return this.#attempt.token
+  }
+
+  get fencingToken(): number {
+    return this.#attempt.fence + this.#passes
+  }
+
+  belongsTo(fleet: LockFleet): boolean {
+    return this.#attempt.fleet === fleet
+  }
+
+  /**
+   * The next piece of work under the same keys: ends this lease here and goes on with the next
+   * fencing token that its grant left room for. Undefined, and nothing has happened, when too
+   * little is left of the tokens or of the trust.
+   * @throws LeaseLostError when the lease is over.
+   */
+  handOver(terms: LeaseTerms): QuorumLease | undefined {
+    this.assertHeld()
+    const { leaseMs } = this
+    if (terms.leaseMs !== leaseMs || !canBeRenewed(leaseMs, this.remainingMs())) return undefined
+    // rule: as-many-hand-overs-as-tokens
+    if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
+    this.endInFavour()
+    const now = this.#attempt.fleet.settings.clock.now()
+    return new QuorumLease(this.#attempt, terms, now, this)
+  }
+
+  protected renew(startedAt: Instant, leftMs: number): Promise<Renewed> {
+    return extendLease(this.#attempt, this, startedAt, leftMs)
+  }
+
+  /** Deletes the keys on every master. */
+  protected free(): Promise<void> {
+    const { fleet, tookMs, demand } = this.#attempt
+    const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
+    return releaseEverywhere(this.#attempt, graceMs, demand.waiter).decided
+  }
+
+  /** Its keys expire. */
+  protected lost(): void {}
+}
+
+/** Random ones, hexadecimal. */
+const TOKEN_DIGITS = 20
+
+/**
+ * What is new in every attempt of a client: the token that names it, and the fencing token that it
+ * proposes. That is a hybrid logical clock in microseconds, at least the wall clock and past every
+ * counter this client has seen. It keeps tokens increasing when a master lost its counters. Exact
+ * in a double until the year 2255.
+ *
+ * A counter far ahead of our clock comes from a clock that is or was wrong: another client's, or
+ * our own before it was set right. It is not followed, because masters refuse proposals that are
+ * `maxClockSkewMs` ahead of their clock: one such counter would keep this client from every other
+ * resource.
+ */
+export class Proposals {
+  readonly #clock: Clock
+  readonly #maxAheadUs: number
+  readonly #tokenEnd: string
+  /** Short enough for the beginning of a token to tell two of one client apart. */
+  #serial = randomInt(36 ** 5, 36 ** 6 / 2)
+  #seen = 0
+
+  /** @param owner who holds a lease, as people see it in its token. */
+  constructor(clock: Clock, maxClockSkewMs: number, owner: string) {
+    this.#tokenEnd = `${randomUUID().replaceAll('-', '').slice(0, TOKEN_DIGITS)}@${owner}`
+    this.#clock = clock
+    this.#maxAheadUs = (maxClockSkewMs * 1000) / 2
+  }
+
+  next(): { readonly token: string; readonly fence: number } {
+    const wallUs = Math.floor(this.#clock.wallNow() * 1000)
+    if (this.#seen > wallUs + this.#maxAheadUs) this.#seen = 0
+    this.#seen = Math.max(wallUs, this.#seen + 1)
+    // No other attempt has it, of this client or of another.
+    // rule: fresh-token-per-attempt
+    return { token: `${(this.#serial++).toString(36)}${this.#tokenEnd}`, fence: this.#seen }
+  }
+
+  observe(counter: number): void {
+    const isAhead = counter > this.#clock.wallNow() * 1000 + this.#maxAheadUs
+    if (!isAhead && counter > this.#seen) this.#seen = counter
+  }
 }

@@ -3,10 +3,10 @@ import type { MasterAnswer } from '../errors.ts'
 import type { NotGranted, Unreachable } from '../lock/outcome.ts'
 import { describeToken } from '../lock/describe-token.ts'
 import { labelOf } from '../lock/resources.ts'
-import { describeVote, type AcquireVote, type Vote } from './verbs.ts'
+import { describeVote, type Vote } from './verbs.ts'
 import { holderOf, quorumOf } from './quorum.ts'
 
-type Votes<V extends Vote = AcquireVote> = readonly (V | undefined)[]
+type Votes = readonly (Vote | undefined)[]
 
 /** The token that a quorum of the votes names as the holder's. */
 export function holderBy(votes: Votes): string | undefined {
@@ -14,11 +14,19 @@ export function holderBy(votes: Votes): string | undefined {
 }
 
 /** Every master's vote in words. */
-export function answersOf(names: readonly string[], votes: Votes<Vote>): readonly MasterAnswer[] {
+export function answersOf(names: readonly string[], votes: Votes): readonly MasterAnswer[] {
   return names.map((master, index) => ({ master, answer: describeVote(votes[index]) }))
 }
 
-/** `votes` are complete, or name a holder with a quorum. */
+/** What a master says that can vote. */
+const USABLE: ReadonlySet<Vote['kind'] | undefined> = new Set([
+  ...(['granted', 'taken', 'counter', 'lost'] as const),
+])
+
+/**
+ * `votes` are complete, or name a holder with a quorum. Where they confirm, the key or the counter
+ * changed hands between the two rounds, or masters went away.
+ */
 export function explain(
   resources: readonly string[],
   votes: Votes,
@@ -37,7 +45,7 @@ export function explain(
     return { status: 'taken', resource, holder: describeToken(holder), retryAfterMs, answers }
   }
   const quorum = quorumOf(votes.length)
-  const usable = votes.filter((vote) => vote?.kind === 'granted' || vote?.kind === 'taken').length
+  const usable = votes.filter((vote) => USABLE.has(vote?.kind)).length
   if (usable >= quorum) return { status: 'split', resource: label, answers }
   const waits = votes
     .flatMap((vote) =>
@@ -46,20 +54,6 @@ export function explain(
     .sort((a, b) => a - b)
   const retryAfterMs = waits[quorum - usable - 1] ?? 0
   return { status: 'unreachable', resource: label, retryAfterMs, quorum, answers }
-}
-
-/** The key or the counter changed hands between the two rounds, or masters went away. */
-export function explainConfirm(
-  resources: readonly string[],
-  votes: Votes<Vote>,
-  names: readonly string[],
-): NotGranted {
-  const resource = labelOf(resources)
-  const answers = answersOf(names, votes)
-  const quorum = quorumOf(votes.length)
-  const answered = votes.filter((vote) => vote !== undefined && vote.kind !== 'failed').length
-  if (answered >= quorum) return { status: 'split', resource, answers }
-  return { status: 'unreachable', resource, retryAfterMs: 0, quorum, answers }
 }
 
 export function tooLate(

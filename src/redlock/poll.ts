@@ -2,19 +2,18 @@
  * Asks all masters at once and counts: the only place where votes are collected. The verbs say how
  * an answer reads and which vote counts, and the fleet which masters do not vote now.
  */
-import type { Deadline, Expiring } from '../clock.ts'
+import { leave, type Deadline, type Expiring } from '../clock.ts'
 import type { Question } from '../channel.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
-import { ASKS_THE_TIME, type AcquireVote, type Verb, type Vote } from './verbs.ts'
+import { releaseLater } from './release.ts'
+import { ASKS_THE_TIME, voteOf, type AcquireVote, type Verb, type Vote } from './verbs.ts'
 import type { Call } from './wire/batch.ts'
 import { noReply, type Asker, type CallResult, type Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
 
 export class Poll<V extends Vote = Vote> implements Asker, Expiring {
-  pollPlace = -1
-  deadlinePlace = -1
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
   readonly votes: (V | undefined)[]
   /** Once it is decided: as early as the outstanding votes cannot change it. */
@@ -54,7 +53,6 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     this.decided = new Promise((resolve) => {
       this.#decide = resolve
     })
-    fleet.polls.add(this)
     this.#deadline = fleet.deadlines.in(timeoutMs, this)
     for (const master of masters) {
       if (verb.question === 'acquire' && fleet.clocks.suspendedMs(master) > 0) {
@@ -89,20 +87,21 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     const { masters, quorum } = fleet
     const master = masters[index]
     if (votes[index] !== undefined || master === undefined) return
-    const { question } = this.#verb
-    const said = this.#verb.read(result, this.#attempt)
+    const { question, usual } = this.#verb
+    const said = voteOf(this.#verb, result, this.#attempt)
     const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
     const vote = counted(asked, said, master, fleet.clocks) as V
     votes[index] = vote
-    if (this.#verb.isFor(vote, this.#attempt)) this.#for++
+    if (vote.kind === usual.kind) this.#for++
     else this.#against++
     this.verdict ??= decide(votes.length, quorum, this.#for, this.#against)
     if (this.verdict !== undefined) this.#decide()
     if (this.#isHeard || vote.kind === 'failed') fleet.voted(master, question, vote)
-    if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
+    if (vote.kind === 'failed' && question === 'release') {
+      fleet.inBackground(releaseLater(this.#attempt, master))
+    }
     if (this.#for + this.#against < votes.length) return
-    fleet.polls.delete(this)
-    this.#deadline.leave(this)
+    leave(this.#deadline)
     this.#completed?.()
   }
 
@@ -147,16 +146,20 @@ export function decide(
   return refused > masters - quorum ? 'against' : undefined
 }
 
-/** The largest counter that a master granted, and how many masters granted exactly it. */
-export function highest(votes: readonly (AcquireVote | undefined)[]): {
-  readonly counter: number
-  readonly masters: number
-} {
+/**
+ * The largest counter that a master granted, and how many masters granted exactly it.
+ * @param proposal is the counter of a vote without one.
+ */
+export function highest(
+  votes: readonly (AcquireVote | undefined)[],
+  proposal: number,
+): { readonly counter: number; readonly masters: number } {
   let [counter, masters] = [0, 0]
   for (const vote of votes) {
-    if (vote?.kind !== 'granted' || vote.counter < counter) continue
-    masters = vote.counter > counter ? 1 : masters + 1
-    counter = vote.counter
+    if (vote?.kind !== 'granted') continue
+    const granted = vote.counter ?? proposal
+    if (granted === counter) masters++
+    else if (granted > counter) [counter, masters] = [granted, 1]
   }
   return { counter, masters }
 }

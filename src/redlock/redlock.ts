@@ -16,7 +16,7 @@ import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
 import { Announcements } from './announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/acquire-options.ts'
-import { Attempt, type Demand } from './attempt.ts'
+import { Attempt, QuorumLease, type Demand } from './attempt.ts'
 import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './inspect.ts'
@@ -26,7 +26,6 @@ import type { Channel, MasterStatus, ToldLock } from '../channel.ts'
 import { leaseLog } from '../lock/lease-log.ts'
 import { loggedChannel } from '../log.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
-import { QuorumLease } from './quorum-lease.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/resources.ts'
 import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-option.ts'
@@ -180,7 +179,7 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /** Who votes, who does not and why, and how many leases this instance holds. */
   status(): RedlockStatus {
-    const leases = this.#fleet.leases.held.size + (this.#before?.leases.held.size ?? 0)
+    const leases = this.#fleet.leases.size + (this.#before?.leases.size ?? 0)
     return { quorum: this.quorum, masters: this.#fleet.status(), leases }
   }
 

@@ -32,9 +32,16 @@ export interface Suspended {
   readonly waitMs: number
 }
 
+/** A token of another lease has the resource, or a later grant was made. */
+interface Lost {
+  readonly kind: 'lost'
+  readonly holder?: string
+}
+
 export type AcquireVote =
   | FailedVote
-  | { readonly kind: 'granted'; readonly counter: number }
+  /** Without a counter: it stores the proposal. */
+  | { readonly kind: 'granted'; readonly counter?: number }
   /** `at`: which of several resources, counted from 1. */
   | {
       readonly kind: 'taken'
@@ -47,8 +54,7 @@ export type AcquireVote =
   | { readonly kind: 'abandoned' }
   | Suspended
 
-export type ConfirmVote =
-  FailedVote | { readonly kind: 'counter'; readonly counter: number } | { readonly kind: 'lost' }
+export type ConfirmVote = FailedVote | { readonly kind: 'counter' } | Lost
 
 export type ExtendVote =
   | FailedVote
@@ -59,95 +65,80 @@ export type ExtendVote =
    */
   | { readonly kind: 'healed' }
   | { readonly kind: 'missing' }
-  | { readonly kind: 'lost'; readonly holder: string }
+  | Lost
   | Suspended
 
 export type HealVote =
-  | FailedVote
-  | { readonly kind: 'healed' }
-  | { readonly kind: 'abandoned' }
-  | { readonly kind: 'lost'; readonly holder: string }
+  FailedVote | { readonly kind: 'healed' } | { readonly kind: 'abandoned' } | Lost
 
 export type ReleaseVote = FailedVote | { readonly kind: 'released' }
 
 export type Vote = AcquireVote | ConfirmVote | ExtendVote | HealVote | ReleaseVote
 
-/** None of these may throw. */
 export interface Verb<V extends Vote> {
   readonly question: Question
-  read(result: CallResult, about: About): V
-  isFor(vote: V, about: About): boolean
+  /** The vote of the usual reply. Only votes of this kind count. */
+  readonly usual: V
+  /** Of another reply: a word and its fields. Undefined for one that it does not know. */
+  parse(word: unknown, fields: readonly unknown[], about: About): V | undefined
 }
 
 /** What a verb must know of an attempt to read what a master says of it. */
-export type About = Pick<Attempt, 'fence' | 'granted' | 'maxLeaseMs'>
+export type About = Pick<Attempt, 'fence' | 'maxLeaseMs'>
 
 export const acquire: Verb<AcquireVote> = {
   question: 'acquire',
-  read: (result, about) =>
-    readVote<AcquireVote>(result, about.granted, (word, [first, second, third]) => {
-      if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
-      if (word === 'taken' && typeof first === 'string' && isCount(second)) {
-        // No lease lasts longer, whatever a master says whose clock was set back.
-        const ttlMs = Math.min(second, about.maxLeaseMs)
-        const taken = { kind: 'taken', holder: first, ttlMs } as const
-        return isCount(third) ? { ...taken, at: third } : taken
-      }
-      if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
-      if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }
-      return word === 'abandoned' ? { kind: 'abandoned' } : undefined
-    }),
-  isFor: ({ kind }) => kind === 'granted',
+  usual: { kind: 'granted' },
+  parse(word, [first, second, third], { maxLeaseMs }) {
+    if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
+    if (word === 'taken' && typeof first === 'string' && isCount(second)) {
+      // No lease lasts longer, whatever a master says whose clock was set back.
+      const taken = { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) } as const
+      return isCount(third) ? { ...taken, at: third } : taken
+    }
+    if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
+    if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }
+    return word === 'abandoned' ? { kind: 'abandoned' } : undefined
+  },
 }
 
 /** Raises the counter to the largest one that a quorum granted, where the key is still mine. */
 export const confirm: Verb<ConfirmVote> = {
   question: 'confirm',
-  read: (result, { fence }) =>
-    readVote<ConfirmVote>(result, { kind: 'counter', counter: fence }, (word, [first]) => {
-      if (word === 'counter' && isCount(first)) return { kind: 'counter', counter: first }
-      return word === 'lost' ? { kind: 'lost' } : undefined
-    }),
-  // A counter beyond the fencing token belongs to a later grant.
-  // rule: confirm-counts-the-exact-token
-  isFor: (vote, { fence }) => vote.kind === 'counter' && vote.counter === fence,
+  usual: { kind: 'counter' },
+  parse(word, [first], { fence }) {
+    // A counter beyond the fencing token belongs to a later grant.
+    // rule: confirm-counts-the-exact-token
+    if (word === 'counter' && isCount(first)) return { kind: first === fence ? 'counter' : 'lost' }
+    return word === 'lost' ? { kind: 'lost' } : undefined
+  },
 }
-
-const EXTENDED: ExtendVote = { kind: 'extended' }
 
 export const extend: Verb<ExtendVote> = {
   question: 'extend',
-  read: (result) =>
-    readVote<ExtendVote>(result, EXTENDED, (word, [first]) => {
-      if (word === 'healed' || word === 'missing') return { kind: word }
-      return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
-    }),
-  isFor: ({ kind }) => kind === 'extended',
+  usual: { kind: 'extended' },
+  parse(word, [first]) {
+    if (word === 'healed' || word === 'missing') return { kind: word }
+    return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
+  },
 }
-
-const HEALED: HealVote = { kind: 'healed' }
 
 /** Gives the key back to a master that lost it, once a quorum has confirmed an extension. */
 export const heal: Verb<HealVote> = {
   question: 'heal',
-  read: (result) =>
-    readVote<HealVote>(result, HEALED, (word, [first]) => {
-      if (word === 'abandoned') return { kind: word }
-      return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
-    }),
-  isFor: ({ kind }) => kind === 'healed',
+  usual: { kind: 'healed' },
+  parse(word, [first]) {
+    if (word === 'abandoned') return { kind: word }
+    return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
+  },
 }
-
-const RELEASED: ReleaseVote = { kind: 'released' }
 
 /** Deletes the keys of an attempt, whatever the master answered before. */
 export const release: Verb<ReleaseVote> = {
   question: 'release',
-  read: (result) =>
-    readVote<ReleaseVote>(result, RELEASED, (word, [first]) =>
-      word === 'released' && isCount(first) ? RELEASED : undefined,
-    ),
-  isFor: ({ kind }) => kind === 'released',
+  usual: { kind: 'released' },
+  parse: (word, [first]) =>
+    word === 'released' && isCount(first) ? { kind: 'released' } : undefined,
 }
 
 /** Changes nothing. The master's clock is known by its reply. */
@@ -158,14 +149,11 @@ export function outcomeOf(vote: Vote): VoteOutcome {
   return vote.kind === 'failed' ? vote.reason : vote.kind
 }
 
-/**
- * Turns a reply into a vote: the usual one, or a word and its fields. `parse` returns undefined for
- * a reply that it does not know.
- */
-function readVote<V extends Vote>(
+/** What a master answered, as a vote. Never throws. */
+export function voteOf<V extends Vote>(
+  { usual, parse }: Verb<V>,
   result: CallResult,
-  usual: V,
-  parse: (word: unknown, fields: readonly unknown[]) => V | undefined,
+  about: About,
 ): V | FailedVote {
   if (!result.ok) {
     const { reason, detail, mayHaveRun } = result
@@ -179,7 +167,7 @@ function readVote<V extends Vote>(
     const detail = 'the server restarted or lost its data since this connection enrolled it'
     return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
   }
-  return parse(word, fields) ?? malformed(reply)
+  return parse(word, fields, about) ?? malformed(reply)
 }
 
 function malformed(reply: unknown): FailedVote {
@@ -204,9 +192,7 @@ export function describeVote(vote: Vote | undefined): string {
     case 'skewed':
       return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
     case 'lost':
-      return 'holder' in vote && vote.holder !== ''
-        ? `held by ${describeToken(vote.holder)}`
-        : 'lost'
+      return vote.holder ? `held by ${describeToken(vote.holder)}` : 'lost'
     default:
       return vote.kind
   }

@@ -74,7 +74,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   /** What this process sees: the service as one master, and how many leases are held here. */
   status(): ReturnType<ToldLock['status']> {
     const state = this.#closed === undefined ? 'voting' : 'closed'
-    return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.held.size }
+    return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.size }
   }
 
   /**

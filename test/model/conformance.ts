@@ -9,7 +9,7 @@
 import type { Lease } from '../../src/lock/lease.ts'
 import { silentLogger } from '../../src/logger.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
-import { QuorumLease } from '../../src/redlock/quorum-lease.ts'
+import { QuorumLease } from '../../src/redlock/attempt.ts'
 import { Redlock } from '../../src/redlock/redlock.ts'
 import { quorumOf } from '../../src/redlock/quorum.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'

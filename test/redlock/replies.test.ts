@@ -10,24 +10,24 @@ const MAX_LEASE_MS = 1_000
 const PROPOSAL = 1_800_000
 const COUNTER = 1_700_000
 const granted: AcquireVote = { kind: 'granted', counter: PROPOSAL }
-const about = { fence: COUNTER, granted, maxLeaseMs: MAX_LEASE_MS }
+const about = { fence: COUNTER, maxLeaseMs: MAX_LEASE_MS }
 const master = {} as Master
 const replied = (reply: unknown): CallResult => ({ ok: true, reply }) as CallResult
 
 const { acquire, confirm, extend, heal, release } = verbs
 const READS: Readonly<Record<string, (result: CallResult) => Vote>> = {
-  acquire: (result) => acquire.read(result, about),
-  confirm: (result) => confirm.read(result, about),
-  extend: (result) => extend.read(result, about),
-  heal: (result) => heal.read(result, about),
-  release: (result) => release.read(result, about),
+  acquire: (result) => verbs.voteOf(acquire, result, about),
+  confirm: (result) => verbs.voteOf(confirm, result, about),
+  extend: (result) => verbs.voteOf(extend, result, about),
+  heal: (result) => verbs.voteOf(heal, result, about),
+  release: (result) => verbs.voteOf(release, result, about),
 }
 
 describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
   [
     'acquire',
     [
-      [USUAL, { kind: 'granted', counter: PROPOSAL }],
+      [USUAL, { kind: 'granted' }],
       [['granted', PROPOSAL + 64], { kind: 'granted', counter: PROPOSAL + 64 }],
       [['taken', 'x@y', 70], { kind: 'taken', holder: 'x@y', ttlMs: 70 }],
       // No lease lasts longer, whatever a server says whose clock was set back.
@@ -40,8 +40,10 @@ describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
   [
     'confirm',
     [
-      [USUAL, { kind: 'counter', counter: COUNTER }],
-      [['counter', COUNTER + 1], { kind: 'counter', counter: COUNTER + 1 }],
+      [USUAL, { kind: 'counter' }],
+      [['counter', COUNTER], { kind: 'counter' }],
+      // A later grant has raised it.
+      [['counter', COUNTER + 1], { kind: 'lost' }],
       [['lost'], { kind: 'lost' }],
     ],
   ],
@@ -112,17 +114,11 @@ describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
   })
 })
 
-test('which vote counts for a verb', () => {
-  expect(acquire.isFor({ kind: 'granted', counter: COUNTER }, about)).toBe(true)
-  expect(acquire.isFor({ kind: 'abandoned' }, about)).toBe(false)
-  expect(confirm.isFor({ kind: 'counter', counter: COUNTER }, about)).toBe(true)
-  // A later grant has raised it.
-  expect(confirm.isFor({ kind: 'counter', counter: COUNTER + 1 }, about)).toBe(false)
-  expect(confirm.isFor({ kind: 'lost' }, about)).toBe(false)
-  expect(extend.isFor({ kind: 'extended' }, about)).toBe(true)
-  expect(extend.isFor({ kind: 'healed' }, about)).toBe(false)
-  expect(extend.isFor({ kind: 'missing' }, about)).toBe(false)
-  expect(release.isFor({ kind: 'released' }, about)).toBe(true)
+test('only the usual vote of a verb counts for it', () => {
+  const kinds = Object.values({ acquire, confirm, extend, heal, release }).map((verb) => verb.usual)
+  expect(kinds.map(({ kind }) => kind)).toEqual([
+    ...['granted', 'counter', 'extended', 'healed', 'released'],
+  ])
 })
 
 describe('counters that differ', () => {
@@ -135,12 +131,18 @@ describe('counters that differ', () => {
     ['the largest twice', [5, 7, 7], 7, 2],
     ['all the same', [5, 5, 5], 5, 3],
   ])('%s: only masters with the largest one count for it', (_, counters, counter, masters) => {
-    expect(highest(votes(counters))).toEqual({ counter, masters })
+    expect(highest(votes(counters), PROPOSAL)).toEqual({ counter, masters })
+  })
+
+  test('a master that stores the proposal granted exactly it', () => {
+    expect(highest([{ kind: 'granted' }, ...votes([5, PROPOSAL])], PROPOSAL)).toEqual({
+      ...{ counter: PROPOSAL, masters: 2 },
+    })
   })
 
   test('a master that refuses, or has not answered, counts for none', () => {
     const taken: AcquireVote = { kind: 'taken', holder: 'x@y', ttlMs: 70 }
-    expect(highest([...votes([5]), taken, undefined])).toEqual({ counter: 5, masters: 1 })
+    expect(highest([...votes([5]), taken, undefined], PROPOSAL)).toEqual({ counter: 5, masters: 1 })
   })
 })
 
@@ -163,7 +165,7 @@ describe('a master whose clock is not trusted', () => {
 
   test('has no vote for an extension where it is out of line, and may lack the key', () => {
     const vote = counted('extend', { kind: 'extended' }, master, clocks(70, true))
-    expect(extend.isFor(vote as never, about)).toBe(false)
+    expect(vote).toEqual({ kind: 'suspended', waitMs: 70 })
     expect(counted('extend', { kind: 'missing' }, master, clocks(70, true)).kind).toBe('missing')
     expect(counted('extend', { kind: 'extended' }, master, clocks(70)).kind).toBe('extended')
   })

@@ -23,10 +23,9 @@ import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Channel, MasterStatus, Question } from '../../channel.ts'
 import { noQuorum, quorumOf } from '../quorum.ts'
 import { Deadlines, instant, withinMs } from '../../clock.ts'
-import { Proposals } from '../proposals.ts'
+import { Proposals } from '../attempt.ts'
 import { constantsFor, type Settings } from '../settings.ts'
 import { outcomeOf, type Vote } from '../verbs.ts'
-import { Bag } from '../../bag.ts'
 import type { Poll } from '../poll.ts'
 import { bootstrapScript, enrolScript } from './enrol-scripts.ts'
 import { ClockWatch } from './clock-watch.ts'
@@ -71,11 +70,9 @@ export class LockFleet {
   readonly names: readonly string[]
   readonly quorum: number
   readonly channel: Channel
-  /** When to stop waiting for masters. */
-  readonly deadlines: Deadlines
+  /** Of polls, which are open until every master has answered or run into its deadline. */
+  readonly deadlines: Deadlines<Poll>
   readonly clocks: ClockWatch
-  /** Open until every master has answered or run into its deadline. */
-  readonly polls: Bag<'pollPlace', Poll> = new Bag('pollPlace')
   readonly leases: LeaseRegistry
   readonly proposals: Proposals
   /** The duration of the last attempt that a quorum answered; retries wait longer than this. */
@@ -190,8 +187,9 @@ export class LockFleet {
 
   /** When no poll is open and the background work of this moment is done. */
   async #quiet(): Promise<void> {
-    while (this.polls.size > 0)
-      await Promise.all(this.polls.values().map(({ complete }) => complete))
+    for (let polls; (polls = this.deadlines.members()).length > 0;) {
+      await Promise.all(polls.map(({ complete }) => complete))
+    }
     await Promise.all(this.#background)
   }
 

@@ -2,7 +2,7 @@
 import type { AsyncResource } from 'node:async_hooks'
 import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
-import { systemClock, type Deadline, type Expiring } from '../../clock.ts'
+import { leave, systemClock, type Deadline, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Join, LineVisit, Move, Turn } from '../../line/visit.ts'
 import type { SharedResult } from './shared-results.ts'
@@ -54,7 +54,6 @@ export class Visit implements LineVisit, Expiring {
   endedAt = 0
   /** BullMQ ends it, or starts it, before then: else its lease is released. */
   deadline: Deadline | undefined
-  deadlinePlace = -1
   /** The trace that what is done after its end belongs to, where a listener asks. */
   trace: AsyncResource | undefined
 
@@ -69,14 +68,14 @@ export class Visit implements LineVisit, Expiring {
     this.job = job
     this.token = token
     this.startedAt = systemClock.now()
-    this.deadline?.leave(this)
+    leave(this.deadline)
     this.stop = this.first?.stop ?? new JobSignal(signal)
   }
 
   /** The lease is no longer its own. */
   letGo(): Lease | undefined {
     const { lease } = this
-    this.deadline?.leave(this)
+    leave(this.deadline)
     this.deadline = undefined
     this.lease = undefined
     return lease

@@ -1,0 +1,75 @@
+/** Renews a lease on a quorum of its masters, and gives its keys back to masters that lost them. */
+import type { Instant } from '../clock.ts'
+import type { Renewed } from '../lock/held-lease.ts'
+import type { Lease } from '../lock/lease.ts'
+import { trustFrom } from '../lock/trust.ts'
+import type { Attempt } from './attempt.ts'
+import { answersOf } from './explain.ts'
+import { Poll } from './poll.ts'
+import { extend, heal, voteOf, type ExtendVote } from './verbs.ts'
+import { callOf } from './wire/batch.ts'
+import { callMaster, type Master } from './wire/master.ts'
+
+type Held = Pick<Lease, 'remainingMs'>
+
+/** @param leftMs of the trust, at `startedAt`. */
+export async function extendLease(
+  attempt: Attempt,
+  lease: Held,
+  startedAt: Instant,
+  leftMs: number,
+): Promise<Renewed> {
+  const { fleet, resources, token, leaseMs, fence } = attempt
+  const { driftFactor, masterTimeoutMs } = fleet.settings
+  const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
+  const call = callOf({ verb: 'extend', resources, token, fence, leaseMs })
+  const poll = new Poll(attempt, extend, call, timeoutMs)
+  await poll.decided
+  // rule: heal-only-after-a-quorum
+  if (poll.verdict === 'against') {
+    await poll.complete
+    return notExtended(attempt, poll.votes)
+  }
+  const tried = new Set<number>()
+  healMissing(attempt, lease, poll.votes, tried)
+  fleet.inBackground(
+    poll.complete.then(() => {
+      healMissing(attempt, lease, poll.votes, tried)
+    }),
+  )
+  return { status: 'extended', trust: trustFrom(startedAt, leaseMs, driftFactor) }
+}
+
+function notExtended({ fleet }: Attempt, votes: readonly (ExtendVote | undefined)[]): Renewed {
+  const answers = answersOf(fleet.names, votes)
+  const gone = votes.filter((vote) => vote?.kind === 'missing' || vote?.kind === 'lost').length
+  return gone > votes.length - fleet.quorum
+    ? { status: 'gone', reason: 'a majority of the masters no longer has it', answers }
+    : { status: 'unreachable', answers }
+}
+
+/** Once a quorum has confirmed this extension. */
+function healMissing(
+  attempt: Attempt,
+  lease: Held,
+  votes: readonly (ExtendVote | undefined)[],
+  tried: Set<number>,
+): void {
+  for (const master of attempt.fleet.masters) {
+    if (votes[master.index]?.kind !== 'missing' || tried.has(master.index)) continue
+    if (lease.remainingMs() <= 0) return
+    tried.add(master.index)
+    attempt.fleet.inBackground(healMaster(attempt, master))
+  }
+}
+
+async function healMaster(attempt: Attempt, master: Master): Promise<void> {
+  const { fleet, resources, token, leaseMs, fence } = attempt
+  const { clock, masterTimeoutMs } = fleet.settings
+  const healing = (attempt.healing ??= new Set())
+  healing.add(master.index)
+  const call = callOf({ verb: 'heal', resources, token, fence, leaseMs })
+  const vote = voteOf(heal, await callMaster(master, clock, call, masterTimeoutMs), attempt)
+  fleet.voted(master, 'heal', vote)
+  if (vote.kind !== 'failed' || !vote.mayHaveRun) healing.delete(master.index)
+}

@@ -1,0 +1,66 @@
+/** Deletes the keys of an attempt on every master, whatever each of them answered before. */
+import { sleep } from '../clock.ts'
+import type { Attempt } from './attempt.ts'
+import { Poll } from './poll.ts'
+import { release, voteOf, type ReleaseVote } from './verbs.ts'
+import { callOf, type Call } from './wire/batch.ts'
+import { callMaster, type Master } from './wire/master.ts'
+
+/** A tombstone outlives every command of its attempt that may still travel. */
+const TOMBSTONE_LEASES = 2
+/** A release that a master did not confirm is repeated this often at most. */
+const MAX_TRIES = 5
+const RETRY_MS = 25
+
+/**
+ * @param graceMs how long the resource is reserved for the next waiter.
+ * @param waiter by what name the holder may have waited.
+ */
+export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): Poll<ReleaseVote> {
+  const { fleet, resources, token } = attempt
+  const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
+  attempt.releaseCall = call
+  // rule: release-on-every-master
+  const calls = fleet.masters.map(({ index }) =>
+    mayStillChange(attempt, index) ? forGood(attempt, call) : call,
+  )
+  return new Poll(attempt, release, calls, fleet.settings.masterTimeoutMs)
+}
+
+/** The same, and from now on the master refuses the token. */
+function forGood({ maxLeaseMs }: Attempt, { asked }: Call): Call {
+  return callOf({ ...asked, leaseMs: TOMBSTONE_LEASES * maxLeaseMs })
+}
+
+/**
+ * Asks a master again that did not confirm. The key is gone at the latest when the lease would have
+ * ended, so that bounds the effort.
+ */
+export async function releaseLater(attempt: Attempt, master: Master): Promise<void> {
+  const { fleet, leaseMs, releaseCall } = attempt
+  if (releaseCall === undefined) return
+  const { clock } = fleet.settings
+  const call = forGood(attempt, releaseCall)
+  const until = clock.now() + leaseMs
+  for (let tries = 0; tries < MAX_TRIES; tries++) {
+    const leftMs = until - clock.now()
+    if (leftMs <= 0 || !(await master.whenEnrolled(leftMs))) return
+    const timeoutMs = Math.max(1, until - clock.now())
+    const vote = voteOf(release, await callMaster(master, clock, call, timeoutMs), attempt)
+    if (vote.kind !== 'failed') return
+    await sleep(clock, RETRY_MS)
+  }
+}
+
+/**
+ * Whether a master may grant or heal after a release that leaves now: it gave no answer, or none
+ * that says the script did not run, and it has another connection now. On the same connection the
+ * release comes behind the question, because a server runs in order what arrives on one.
+ */
+function mayStillChange({ healing, votes, states, fleet }: Attempt, index: number): boolean {
+  if (healing?.has(index) === true) return true
+  const vote = votes?.[index]
+  const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
+  // rule: tombstone-behind-another-connection
+  return unknown && fleet.masters[index]?.state !== states[index]
+}
