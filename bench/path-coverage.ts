@@ -15,6 +15,9 @@ interface Ran {
   readonly offset: number
 }
 
+/** V8's name for what makes the fields of an object. */
+const FIELDS = '<instance_members_initializer>'
+
 export class PathCoverage {
   readonly #session = new Session()
 
@@ -38,6 +41,8 @@ export class PathCoverage {
         const sourceAt = sourcesOf(url)
         return functions.flatMap(({ functionName, ranges: [range] }) => {
           if (range === undefined || range.count === 0) return []
+          // Fields of a class are read with its constructor.
+          if (functionName === FIELDS) return []
           const name = functionName === '' ? '(anonymous)' : functionName
           return [{ file: sourceAt(range.startOffset), name, offset: range.startOffset }]
         })

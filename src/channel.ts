@@ -6,6 +6,7 @@
  * can neither delay nor change it, and one that throws harms nobody. Nothing is prepared that
  * nobody hears: who would have to prepare something asks `hears` first.
  */
+import { systemClock } from './clock.ts'
 
 /** What a master was asked. */
 export type Question = 'acquire' | 'confirm' | 'extend' | 'heal' | 'release'
@@ -298,11 +299,19 @@ export function listen(listener: Listener, name: string | symbol = Symbol('liste
   }
 }
 
+/** A level of a logger that changes, and an SDK that is registered, are seen within this time. */
+const ASK_AGAIN_MS = 1_000
+
 /** What one lock, or one worker, tells. */
 export class Channel {
   readonly #namespace: string | undefined
   readonly #own: readonly Listener[]
   readonly #threw: (error: unknown) => void
+  readonly #everywhere = everywhere()
+  /** Who hears what was asked a moment ago. */
+  readonly #heard = new Map<FactName, boolean>()
+  #askedAt = -Infinity
+  #listeners = 0
   readonly #broken = new WeakSet<Listener>()
 
   /**
@@ -321,20 +330,31 @@ export class Channel {
 
   /** False where a fact would go nowhere. */
   hears(event: FactName): boolean {
-    for (const listener of this.#own) if (this.#isHeard(listener, event)) return true
-    for (const listener of everywhere().values()) if (this.#isHeard(listener, event)) return true
-    return false
+    const now = systemClock.now()
+    const { size } = this.#everywhere
+    if (now - this.#askedAt > ASK_AGAIN_MS || size !== this.#listeners) {
+      this.#heard.clear()
+      this.#askedAt = now
+      this.#listeners = size
+    }
+    let heard = this.#heard.get(event)
+    if (heard === undefined) {
+      const all = [...this.#own, ...this.#everywhere.values()]
+      heard = all.some((listener) => this.#isHeard(listener, event))
+      this.#heard.set(event, heard)
+    }
+    return heard
   }
 
   tell<Name extends FactName>(event: Name, fact: Facts[Name]): void {
     for (const listener of this.#own) this.#tell(listener, event, fact)
-    for (const listener of everywhere().values()) this.#tell(listener, event, fact)
+    for (const listener of this.#everywhere.values()) this.#tell(listener, event, fact)
   }
 
   /** Runs what belongs to a job or to a step. */
   within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
     let next = run
-    for (const listener of everywhere().values()) {
+    for (const listener of this.#everywhere.values()) {
       if (listener.within === undefined) continue
       const inner = next
       next = () => this.#within(listener, what, inner)

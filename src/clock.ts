@@ -52,7 +52,7 @@ export const systemClock: Clock = {
 }
 
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */
-export const atEndOfTurn: (run: () => void) => void = setImmediate
+export const atEndOfTurn: (run: () => void) => unknown = setImmediate
 
 /** Resolves after `delayMs`; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
@@ -146,7 +146,9 @@ export class Deadlines<Member extends Expiring = Expiring> {
     queue.last = deadline
     if (before === undefined) queue.first = deadline
     else before.after = deadline
-    queue.timer ??= this.#timer(queue, timeoutMs)
+    queue.timer ??= this.#clock.after(timeoutMs, () => {
+      this.#end(queue)
+    })
     return deadline
   }
 
@@ -159,19 +161,21 @@ export class Deadlines<Member extends Expiring = Expiring> {
     return found
   }
 
-  #timer(queue: DeadlineQueue<Member>, delayMs: number): Timer {
-    return this.#clock.after(delayMs, () => {
-      const now = this.#clock.now()
-      const due: Member[] = []
-      for (let { first } = queue; first !== undefined && first.endsAt <= now; first = queue.first) {
-        leave(first)
-        due.push(first.member)
-      }
-      // Others may have come before it, or left.
-      const { first } = queue
-      queue.timer = first && this.#timer(queue, Math.max(1, first.endsAt - now))
-      for (const member of due) member.expire(queue.timeoutMs)
-    })
+  /** Of what is due. Its timer is that of an earlier one. */
+  #end(queue: DeadlineQueue<Member>): void {
+    const now = this.#clock.now()
+    const due: Member[] = []
+    for (let { first } = queue; first !== undefined && first.endsAt <= now; first = queue.first) {
+      leave(first)
+      due.push(first.member)
+    }
+    const { first } = queue
+    queue.timer =
+      first &&
+      this.#clock.after(Math.max(1, first.endsAt - now), () => {
+        this.#end(queue)
+      })
+    for (const member of due) member.expire(queue.timeoutMs)
   }
 
   #forgetEmpty(): void {

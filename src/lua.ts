@@ -9,7 +9,19 @@
  * Where it says `--- @module rules "name"`, `rules()` is what that file returns. It is made when a
  * script first needs it, because every function costs a call that makes it.
  */
+import { createHash } from 'node:crypto'
 import { luaFile } from './lua-files.ts'
+
+/** A script and the SHA-1 under which a server knows it once it is loaded. */
+export interface Script {
+  readonly name: string
+  readonly lua: string
+  readonly sha1: string
+}
+
+export function defineScript(name: string, lua: string): Script {
+  return { name, lua, sha1: createHash('sha1').update(lua).digest('hex') }
+}
 
 const HEADER = /^--\[\[[^]*?\]\]\n+/
 /** A line that is a comment, or empty. */

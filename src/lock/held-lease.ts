@@ -52,13 +52,24 @@ export type Renewed =
 /** How often a lease's timer checks both clocks, as a fraction of the lease. */
 const CHECKS_PER_LEASE = 3
 
+/** What a server granted. */
+export interface Grant {
+  /** Sorted, without repetitions. */
+  readonly resources: readonly string[]
+  readonly token: string
+  readonly fencingToken: number
+  readonly terms: LeaseTerms
+  /** On the monotonic clock. */
+  readonly startedAt: number
+  readonly trust: Trust
+}
+
 export abstract class HeldLease implements Lease {
-  abstract readonly resources: readonly string[]
-  abstract readonly token: string
-  abstract readonly fencingToken: number
+  readonly resources: readonly string[]
+  readonly token: string
+  readonly fencingToken: number
   readonly #registry: LeaseRegistry
   readonly #terms: LeaseTerms
-  /** On the monotonic clock. */
   readonly #startedAt: number
   #trust: Trust
   #check: Deadline | undefined
@@ -72,16 +83,21 @@ export abstract class HeldLease implements Lease {
   #isOver = false
   #limitReached: 'maxHoldMs' | 'maxExtensions' | undefined
 
-  protected constructor(
-    registry: LeaseRegistry,
-    terms: LeaseTerms,
-    startedAt: number,
-    trust: Trust,
-  ) {
+  protected constructor(registry: LeaseRegistry, grant: Grant) {
+    const { terms, trust } = grant
+    this.resources = grant.resources
+    this.token = grant.token
+    this.fencingToken = grant.fencingToken
     this.#registry = registry
     this.#terms = terms
-    this.#startedAt = startedAt
+    this.#startedAt = grant.startedAt
     this.#trust = trust
+    const { channel, clock } = registry
+    if (channel.hears('lease:granted')) {
+      channel.tell('lease:granted', { lease: this, slots: terms.slots })
+    }
+    this.#checkIn(this.remainingMs())
+    if (terms.autoExtend) this.#keeper = keep(this, clock)
   }
 
   /** Extends it at the server. Never rejects. */
@@ -90,16 +106,6 @@ export abstract class HeldLease implements Lease {
   protected abstract free(): Promise<void>
   /** After a loss was reported. */
   protected abstract lost(): void
-
-  /** Begins its life: the last statement of a constructor. */
-  protected begin(): void {
-    const { channel, clock } = this.#registry
-    if (channel.hears('lease:granted')) {
-      channel.tell('lease:granted', { lease: this, slots: this.#terms.slots })
-    }
-    this.#watch(this.remainingMs())
-    if (this.#terms.autoExtend) this.#keeper = keep(this, clock)
-  }
 
   protected get trust(): Trust {
     return this.#trust
@@ -178,7 +184,10 @@ export abstract class HeldLease implements Lease {
 
   /** Looks at the clocks: its timer is over. */
   expire(): void {
-    if (!this.#isOver) this.#watch(this.remainingMs())
+    if (this.#isOver) return
+    const leftMs = this.remainingMs()
+    if (leftMs > 0) this.#checkIn(leftMs)
+    else this.#lapse()
   }
 
   async #told(extending: Promise<ExtendOutcome>): Promise<ExtendOutcome> {
@@ -231,12 +240,8 @@ export abstract class HeldLease implements Lease {
     })
   }
 
-  /** Checks both clocks until the lease is over; an extension only moves the next check. */
-  #watch(leftMs: number): void {
-    if (leftMs <= 0) {
-      this.#lapse()
-      return
-    }
+  /** Both clocks, until the lease is over; an extension only moves the next check. */
+  #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
     const checkMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / CHECKS_PER_LEASE))
     this.#check = this.#registry.checks.in(checkMs, this)

@@ -14,13 +14,9 @@ export interface Trust {
 }
 
 /** Redis expires keys to the millisecond; 2 ms cover that and the smallest lease's rounding. */
-export function driftMs(leaseMs: number, driftFactor: number): number {
-  // rule: drift-margin
-  return Math.ceil(leaseMs * driftFactor) + 2
-}
-
 export function trustFrom(start: Instant, leaseMs: number, driftFactor: number): Trust {
-  const trustedMs = leaseMs - driftMs(leaseMs, driftFactor)
+  // rule: drift-margin
+  const trustedMs = leaseMs - (Math.ceil(leaseMs * driftFactor) + 2)
   return { until: start.now + trustedMs, wallUntil: start.wallNow + trustedMs }
 }
 

@@ -24,9 +24,10 @@ import { explain, holderBy, tooLate } from './explain.ts'
 import { extendLease } from './extend.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { highest, Poll } from './poll.ts'
-import { releaseEverywhere } from './release.ts'
+import { releaseEverywhere, releaseLater } from './release.ts'
 import { acquire, confirm, TOKENS_PER_GRANT, type AcquireVote, type ConfirmVote } from './verbs.ts'
-import { callOf, type Call } from './wire/batch.ts'
+import { callOf, type Call } from './wire/calls.ts'
+import type { Master } from './wire/master.ts'
 
 /** What a caller asks for. */
 export interface Demand {
@@ -88,6 +89,7 @@ export class Attempt {
    */
   async take(): Promise<AcquireOutcome> {
     const { fleet, resources, token, fence } = this
+    if (fleet.isClosed) throw new RedlockClosedError()
     const { terms, waitMs, waiter } = this.demand
     const { leaseMs } = terms
     const { masterTimeoutMs } = fleet.settings
@@ -115,6 +117,11 @@ export class Attempt {
     releaseEverywhere(this)
     if (holderBy(vote.votes) === undefined) await vote.complete
     return explain(this.resources, vote.votes, this.fleet.names)
+  }
+
+  /** A master did not confirm that it has deleted the keys. */
+  releaseLater(master: Master): void {
+    this.fleet.inBackground(releaseLater(this, master))
   }
 
   /** A quorum has granted it, or `refusal` says why not. */
@@ -157,23 +164,14 @@ export class QuorumLease extends HeldLease {
 
   /** @internal `before` is the lease that it continues. */
   constructor(attempt: Attempt, terms: LeaseTerms, startedAt: number, before?: QuorumLease) {
+    const { resources, token, fence } = attempt
+    const passes = before === undefined ? 0 : before.#passes + 1
     // rule: handed-over-lease-is-no-longer
-    super(attempt.fleet.leases, terms, startedAt, before?.trust ?? attempt.trust)
+    const trust = before?.trust ?? attempt.trust
+    const fencingToken = fence + passes
+    super(attempt.fleet.leases, { resources, token, fencingToken, terms, startedAt, trust })
     this.#attempt = attempt
-    this.#passes = before === undefined ? 0 : before.#passes + 1
-    this.begin()
-  }
-
-  get resources(): readonly string[] {
-    return this.#attempt.resources
-  }
-
-  get token(): string {
-    return this.#attempt.token
-  }
-
-  get fencingToken(): number {
-    return this.#attempt.fence + this.#passes
+    this.#passes = passes
   }
 
   belongsTo(fleet: LockFleet): boolean {

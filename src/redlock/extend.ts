@@ -6,8 +6,9 @@ import { trustFrom } from '../lock/trust.ts'
 import type { Attempt } from './attempt.ts'
 import { answersOf } from './explain.ts'
 import { Poll } from './poll.ts'
-import { extend, heal, voteOf, type ExtendVote } from './verbs.ts'
-import { callOf } from './wire/batch.ts'
+import { extend, heal, type ExtendVote } from './verbs.ts'
+import { voteOf } from './poll.ts'
+import { callOf } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
 type Held = Pick<Lease, 'remainingMs'>

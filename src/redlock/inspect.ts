@@ -1,7 +1,7 @@
 /** Asks every master about one resource, and says who holds it. */
 import { QuorumUnreachableError } from '../errors.ts'
 import type { Inspection, MasterView } from '../lock/inspection.ts'
-import { callOf, type Call } from './wire/batch.ts'
+import { callOf, type Call } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'

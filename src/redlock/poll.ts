@@ -6,9 +6,15 @@ import { leave, type Deadline, type Expiring } from '../clock.ts'
 import type { Question } from '../channel.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
-import { releaseLater } from './release.ts'
-import { ASKS_THE_TIME, voteOf, type AcquireVote, type Verb, type Vote } from './verbs.ts'
-import type { Call } from './wire/batch.ts'
+import {
+  ASKS_THE_TIME,
+  type About,
+  type AcquireVote,
+  type FailedVote,
+  type Verb,
+  type Vote,
+} from './verbs.ts'
+import { USUAL, type Call } from './wire/calls.ts'
 import { noReply, type Asker, type CallResult, type Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
@@ -97,9 +103,7 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     this.verdict ??= decide(votes.length, quorum, this.#for, this.#against)
     if (this.verdict !== undefined) this.#decide()
     if (this.#isHeard || vote.kind === 'failed') fleet.voted(master, question, vote)
-    if (vote.kind === 'failed' && question === 'release') {
-      fleet.inBackground(releaseLater(this.#attempt, master))
-    }
+    if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
     if (this.#for + this.#against < votes.length) return
     leave(this.#deadline)
     this.#completed?.()
@@ -110,6 +114,29 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
       this.hear(index, noReply(timeoutMs, call === undefined))
     }
   }
+}
+
+/** What a master answered, as a vote. Never throws. */
+export function voteOf<V extends Vote>(
+  { usual, parse }: Verb<V>,
+  result: CallResult,
+  about: About,
+): V | FailedVote {
+  if (!result.ok) {
+    const { reason, detail, mayHaveRun } = result
+    return { kind: 'failed', reason, detail, mayHaveRun }
+  }
+  const { reply } = result
+  if (reply === USUAL) return usual
+  const [word, ...fields] = Array.isArray(reply) ? (reply as unknown[]) : []
+  if (word === 'unenrolled') {
+    const detail = 'the server restarted or lost its data since this connection enrolled it'
+    return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
+  }
+  const vote = parse(word, fields, about)
+  if (vote !== undefined) return vote
+  const detail = `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200)
+  return { kind: 'failed', reason: 'malformed', detail, mayHaveRun: true }
 }
 
 /**

@@ -386,7 +386,6 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /** The resources, or one slot of each. */
   #try(demand: Demand): Promise<AcquireOutcome> {
-    this.#assertOpen()
     if (demand.terms.slots === 1) return new Attempt(this.#fleet, demand.names, demand).take()
     return this.#trySlots(demand)
   }

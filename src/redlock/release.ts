@@ -2,8 +2,9 @@
 import { sleep } from '../clock.ts'
 import type { Attempt } from './attempt.ts'
 import { Poll } from './poll.ts'
-import { release, voteOf, type ReleaseVote } from './verbs.ts'
-import { callOf, type Call } from './wire/batch.ts'
+import { release, type ReleaseVote } from './verbs.ts'
+import { voteOf } from './poll.ts'
+import { callOf, type Call } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
 /** A tombstone outlives every command of its attempt that may still travel. */

@@ -5,7 +5,7 @@ import { masterName, type MasterAddress } from './wire/connection-settings.ts'
 import { namesLockKeys } from '../lock/key-kinds.ts'
 import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
 import { MasterConnection } from './wire/master-connection.ts'
-import type { Constants } from './wire/batch.ts'
+import type { Constants } from './wire/batch-script.ts'
 import type { Connect } from './wire/master.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */

@@ -6,8 +6,7 @@ import { luaConstant } from '../lua.ts'
 import type { Question, VoteOutcome } from '../channel.ts'
 import { describeToken } from '../lock/describe-token.ts'
 import type { Attempt } from './attempt.ts'
-import { callOf, USUAL, type Call } from './wire/batch.ts'
-import type { CallResult } from './wire/master.ts'
+import { callOf, type Call } from './wire/calls.ts'
 
 /**
  * A grant's counter is so far past every earlier one that the lease can be passed on this often
@@ -147,32 +146,6 @@ export const ASKS_THE_TIME: Call = callOf({ verb: 'inspect' })
 /** The vote in one word, for metrics. */
 export function outcomeOf(vote: Vote): VoteOutcome {
   return vote.kind === 'failed' ? vote.reason : vote.kind
-}
-
-/** What a master answered, as a vote. Never throws. */
-export function voteOf<V extends Vote>(
-  { usual, parse }: Verb<V>,
-  result: CallResult,
-  about: About,
-): V | FailedVote {
-  if (!result.ok) {
-    const { reason, detail, mayHaveRun } = result
-    return { kind: 'failed', reason, detail, mayHaveRun }
-  }
-  const { reply } = result
-  if (reply === USUAL) return usual
-  if (!Array.isArray(reply)) return malformed(reply)
-  const [word, ...fields] = reply as unknown[]
-  if (word === 'unenrolled') {
-    const detail = 'the server restarted or lost its data since this connection enrolled it'
-    return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
-  }
-  return parse(word, fields, about) ?? malformed(reply)
-}
-
-function malformed(reply: unknown): FailedVote {
-  const detail = `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200)
-  return { kind: 'failed', reason: 'malformed', detail, mayHaveRun: true }
 }
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value)

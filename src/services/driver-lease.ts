@@ -52,9 +52,6 @@ export class BoundedDriver<Granted extends Claim> {
 }
 
 export class DriverLease<Granted extends Claim> extends HeldLease {
-  readonly resources: readonly string[]
-  readonly token: string
-  readonly fencingToken: number
   readonly claim: Granted
   readonly #server: BoundedDriver<Granted>
 
@@ -68,13 +65,12 @@ export class DriverLease<Granted extends Claim> extends HeldLease {
     startedAt: number,
     trust: Trust,
   ) {
-    super(registry, terms, startedAt, trust)
-    this.resources = resources
-    this.token = token
-    this.fencingToken = claim.fencingToken
+    super(registry, {
+      ...{ resources, token, fencingToken: claim.fencingToken },
+      ...{ terms, startedAt, trust },
+    })
     this.claim = claim
     this.#server = server
-    this.begin()
   }
 
   protected async renew(startedAt: Instant, leftMs: number): Promise<Renewed> {

@@ -1,9 +1,9 @@
 /** Which reply is which vote, for every verb, and what grants that differ add up to. */
 import { describe, expect, test } from 'vitest'
-import { counted, highest } from '../../src/redlock/poll.ts'
+import { counted, highest, voteOf } from '../../src/redlock/poll.ts'
 import * as verbs from '../../src/redlock/verbs.ts'
 import type { AcquireVote, Vote } from '../../src/redlock/verbs.ts'
-import { USUAL } from '../../src/redlock/wire/batch.ts'
+import { USUAL } from '../../src/redlock/wire/calls.ts'
 import type { CallResult, Master } from '../../src/redlock/wire/master.ts'
 
 const MAX_LEASE_MS = 1_000
@@ -16,11 +16,11 @@ const replied = (reply: unknown): CallResult => ({ ok: true, reply }) as CallRes
 
 const { acquire, confirm, extend, heal, release } = verbs
 const READS: Readonly<Record<string, (result: CallResult) => Vote>> = {
-  acquire: (result) => verbs.voteOf(acquire, result, about),
-  confirm: (result) => verbs.voteOf(confirm, result, about),
-  extend: (result) => verbs.voteOf(extend, result, about),
-  heal: (result) => verbs.voteOf(heal, result, about),
-  release: (result) => verbs.voteOf(release, result, about),
+  acquire: (result) => voteOf(acquire, result, about),
+  confirm: (result) => voteOf(confirm, result, about),
+  extend: (result) => voteOf(extend, result, about),
+  heal: (result) => voteOf(heal, result, about),
+  release: (result) => voteOf(release, result, about),
 }
 
 describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([

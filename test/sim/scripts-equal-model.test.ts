@@ -6,13 +6,8 @@
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import {
-  batchArgs,
-  batchScript,
-  callOf,
-  readBatch,
-  type Asked,
-} from '../../src/redlock/wire/batch.ts'
+import { batchArgs, callOf, readBatch, type Asked } from '../../src/redlock/wire/calls.ts'
+import { batchScript } from '../../src/redlock/wire/batch-script.ts'
 import {
   bootstrapScript,
   enrolScript,
@@ -186,8 +181,8 @@ async function onBoth(memory: SimulatedMemory, step: Sending | Sent): Promise<un
   const answer = await redis.eval(batchScript(constants).lua, 0, ...args)
   const publish = (): void => undefined
   const simulated = simulateProcedure({ memory, asked, runId: run, constants, nowUs, publish })
-  const [real] = readBatch(answer, 1)
-  expect(comparable(real?.reply), JSON.stringify(asked)).toEqual(comparable(simulated))
+  const [real] = readBatch(answer, 1).replies
+  expect(comparable(real), JSON.stringify(asked)).toEqual(comparable(simulated))
   const full = inFull(asked, simulated)
   return Array.isArray(full) ? (full[0] as unknown) : full
 }

@@ -3,7 +3,7 @@
  * under them, some carefully, some not. It can be killed and started again; what it was doing then
  * never ends.
  */
-import type { Asked } from '../../src/redlock/wire/batch.ts'
+import type { Asked } from '../../src/redlock/wire/calls.ts'
 import { sleep } from '../../src/clock.ts'
 import type { Lease } from '../../src/lock/lease.ts'
 import type { AcquireOptions } from '../../src/lock/acquire-options.ts'

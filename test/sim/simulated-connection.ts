@@ -17,12 +17,12 @@ import {
   type MasterState,
   type Subscription,
 } from '../../src/redlock/wire/master.ts'
-import type { Asked, Entry } from '../../src/redlock/wire/batch.ts'
+import type { Asked } from '../../src/redlock/wire/calls.ts'
 import { inFull } from './simulated-scripts.ts'
 import { Enrolment } from '../../src/redlock/wire/enrolment.ts'
-import type { Script } from '../../src/redlock/wire/script.ts'
+import type { Script } from '../../src/lua.ts'
 import { readServerFacts, type ServerFacts } from '../../src/redlock/wire/server-facts.ts'
-import { SimulatedReplyError, type SimulatedMaster } from './simulated-master.ts'
+import { SimulatedReplyError, type SimulatedMaster, type TimedReply } from './simulated-master.ts'
 import type { Link, Socket } from './simulated-network.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
@@ -112,9 +112,10 @@ export class SimulatedConnection implements Master {
       return entry
     }
     void this.#ask(run).then((answer) => {
-      const result = this.#resultOf(answer)
-      if (result.ok) this.#options.onTime(this, result.serverMs, sentAt)
-      asker.hear(index, result)
+      if (answer.kind === 'reply') {
+        this.#options.onTime(this, (answer.reply as TimedReply).serverMs, sentAt)
+      }
+      asker.hear(index, this.#resultOf(answer))
     })
   }
 
@@ -297,7 +298,7 @@ export class SimulatedConnection implements Master {
   }
 
   #resultOf(answer: Answer): CallResult {
-    if (answer.kind === 'reply') return answer.reply as Entry
+    if (answer.kind === 'reply') return answer.reply as TimedReply
     const { detail } = answer
     if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
     this.#enrolment.onErrorReply(detail)

@@ -6,7 +6,8 @@
  *   down ─restart(keep)─▶ up: another run id, no loaded scripts, and of its memory what `keep` says
  */
 import type { SeededRandom } from './seeded-random.ts'
-import type { Call, Constants, Entry } from '../../src/redlock/wire/batch.ts'
+import type { Call } from '../../src/redlock/wire/calls.ts'
+import type { Constants } from '../../src/redlock/wire/batch-script.ts'
 import { inFull, simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
 import { JournaledMemory } from './journaled-memory.ts'
 import type { WallClock } from './wall-clock.ts'
@@ -19,6 +20,13 @@ export type Kept = 'all' | 'allButLastSecond' | 'nothing'
  * not while it rewrites its file (`no-appendfsync-on-rewrite`), which is when it crashes.
  */
 export type Disk = 'none' | 'half' | 'always'
+
+/** To one call, with the server's time. */
+export interface TimedReply {
+  readonly ok: true
+  readonly reply: unknown
+  readonly serverMs: number
+}
 
 /** An error the server answers with, as ioredis names it. */
 export class SimulatedReplyError extends Error {
@@ -97,7 +105,7 @@ export class SimulatedMaster {
   }
 
   /** @throws SimulatedReplyError when the library was not loaded since the process started. */
-  call({ asked }: Call, runId: string, constants: Constants): Entry {
+  call({ asked }: Call, runId: string, constants: Constants): TimedReply {
     if (!this.#loaded) throw new SimulatedReplyError('NOSCRIPT No matching script.')
     const { memory, nowUs } = this
     const publish = this.#publish

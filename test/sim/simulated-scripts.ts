@@ -5,7 +5,8 @@
 import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
 import { RESERVED } from '../../src/redlock/quorum.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
-import { USUAL, type Asked, type Constants } from '../../src/redlock/wire/batch.ts'
+import { USUAL, type Asked } from '../../src/redlock/wire/calls.ts'
+import type { Constants } from '../../src/redlock/wire/batch-script.ts'
 import type { SimulatedMemory } from './simulated-memory.ts'
 
 export type Reply = true | number | readonly (string | number | null)[]

@@ -24,15 +24,6 @@ export interface ClockSample {
   readonly at: number
 }
 
-export function clockSample(serverMs: number, before: Instant, after: Instant): ClockSample {
-  return {
-    toMonotonicMs: serverMs - (before.now + after.now) / 2,
-    toWallMs: serverMs - (before.wallNow + after.wallNow) / 2,
-    uncertaintyMs: (after.now - before.now) / 2 + 1,
-    at: after.now,
-  }
-}
-
 /**
  * By how much the server's clock was set between two samples; 0 when drift explains the difference.
  * Pure.
@@ -89,7 +80,12 @@ export class ClockWatch {
   readonly observe = (master: Master, serverMs: number, before: Instant): void => {
     const { clock, driftFactor, toleranceMs, suspensionMs } = this.#options
     const after = instant(clock)
-    const sample = clockSample(serverMs, before, after)
+    const sample: ClockSample = {
+      toMonotonicMs: serverMs - (before.now + after.now) / 2,
+      toWallMs: serverMs - (before.wallNow + after.wallNow) / 2,
+      uncertaintyMs: (after.now - before.now) / 2 + 1,
+      at: after.now,
+    }
     const reference = this.#references.get(master)
     if (reference === undefined) {
       this.#references.set(master, sample)

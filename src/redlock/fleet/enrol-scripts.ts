@@ -4,7 +4,7 @@
  * only a wall clock, which may be set meanwhile.
  */
 import { luaText } from '../../lua.ts'
-import { defineScript, type Script } from '../wire/script.ts'
+import { defineScript, type Script } from '../../lua.ts'
 
 const scriptOf = (name: string): Script => defineScript(name, luaText(`redlock/lua/${name}`))
 

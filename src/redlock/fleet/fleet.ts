@@ -8,7 +8,8 @@
  */
 import { randomUUID } from 'node:crypto'
 import { counted } from '../../counted.ts'
-import { batchScript, callOf } from '../wire/batch.ts'
+import { batchScript } from '../wire/batch-script.ts'
+import { callOf } from '../wire/calls.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import {
   callMaster,
@@ -34,7 +35,7 @@ import { Quarantines } from './quarantines.ts'
 import { Refusals } from './refusals.ts'
 import { silenceOf, type Silence } from './silence.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
-import { driftMs, quarantineMs } from '../../lock/trust.ts'
+import { quarantineMs, trustFrom } from '../../lock/trust.ts'
 
 /** Of a client that also knows the fleet before or after a resize. */
 export interface ResizePart {
@@ -110,12 +111,14 @@ export class LockFleet {
       socketTimeoutMs: Math.max(1_000, 4 * settings.masterTimeoutMs),
     }
     const lengthMs = quarantineMs(settings.maxLeaseMs, settings.driftFactor)
+    const { leaseMs, driftFactor } = settings
+    const trusted = trustFrom({ now: 0, wallNow: 0 }, leaseMs, driftFactor)
     this.quorum = quorumOf(settings.addresses.length)
     this.clocks = new ClockWatch({
       clock: settings.clock,
       driftFactor: settings.driftFactor,
       // A smaller jump is covered by the allowance that every lease makes for drift.
-      toleranceMs: Math.max(5, driftMs(settings.leaseMs, settings.driftFactor) / 2),
+      toleranceMs: Math.max(5, (leaseMs - trusted.until) / 2),
       suspensionMs: lengthMs,
       maxApartMs: settings.maxClockSkewMs,
       quorum: this.quorum,

@@ -11,7 +11,7 @@
  */
 import type { Command, Redis } from 'ioredis'
 import { ioredis, ioredisVersion } from './ioredis.ts'
-import type { Script } from './script.ts'
+import type { Script } from '../../lua.ts'
 
 /** Called once: with the answer to a batch, or with the error that came instead. */
 export type Heard = (answer: unknown, error?: unknown) => void
@@ -85,7 +85,7 @@ function batchCommand(): BatchCommandClass {
 
 function batchCommandOf(command: typeof Command): BatchCommandClass {
   const Base = command as unknown as new (name: string, args: readonly string[]) => Sendable
-  return class BatchCommand extends Base {
+  class BatchCommand extends Base {
     readonly #text: string
     readonly #heard: Heard
 
@@ -93,14 +93,6 @@ function batchCommandOf(command: typeof Command): BatchCommandClass {
       super('evalsha', [])
       this.#text = text
       this.#heard = heard
-    }
-
-    override initPromise(): void {
-      // Called by the constructor of `Command`. Callers are told by `resolve` and `reject`.
-    }
-
-    override setTimeout(): void {
-      // Each caller has a deadline, and a socket that stays silent is replaced.
     }
 
     override toWritable(): string {
@@ -116,6 +108,11 @@ function batchCommandOf(command: typeof Command): BatchCommandClass {
       this.#heard(undefined, error)
     }
   }
+  // It has no promise: callers are told by `resolve` and `reject`. Each of them has a deadline, and a
+  // socket that stays silent is replaced.
+  const nothing = (): void => undefined
+  Object.assign(BatchCommand.prototype, { initPromise: nothing, setTimeout: nothing })
+  return BatchCommand
 }
 
 function textsOf(reply: unknown): unknown {

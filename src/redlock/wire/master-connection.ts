@@ -3,9 +3,9 @@
  * whenever it might not be the server that was enrolled.
  */
 import type { Redis } from 'ioredis'
-import { batchArgs } from './batch.ts'
+import type { Script } from '../../lua.ts'
 import { batchSender } from './batch-sender.ts'
-import { CallQueue } from './call-queue.ts'
+import { batchArgs, CallQueue, onlyReply } from './calls.ts'
 import {
   connectionSettings,
   masterName,
@@ -23,8 +23,7 @@ import {
 import { Enrolment } from './enrolment.ts'
 import { ioredis } from './ioredis.ts'
 import { readServerFacts } from './server-facts.ts'
-import type { Script } from './script.ts'
-import { passTrial, trialCall } from './trial.ts'
+import { trialCall } from './trial.ts'
 import { TlsCheck } from '../../tls-check.ts'
 
 export class MasterConnection implements Master {
@@ -55,7 +54,7 @@ export class MasterConnection implements Master {
         const { lua, sha1 } = options.script
         await this.#redis.script('LOAD', lua)
         // rule: every-master-passes-a-trial
-        passTrial(await this.#redis.evalsha(sha1, 0, ...batchArgs([trialCall], '')))
+        onlyReply(await this.#redis.evalsha(sha1, 0, ...batchArgs([trialCall], '')))
       },
       onState: (state) => {
         options.onState(this, state)

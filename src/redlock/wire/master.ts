@@ -4,10 +4,11 @@
  */
 import { messageOf } from '../../message-of.ts'
 import type { Clock, Instant } from '../../clock.ts'
-import type { Call, Constants, Entry } from './batch.ts'
+import type { Script } from '../../lua.ts'
+import type { Constants } from './batch-script.ts'
+import type { Call } from './calls.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
-import type { Script } from './script.ts'
 
 /** Who asks one master, or each of a fleet. `index` is the master's. */
 export interface Asker {
@@ -21,7 +22,8 @@ export interface Asker {
 }
 
 export type CallResult =
-  | Entry
+  /** `USUAL`, or what the verb returned instead. */
+  | { readonly ok: true; readonly reply: unknown }
   | {
       readonly ok: false
       readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error'

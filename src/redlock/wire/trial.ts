@@ -2,17 +2,11 @@
  * Whether a server does what a lease needs. A user without a right, a full memory, a missing
  * replica or a failing disk lets a server answer, and grant nothing. Only a write shows it.
  */
-import { callOf, EntryError, readBatch, type Call } from './batch.ts'
+import { callOf, type Call } from './calls.ts'
 import type { Refusal } from './master.ts'
 
 /** `lua/trial.lua` */
 export const trialCall: Call = callOf({ verb: 'trial' })
-
-/** @throws what the server said instead of its answer. */
-export function passTrial(answer: unknown): void {
-  const [entry] = readBatch(answer, 1)
-  if (entry?.reply instanceof EntryError) throw entry.reply
-}
 
 /** A managed server may not have them. */
 export const ALLOW_COMMANDS = 'use a server that allows INFO, TIME, SCRIPT LOAD, EVAL and EVALSHA'

@@ -6,7 +6,7 @@
 import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../lua.ts'
 import type { QueuePlace } from './places.ts'
 import { MAX_QUEUES, type QueueView } from './queue-view.ts'
 

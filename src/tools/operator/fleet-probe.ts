@@ -4,16 +4,11 @@
 import { counted } from '../../counted.ts'
 import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
 import { quorumOf } from '../../redlock/quorum.ts'
-import {
-  batchArgs,
-  batchScript,
-  EntryError,
-  readBatch,
-  type Call,
-} from '../../redlock/wire/batch.ts'
+import { batchArgs, onlyReply, type Call } from '../../redlock/wire/calls.ts'
+import { batchScript } from '../../redlock/wire/batch-script.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { Probe } from './probe.ts'
-import type { Script } from '../../redlock/wire/script.ts'
+import type { Script } from '../../lua.ts'
 import { messageOf } from '../../message-of.ts'
 
 export interface FleetProbeOptions {
@@ -55,9 +50,7 @@ export class FleetProbe {
   /** Runs one procedure of the lock that asks for no enrolment. */
   async call(probe: Probe, call: Call): Promise<unknown> {
     const answer = await probe.run(this.#batch, [], batchArgs([call], ''))
-    const [entry] = readBatch(answer, 1)
-    if (entry?.reply instanceof EntryError) throw entry.reply
-    return entry?.reply
+    return onlyReply(answer)
   }
 
   /** How complete these answers are. */

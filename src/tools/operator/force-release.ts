@@ -7,7 +7,7 @@
  * master is asked again: the answer says what holds now, and not what should.
  */
 import { describeToken } from '../../lock/describe-token.ts'
-import { callOf, USUAL } from '../../redlock/wire/batch.ts'
+import { callOf, USUAL } from '../../redlock/wire/calls.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { seeResource, viewResource, type ResourceView } from './resource-view.ts'
 

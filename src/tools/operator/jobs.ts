@@ -2,7 +2,7 @@
 import type { QueueView, Inspect } from './queue-view.ts'
 import { MAX_QUEUES } from './queue-view.ts'
 import { luaText } from '../../lua.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../lua.ts'
 
 export interface JobName {
   readonly queue: string

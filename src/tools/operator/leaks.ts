@@ -2,7 +2,7 @@
 import { commandLine } from '../../command-line.ts'
 import { luaText } from '../../lua.ts'
 import type { Finding } from '../../services/finding.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../lua.ts'
 import { findingsOf } from './findings.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape } from './glob.ts'

@@ -1,6 +1,6 @@
 /** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
 import { luaText } from '../../lua.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../lua.ts'
 import type { Probe } from './probe.ts'
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'

@@ -12,7 +12,7 @@ import {
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
 import { ioredis } from '../../redlock/wire/ioredis.ts'
-import type { Script } from '../../redlock/wire/script.ts'
+import type { Script } from '../../lua.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
 

@@ -1,7 +1,7 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
 import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/asleep.ts'
 import type { QueuePlace } from './places.ts'
 import { MAX_QUEUES, type QueueView } from './queue-view.ts'

@@ -5,7 +5,7 @@ import type { ServerSurvey } from './server-survey.ts'
 import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { luaText } from '../../lua.ts'
 import { isErrorReply, type Refusal } from '../../redlock/wire/master.ts'
-import { defineScript } from '../../redlock/wire/script.ts'
+import { defineScript } from '../../lua.ts'
 import { refusalBy, trialCall } from '../../redlock/wire/trial.ts'
 
 /** What a master knows of its place in the fleet. */

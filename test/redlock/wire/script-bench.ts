@@ -9,13 +9,13 @@ import { bootstrapScript, enrolScript } from '../../../src/redlock/fleet/enrol-s
 import { constantsFor } from '../../../src/redlock/settings.ts'
 import {
   batchArgs,
-  batchScript,
   callOf,
   readBatch,
   type Asked,
-  type Entry,
-} from '../../../src/redlock/wire/batch.ts'
-import type { Script } from '../../../src/redlock/wire/script.ts'
+  type BatchReply,
+} from '../../../src/redlock/wire/calls.ts'
+import { batchScript } from '../../../src/redlock/wire/batch-script.ts'
+import type { Script } from '../../../src/lua.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { inFull } from '../../sim/simulated-scripts.ts'
 
@@ -190,14 +190,14 @@ export class ScriptBench {
 
   /** In one batch, one after the other. */
   async together(asked: readonly Asked[]): Promise<readonly unknown[]> {
-    return (await this.#send(asked)).map(({ reply }) => reply)
+    return (await this.#send(asked)).replies
   }
 
   async #call(asked: Asked, caller?: Caller): Promise<Reply> {
-    const [entry] = await this.#send([asked], caller)
-    this.serverMs = entry?.serverMs
-    if (entry?.reply instanceof Error) throw entry.reply
-    return inFull(asked, entry?.reply) as Reply
+    const { serverMs, replies } = await this.#send([asked], caller)
+    this.serverMs = serverMs
+    if (replies[0] instanceof Error) throw replies[0]
+    return inFull(asked, replies[0]) as Reply
   }
 
   async #send(
@@ -207,7 +207,7 @@ export class ScriptBench {
       enrolment: [runId, maxLeaseMs, fleetSize = FLEET_SIZE] = ENROLMENT,
       fenceTtlMs = FENCE_TTL_MS,
     }: Caller = {},
-  ): Promise<readonly Entry[]> {
+  ): Promise<BatchReply> {
     const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
     const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
     const { lua } = batchScript(constants)

@@ -1,0 +1,44 @@
+/**
+ * One script that knows every verb and runs those that the entries of a batch name. What all calls
+ * of one client have in common is part of its text, not of every batch.
+ */
+import { defineScript, luaText, type Script } from '../../lua.ts'
+import { keyspace } from '../keyspace.ts'
+
+/** What all calls of one client have in common, each as text; a script that lacks one has nil. */
+export interface Constants {
+  readonly namespace: string
+  readonly maxLeaseMs?: string
+  readonly fenceTtlMs?: string
+  readonly maxClockSkewMs?: string
+  readonly fleetSize?: string
+}
+
+/** `lua/batch.lua`, for one client. A lock master is never a cluster, so no keys are named. */
+export function batchScript(constants: Constants): Script {
+  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize } = constants
+  const keys = keyspace(namespace)
+  const own = Object.entries({
+    ...{ maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize },
+    leasePrefix: keys.lease(''),
+    fencePrefix: keys.fence(''),
+    waitersPrefix: keys.waiters(''),
+    nextPrefix: keys.next(''),
+    tombstonePrefix: keys.tombstone(''),
+    flagKey: keys.flag,
+    masterKey: keys.master,
+    releasesChannel: keys.releases,
+  }).map(([name, text]) => `local ${name} = ${quoted(text)}`)
+  return defineScript('batch', [...own, luaText('redlock/lua/batch')].join('\n'))
+}
+
+/** Any text as a Lua string: bytes that could end or change it are written as numbers. */
+function quoted(text: string | undefined): string {
+  if (text === undefined) return 'nil'
+  const bytes = [...Buffer.from(text)].map((byte) =>
+    byte > 0x7e || byte < 0x20 || byte === 0x22 || byte === 0x5c
+      ? `\\${String(byte).padStart(3, '0')}`
+      : String.fromCharCode(byte),
+  )
+  return `"${bytes.join('')}"`
+}
