@@ -1,7 +1,7 @@
 import './telemetry/join.ts'
 export { Redlock } from './redlock/redlock.ts'
 export type { BootstrapOptions, RedlockStatus } from './redlock/redlock.ts'
-export type { AcquireOptions, LeaseOptions } from './lock/acquire-options.ts'
+export type { AcquireOptions, LeaseOptions } from './lock/lease-options.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'
 export type { LineEntry, ResourceInspection } from './worker/inspection.ts'
 export type { LockService } from './lock/lock-service.ts'

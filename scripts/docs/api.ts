@@ -278,10 +278,10 @@ function membersOf(
   ]
 }
 
-/** Parents that stand on the page themselves. `LockClient` does not: its services do. */
+/** Parents that stand on the page themselves. These do not: what inherits from them does. */
 const isExported = (node: ts.Node): boolean =>
   (ts.isClassDeclaration(node) || ts.isInterfaceDeclaration(node)) &&
-  !['LockClient', 'HeldLease'].includes(node.name?.text ?? '')
+  !['LockClient', 'HeldLease', 'CommonOptions', 'LockOptions'].includes(node.name?.text ?? '')
 
 const nameOf = (node: ts.Declaration): string =>
   'name' in node ? (node.name as ts.Node).getText() : ''

@@ -15,6 +15,7 @@ interface Section {
   readonly title: string
   readonly intro: string
   readonly file: string
+  /** With the file of one that stands elsewhere. */
   readonly types: readonly string[]
 }
 
@@ -23,18 +24,18 @@ const SECTIONS: readonly Section[] = [
     title: 'new Redlock(options)',
     intro: 'The fleet of masters and the leases that it grants.',
     file: 'redlock/settings.ts',
-    types: ['RedlockOptions'],
+    types: ['RedlockOptions', 'lock/lock-settings.ts:CommonOptions'],
   },
   {
     title: 'tryAcquire(resource, options)',
     intro: 'Also of `acquire` and `using`, and, without `slots`, of `handOver`.',
-    file: 'lock/acquire-options.ts',
+    file: 'lock/lease-options.ts',
     types: ['LeaseOptions'],
   },
   {
     title: 'acquire(resource, options)',
     intro: 'Those of `tryAcquire`, and how long to wait. Also of `using`.',
-    file: 'lock/acquire-options.ts',
+    file: 'lock/lease-options.ts',
     types: ['AcquireOptions'],
   },
   {
@@ -146,8 +147,13 @@ const cell = (text: string): string => text.replaceAll('|', '\\|')
 
 export function page(): Promise<string> {
   const parts = SECTIONS.map(({ title, intro, file, types }) => {
-    const rows = types
-      .flatMap((type) => optionsOf(file, type))
+    const options = types.flatMap((type) => {
+      const [elsewhere = '', name = type] = type.split(':')
+      return optionsOf(name === type ? file : elsewhere, name)
+    })
+    // One that is declared anew comes first.
+    const rows = [...new Map(options.toReversed().map((each) => [each.name, each])).values()]
+      .toReversed()
       .map((option) => {
         const byDefault =
           option.byDefault === '' ? (option.isRequired ? '_required_' : 'none') : option.byDefault

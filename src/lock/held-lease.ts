@@ -15,10 +15,10 @@ import type { Channel, ExtendResult, LeaseEnd, LossReason } from '../channel.ts'
 import { Deadlines, instant, leave, type Clock, type Deadline, type Instant } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
 import { keep, type Keeper } from './keeper.ts'
-import type { LeaseTerms } from './lease-option.ts'
+import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
-import { labelOf } from './resources.ts'
+import { labelOf } from './names.ts'
 import { longer, remainingMs, type Trust } from './trust.ts'
 
 /** The leases of one lock service that are held. Each waits for the next check of its clocks. */

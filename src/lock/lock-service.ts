@@ -1,5 +1,5 @@
 /** What `worker/` needs of a lock service. `Redlock` is one; another may stand in its place. */
-import type { AcquireOptions, LeaseOptions } from './acquire-options.ts'
+import type { AcquireOptions, LeaseOptions } from './lease-options.ts'
 import type { Inspection } from './inspection.ts'
 import type { Lease } from './lease.ts'
 import type { AcquireOutcome } from './outcome.ts'

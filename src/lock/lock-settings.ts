@@ -4,11 +4,15 @@ import { systemClock, type Clock } from '../clock.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import { integerOption, knownOptions, nameOption, numberOption, objectOption } from '../options.ts'
 import { Log } from '../log.ts'
-import { leaseOption, MIN_LEASE_MS } from './lease-option.ts'
+import { leaseOption, MIN_LEASE_MS } from './lease-options.ts'
 
-/** Of a lock service over one server. All durations are milliseconds. */
-export interface LockOptions {
-  /** Length of a lease when a call does not say. @defaultValue 10 000 */
+/** Of every lock service. All durations are milliseconds. */
+export interface CommonOptions {
+  /**
+   * Length of a lease when a call does not say. Longer survives longer pauses; shorter frees a
+   * dead holder's resource sooner.
+   * @defaultValue 10 000
+   */
   readonly leaseMs?: number
   /** The longest lease that a call may ask for. @defaultValue 30 000 */
   readonly maxLeaseMs?: number
@@ -18,11 +22,6 @@ export interface LockOptions {
   readonly namespace?: string
   /** How different the rates of two clocks may be, as a fraction. @defaultValue 0.01 */
   readonly driftFactor?: number
-  /**
-   * How long one request may take before its outcome counts as unknown.
-   * @defaultValue a quarter of `leaseMs`, within 100 to 2 000
-   */
-  readonly requestTimeoutMs?: number
   /** The longest time one lease may be held, extensions included. @defaultValue 1 h */
   readonly maxHoldMs?: number
   /** How often one lease may be extended. @defaultValue 10 000 */
@@ -41,27 +40,30 @@ export interface LockOptions {
   readonly clock?: Clock
 }
 
+/** Of a lock service over one server. */
+export interface LockOptions extends CommonOptions {
+  /**
+   * How long one request may take before its outcome counts as unknown.
+   * @defaultValue a quarter of `leaseMs`, within 100 to 2 000
+   */
+  readonly requestTimeoutMs?: number
+}
+
 /** What every lock service has, checked, with every default in place. */
-export interface CommonSettings {
-  readonly leaseMs: number
-  readonly maxLeaseMs: number
-  readonly namespace: string
-  readonly driftFactor: number
-  readonly maxHoldMs: number
-  readonly maxExtensions: number
-  readonly owner: string
+export interface CommonSettings extends Required<Omit<CommonOptions, 'logger'>> {
   readonly log: Log
-  readonly clock: Clock
 }
 
 export interface LockSettings extends CommonSettings {
   readonly requestTimeoutMs: number
 }
 
-const KNOWN: Readonly<Record<keyof LockOptions, boolean>> = {
-  ...{ leaseMs: true, maxLeaseMs: true, namespace: true, driftFactor: true, clock: false },
-  ...{ requestTimeoutMs: true, maxHoldMs: true, maxExtensions: true, owner: true },
-  logger: true,
+/** Names of options; those that are `false` are internal. */
+export type OwnOptions = Readonly<Record<string, boolean>>
+
+const COMMON_OPTIONS: Readonly<Record<keyof CommonOptions, boolean>> = {
+  ...{ leaseMs: true, maxLeaseMs: true, namespace: true, driftFactor: true },
+  ...{ maxHoldMs: true, maxExtensions: true, owner: true, logger: true, clock: false },
 }
 const MAX_LEASE_MS = 24 * 3_600_000
 const ANY = Number.MAX_SAFE_INTEGER
@@ -70,22 +72,22 @@ const ANY = Number.MAX_SAFE_INTEGER
  * @param own the names of the service's own options.
  * @throws TypeError for a bad option.
  */
-export function lockSettings(given: LockOptions, own: readonly string[]): LockSettings {
-  objectOption(given, `an object with \`${own[0] ?? 'leaseMs'}\``)
-  knownOptions(given, { ...KNOWN, ...Object.fromEntries(own.map((name) => [name, true])) })
-  const options: LockOptions = given
-  const common = commonSettings(options)
+export function lockSettings(given: LockOptions, own: OwnOptions): LockSettings {
+  const common = commonSettings(given, { ...own, requestTimeoutMs: true })
   const { leaseMs } = common
   const requestTimeoutMs =
-    options.requestTimeoutMs ?? Math.round(Math.min(2_000, Math.max(100, leaseMs / 4)))
+    given.requestTimeoutMs ?? Math.round(Math.min(2_000, Math.max(100, leaseMs / 4)))
   return {
     ...common,
     requestTimeoutMs: integerOption('requestTimeoutMs', requestTimeoutMs, 1, leaseMs),
   }
 }
 
-/** @throws TypeError for a bad option. */
-export function commonSettings(options: Omit<LockOptions, 'requestTimeoutMs'>): CommonSettings {
+/** The same without `requestTimeoutMs`. */
+export function commonSettings(options: CommonOptions, own: OwnOptions): CommonSettings {
+  const given: unknown = options
+  objectOption(given, `an object with \`${Object.keys(own)[0] ?? 'leaseMs'}\``)
+  knownOptions(given, { ...own, ...COMMON_OPTIONS })
   const maxLeaseMs = options.maxLeaseMs ?? 30_000
   integerOption('maxLeaseMs', maxLeaseMs, MIN_LEASE_MS, MAX_LEASE_MS)
   const leaseMs = leaseOption(options.leaseMs ?? Math.min(10_000, maxLeaseMs), maxLeaseMs)

@@ -4,10 +4,10 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { refuse } from '../options.ts'
-import { callOptions, type AcquireOptions } from './acquire-options.ts'
+import { callOptions, type AcquireOptions } from './lease-options.ts'
 import type { Lease } from './lease.ts'
 import type { LockService } from './lock-service.ts'
-import { resourceNames } from './resources.ts'
+import { resourceNames } from './names.ts'
 import { checkedSlots, slotsOf, type Slots } from '../slots.ts'
 
 interface SharedLease {

@@ -5,7 +5,7 @@ import { callOf, type Call } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'
-import { describeToken } from '../lock/describe-token.ts'
+import { describeToken } from '../lock/names.ts'
 
 /** A view with the whole token, which is not shown to people. */
 export interface Seen extends MasterView {

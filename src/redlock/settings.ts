@@ -1,15 +1,13 @@
-import type { Clock } from '../clock.ts'
-import type { Logger } from '../logger.ts'
-import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
+import { integerOption, knownOptions, refuse } from '../options.ts'
 import { masterName, type MasterAddress } from './wire/connection-settings.ts'
-import { namesLockKeys } from '../lock/key-kinds.ts'
-import { commonSettings, type CommonSettings } from '../lock/lock-settings.ts'
+import { namesLockKeys } from '../lock/names.ts'
+import { commonSettings, type CommonOptions, type CommonSettings } from '../lock/lock-settings.ts'
 import { MasterConnection } from './wire/master-connection.ts'
 import type { Constants } from './wire/batch-script.ts'
 import type { Connect } from './wire/master.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
-export interface RedlockOptions {
+export interface RedlockOptions extends CommonOptions {
   /**
    * The lock servers: `redis://` or `rediss://` URLs, or ioredis options (user, password, TLS).
    * Independent Redis >= 7.0 or Valkey masters, not replicas of each other, `noeviction`, and not
@@ -17,12 +15,6 @@ export interface RedlockOptions {
    * five, as the Redlock text does: two may fail. Of three, one may fail; of one, none.
    */
   readonly masters: readonly MasterAddress[]
-  /**
-   * Length of a lease when a call does not say. Longer survives longer pauses; shorter frees a
-   * dead holder's resource sooner.
-   * @defaultValue 10 000
-   */
-  readonly leaseMs?: number
   /**
    * The longest lease anyone in this fleet may take. One constant for the whole fleet, stored on
    * the masters: a client with another value is refused. A master that lost its memory votes again
@@ -36,13 +28,6 @@ export interface RedlockOptions {
    * every client has followed. Such a client founds no fleet.
    */
   readonly previous?: PreviousFleet
-  /** Prefix of all keys on the masters. @defaultValue 'redlock' */
-  readonly namespace?: string
-  /**
-   * How different the rates of two clocks may be, as a fraction.
-   * @defaultValue 0.01
-   */
-  readonly driftFactor?: number
   /**
    * How long one master may take to answer before it counts as not voting. Never waited for when
    * the other masters have decided.
@@ -64,22 +49,6 @@ export interface RedlockOptions {
    * @defaultValue 24 h
    */
   readonly fenceTtlMs?: number
-  /** The longest time one lease may be held, extensions included. @defaultValue 1 h */
-  readonly maxHoldMs?: number
-  /** How often one lease may be extended. @defaultValue 10 000 */
-  readonly maxExtensions?: number
-  /**
-   * Who holds a lease, as operators see it in a key's value and in errors. @defaultValue
-   * `hostname:pid`
-   */
-  readonly owner?: string
-  /**
-   * Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard
-   * error
-   */
-  readonly logger?: Logger
-  /** @internal */
-  readonly clock?: Clock
   /** @internal */
   readonly connect?: Connect
 }
@@ -87,71 +56,39 @@ export interface RedlockOptions {
 /** What `bullmq-redlock resize` changes. */
 export type PreviousFleet = Partial<Pick<RedlockOptions, 'masters' | 'maxLeaseMs' | 'fenceTtlMs'>>
 
+type Durations = Required<
+  Pick<RedlockOptions, 'masterTimeoutMs' | 'connectTimeoutMs' | 'maxClockSkewMs' | 'fenceTtlMs'>
+>
+
 /** Checked options with every default in place. */
-export interface Settings extends CommonSettings {
+export interface Settings extends CommonSettings, Durations {
   readonly addresses: readonly MasterAddress[]
-  readonly masterTimeoutMs: number
-  readonly connectTimeoutMs: number
-  readonly maxClockSkewMs: number
-  readonly fenceTtlMs: number
   readonly connect: Connect
   /** Until the fleet has been resized. */
   readonly previous: Settings | undefined
 }
 
-/** False: internal. */
-const REDLOCK_OPTIONS: Readonly<Record<keyof RedlockOptions, boolean>> = {
-  masters: true,
-  leaseMs: true,
-  maxLeaseMs: true,
-  previous: true,
-  namespace: true,
-  driftFactor: true,
-  masterTimeoutMs: true,
-  connectTimeoutMs: true,
-  maxClockSkewMs: true,
-  fenceTtlMs: true,
-  maxHoldMs: true,
-  maxExtensions: true,
-  owner: true,
-  logger: true,
-  clock: false,
-  connect: false,
+const OWN_OPTIONS: Readonly<Record<Exclude<keyof RedlockOptions, keyof CommonOptions>, boolean>> = {
+  ...{ masters: true, previous: true, masterTimeoutMs: true, connectTimeoutMs: true },
+  ...{ maxClockSkewMs: true, fenceTtlMs: true, connect: false },
 }
 
 export function resolveSettings(options: RedlockOptions): Settings {
-  objectOption(options, 'an object with `masters`')
-  knownOptions(options, REDLOCK_OPTIONS)
-  const common = commonSettings(options)
+  const common = commonSettings(options, OWN_OPTIONS)
   const { leaseMs, maxLeaseMs } = common
+  const integer = (name: keyof Durations, byDefault: number, min: number, max: number): number =>
+    integerOption(name, options[name] ?? byDefault, min, max)
+  const timeoutMs = Math.round(Math.min(500, Math.max(50, leaseMs * 0.05)))
+  const skewMs = [Math.floor(maxLeaseMs / 3), 1, Math.floor(maxLeaseMs / 2)] as const
+  const fenceMs = Math.max(24 * 3_600_000, 10 * maxLeaseMs)
   return {
     ...common,
     addresses: mastersOption(options.masters),
     namespace: checkedNamespace(common.namespace),
-    masterTimeoutMs: integerOption(
-      'masterTimeoutMs',
-      options.masterTimeoutMs ?? Math.round(Math.min(500, Math.max(50, leaseMs * 0.05))),
-      1,
-      leaseMs,
-    ),
-    connectTimeoutMs: integerOption(
-      'connectTimeoutMs',
-      options.connectTimeoutMs ?? 2_000,
-      1,
-      60_000,
-    ),
-    maxClockSkewMs: integerOption(
-      'maxClockSkewMs',
-      options.maxClockSkewMs ?? Math.floor(maxLeaseMs / 3),
-      1,
-      Math.floor(maxLeaseMs / 2),
-    ),
-    fenceTtlMs: integerOption(
-      'fenceTtlMs',
-      options.fenceTtlMs ?? Math.max(24 * 3_600_000, 10 * maxLeaseMs),
-      10 * maxLeaseMs,
-      Number.MAX_SAFE_INTEGER,
-    ),
+    masterTimeoutMs: integer('masterTimeoutMs', timeoutMs, 1, leaseMs),
+    connectTimeoutMs: integer('connectTimeoutMs', 2_000, 1, 60_000),
+    maxClockSkewMs: integer('maxClockSkewMs', ...skewMs),
+    fenceTtlMs: integer('fenceTtlMs', fenceMs, 10 * maxLeaseMs, Number.MAX_SAFE_INTEGER),
     connect: options.connect ?? ((connection) => new MasterConnection(connection)),
     previous: previousSettings(options),
   }

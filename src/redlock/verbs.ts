@@ -4,7 +4,7 @@
  */
 import { luaConstant } from '../lua.ts'
 import type { Question, VoteOutcome } from '../channel.ts'
-import { describeToken } from '../lock/describe-token.ts'
+import { describeToken } from '../lock/names.ts'
 import type { Attempt } from './attempt.ts'
 import { callOf, type Call } from './wire/calls.ts'
 

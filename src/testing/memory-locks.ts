@@ -59,7 +59,7 @@ export function memoryLocks(options: MemoryLocksOptions = {}): MemoryLocks {
     close,
     [Symbol.asyncDispose]: close,
     open(options = {}) {
-      const settings = lockSettings({ logger: silentLogger, ...options, clock: network.clock }, [])
+      const settings = lockSettings({ logger: silentLogger, ...options, clock: network.clock }, {})
       const { namespace } = settings
       const client = new LockClient(
         settings,

@@ -38,7 +38,7 @@ describe('masters', () => {
 
   it.each([
     ['leaseMS', 'Is it `leaseMs`?'],
-    ['quorum', 'There are masters, leaseMs, maxLeaseMs, '],
+    ['quorum', 'There are masters, previous, masterTimeoutMs, '],
   ])('refuses an option that does not exist: %s', (name, hint) => {
     const message = refusal(withFive({ [name]: 3 }))
     expect(message).toContain(`There is no option \`${name}\`. ${hint}`)

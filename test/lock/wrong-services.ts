@@ -77,7 +77,7 @@ export function memoryService(
     open: () => {
       const settings = lockSettings(
         { leaseMs: LEASE_MS, requestTimeoutMs: LEASE_MS, logger: silentLogger },
-        [],
+        {},
       )
       const client = new LockClient(settings, driver)
       opened.push(client)

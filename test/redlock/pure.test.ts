@@ -7,7 +7,7 @@ import { explain } from '../../src/redlock/explain.ts'
 import { decide } from '../../src/redlock/poll.ts'
 import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum.ts'
 import { Proposals } from '../../src/redlock/attempt.ts'
-import { describeToken } from '../../src/lock/describe-token.ts'
+import { describeToken } from '../../src/lock/names.ts'
 import type { AcquireVote } from '../../src/redlock/verbs.ts'
 import type { Master } from '../../src/redlock/wire/master.ts'
 

@@ -6,7 +6,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Lease } from '../../src/lock/lease.ts'
-import type { LeaseOptions } from '../../src/lock/acquire-options.ts'
+import type { LeaseOptions } from '../../src/lock/lease-options.ts'
 import type { Capability, LockService } from '../../src/lock/lock-service.ts'
 import type { TestNetwork } from '../../src/testing/index.ts'
 

@@ -6,7 +6,7 @@
 import type { Asked } from '../../src/redlock/wire/calls.ts'
 import { sleep } from '../../src/clock.ts'
 import type { Lease } from '../../src/lock/lease.ts'
-import type { AcquireOptions } from '../../src/lock/acquire-options.ts'
+import type { AcquireOptions } from '../../src/lock/lease-options.ts'
 import type { Redlock, RedlockStatus } from '../../src/redlock/redlock.ts'
 import type { RedlockOptions } from '../../src/redlock/settings.ts'
 import type { FaultCounts } from './fault-counts.ts'

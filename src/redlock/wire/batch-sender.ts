@@ -10,7 +10,7 @@
  * deadline, and a socket that stays silent is replaced.
  */
 import type { Command, Redis } from 'ioredis'
-import { ioredis, ioredisVersion } from './ioredis.ts'
+import { ioredis, ioredisVersion } from '../../ioredis.ts'
 import type { Script } from '../../lua.ts'
 
 /** Called once: with the answer to a batch, or with the error that came instead. */

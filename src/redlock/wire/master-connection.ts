@@ -21,7 +21,7 @@ import {
   type Subscription,
 } from './master.ts'
 import { Enrolment } from './enrolment.ts'
-import { ioredis } from './ioredis.ts'
+import { ioredis } from '../../ioredis.ts'
 import { readServerFacts } from './server-facts.ts'
 import { trialCall } from './trial.ts'
 import { TlsCheck } from '../../tls-check.ts'

@@ -2,7 +2,7 @@
 import { createConnection } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { AbstractConnector, RedisOptions } from 'ioredis'
-import { ioredis } from './ioredis.ts'
+import { ioredis } from '../../ioredis.ts'
 import { sharedLookup } from './shared-lookup.ts'
 
 const lookup = sharedLookup()

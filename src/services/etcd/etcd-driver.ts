@@ -9,7 +9,7 @@
 import type { Inspection } from '../../lock/inspection.ts'
 import type { ListedLease, ServiceHealth } from '../service-health.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import { describeToken } from '../../lock/describe-token.ts'
+import { describeToken } from '../../lock/names.ts'
 import { heldInspection } from '../service-health.ts'
 import { EtcdError, type EtcdGateway, type Reply } from './gateway.ts'
 import { etcdHealth } from './health.ts'

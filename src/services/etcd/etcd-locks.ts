@@ -39,7 +39,7 @@ export class EtcdLocks extends LockClient<EtcdClaim> {
 
   /** @throws TypeError for a bad option, naming it. */
   constructor(options: EtcdLocksOptions) {
-    const own = ['endpoints', 'tls', 'username', 'password'] as const
+    const own = { endpoints: true, tls: true, username: true, password: true }
     const settings = lockSettings(options, own)
     const { endpoints, tls, username, password } = options
     const isUrl = (url: unknown): boolean =>

@@ -8,7 +8,7 @@ import { LeaseLostError, ResourceTakenError } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { LockClient } from '../lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
-import { labelOf, resourceNames } from '../../lock/resources.ts'
+import { labelOf, resourceNames } from '../../lock/names.ts'
 import { refuse } from '../../options.ts'
 import type { PgListener, PgPool, PgQueryable } from './pg.ts'
 import { PostgresDriver, type PostgresClaim } from './postgres-driver.ts'
@@ -59,7 +59,7 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
 
   /** @throws TypeError for a bad option, naming it. */
   constructor(options: PostgresLocksOptions) {
-    const settings = lockSettings(options, ['pool', 'table', 'listen'])
+    const settings = lockSettings(options, { pool: true, table: true, listen: true })
     const { pool, table = 'redlock_leases', listen } = options
     if (typeof (pool as PgPool | undefined)?.connect !== 'function') {
       refuse('pool', 'a pool of `pg`: new pg.Pool(…)', pool)

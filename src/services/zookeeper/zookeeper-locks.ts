@@ -35,7 +35,7 @@ const SERVERS = new RegExp(String.raw`^${HOST}(,${HOST})*(\/|(\/(?!\.{1,2}(\/|$)
 export class ZooKeeperLocks extends LockClient<ZooKeeperClaim> {
   /** @throws TypeError for a bad option, naming it. */
   constructor(options: ZooKeeperLocksOptions) {
-    const settings = lockSettings(options, ['servers', 'auth', 'tickMs'])
+    const settings = lockSettings(options, { servers: true, auth: true, tickMs: true })
     const { servers, auth, tickMs = 2_000 } = options
     const isPort = (port: string): boolean => Number(port.slice(1)) < 2 ** 16
     if (

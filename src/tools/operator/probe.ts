@@ -11,7 +11,7 @@ import {
   masterName,
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
-import { ioredis } from '../../redlock/wire/ioredis.ts'
+import { ioredis } from '../../ioredis.ts'
 import type { Script } from '../../lua.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'

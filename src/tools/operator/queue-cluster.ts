@@ -1,7 +1,7 @@
 /** The client of a queue on a cluster, of which the address of one node is known. */
 import type { Cluster, RedisOptions } from 'ioredis'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
-import { ioredis } from '../../redlock/wire/ioredis.ts'
+import { ioredis } from '../../ioredis.ts'
 import type { QueueServer } from './queue-server.ts'
 
 /** Undefined for one server, and for one that does not answer. */

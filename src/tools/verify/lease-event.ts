@@ -1,4 +1,4 @@
-/** One event of a lease, as a line of the log has it. Fields are those of `lock/lease-log.ts`. */
+/** One event of a lease, as a line of the log has it. Fields are those of `log.ts`. */
 
 /** Holders that each resource may have at once: a number for all, or one by the name of each. */
 type LoggedSlots = number | Readonly<Record<string, number>>

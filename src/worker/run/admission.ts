@@ -1,7 +1,7 @@
 /** How a job that may run comes by its lease, unless the job before it has left it one. */
 import { jitteredMs } from '../../backoff.ts'
 import { sleep, systemClock } from '../../clock.ts'
-import type { LeaseOptions } from '../../lock/acquire-options.ts'
+import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'

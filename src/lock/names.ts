@@ -1,4 +1,4 @@
-/** Names of what is protected: checked and sorted. Pure. */
+/** Names: of what is protected, of who holds it, and of keys. Pure. */
 import { refuse } from '../options.ts'
 
 const MAX_LENGTH = 512
@@ -34,4 +34,20 @@ function resourceName(name: unknown): string {
 /** Several resources under one lease, in one word for people. */
 export function labelOf(resources: readonly string[]): string {
   return resources.join(' + ')
+}
+
+/**
+ * A token without most of its secret: the owner, and enough to tell two leases of one owner apart.
+ */
+export function describeToken(token: string): string {
+  const at = token.indexOf('@')
+  return at < 0 ? `${token.slice(0, 6)}…` : `${token.slice(at + 1)} (${token.slice(0, 6)}…)`
+}
+
+/** What follows the namespace in the keys of a lock. */
+const KINDS = /:(lease|fence|wait|next|tomb|master|flag|released)(:|$)/
+
+/** Whether keys that begin with the text could be keys of a lock of some namespace. */
+export function namesLockKeys(text: string): boolean {
+  return KINDS.test(text)
 }
