@@ -12,9 +12,17 @@
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
 import type { Channel, ExtendResult, LeaseEnd, LossReason } from '../channel.ts'
-import { Deadlines, instant, leave, type Clock, type Deadline, type Instant } from '../clock.ts'
+import {
+  Deadlines,
+  instant,
+  leave,
+  type Clock,
+  type Deadline,
+  type Instant,
+  type Timer,
+} from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
-import { keep, type Keeper } from './keeper.ts'
+import { firstRenewalMs, renewAfterMs, retryAfterMs } from './keeper.ts'
 import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
@@ -73,7 +81,7 @@ export abstract class HeldLease implements Lease {
   readonly #startedAt: number
   #trust: Trust
   #check: Deadline | undefined
-  #keeper: Keeper | undefined
+  #renewal: Timer | undefined
   /** Made when the signal is first read; most leases are over before. */
   #abort: AbortController | undefined
   #loss: LeaseLostError | undefined
@@ -92,12 +100,12 @@ export abstract class HeldLease implements Lease {
     this.#terms = terms
     this.#startedAt = grant.startedAt
     this.#trust = trust
-    const { channel, clock } = registry
+    const { channel } = registry
     if (channel.hears('lease:granted')) {
       channel.tell('lease:granted', { lease: this, slots: terms.slots })
     }
     this.#checkIn(this.remainingMs())
-    if (terms.autoExtend) this.#keeper = keep(this, clock)
+    if (terms.autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, this.remainingMs()))
   }
 
   /** Extends it at the server. Never rejects. */
@@ -190,6 +198,26 @@ export abstract class HeldLease implements Lease {
     else this.#lapse()
   }
 
+  /**
+   * Keeps it alive. Each renewal is scheduled by the one before it, so that two never overlap. This
+   * ends by itself when the lease is over or may not be extended any more.
+   */
+  #renewIn(delayMs: number): void {
+    if (this.#isOver) return
+    this.#renewal = this.#registry.clock.after(delayMs, () => {
+      const { leaseMs } = this
+      this.extend().then(
+        (outcome) => {
+          if (outcome.status === 'extended') this.#renewIn(renewAfterMs(leaseMs))
+          if (outcome.status === 'unreachable') {
+            this.#renewIn(retryAfterMs(leaseMs, outcome.remainingMs))
+          }
+        },
+        () => undefined, // It is over: its signal and `assertHeld` say so to who works under it.
+      )
+    })
+  }
+
   async #told(extending: Promise<ExtendOutcome>): Promise<ExtendOutcome> {
     const { clock, channel } = this.#registry
     const startedAt = clock.now()
@@ -279,7 +307,7 @@ export abstract class HeldLease implements Lease {
       }
     }
     leave(this.#check)
-    this.#keeper?.stop()
+    this.#renewal?.cancel()
   }
 
   #lostError(reason: string, answers: readonly MasterAnswer[]): LeaseLostError {

@@ -13,17 +13,18 @@ import type { Master, Subscription } from './wire/master.ts'
 
 /** This many announcements are kept for those that begin to listen a moment later. */
 const RECENT = 64
+/** Announcements of as many releases are kept, for those that come late from slow masters. */
+const ROUNDS = 8
 
 interface Announcement {
   readonly at: number
   readonly master: Master
+  /** Tells one release from another. */
   readonly round: string
+  /** Who is next. */
   readonly names: readonly string[]
   readonly resource: string
 }
-
-/** Announcements of as many releases are kept, for those that come late from slow masters. */
-const ROUNDS = 8
 
 export class Announcements {
   readonly #masters: readonly Master[]
@@ -44,59 +45,58 @@ export class Announcements {
 
   /** Hears also what was announced after `since`, the start of the attempt that has to wait. */
   listen(name: string, resources: readonly string[], since: number): TurnWatch {
-    const waiter = new TurnWatch(name, new Set(resources), this.#quorum, this.#subscribe(), () =>
-      this.#waiters.delete(waiter),
-    )
+    const subscriptions = (this.#subscriptions ??= this.#masters.map((master) =>
+      master.listen(this.#channel, (message) => {
+        this.#heard(master, message)
+      }),
+    ))
+    const stop = (): void => void this.#waiters.delete(waiter)
+    const quorum = this.#quorum
+    const waiter = new TurnWatch({ name, resources, quorum, subscriptions, stop })
     this.#waiters.add(waiter)
-    for (const each of this.#recent) {
-      if (each.at >= since) waiter.heard(each.master, each.round, each.names, each.resource)
-    }
+    for (const each of this.#recent) if (each.at >= since) waiter.heard(each)
     return waiter
   }
 
-  #subscribe(): readonly Subscription[] {
-    this.#subscriptions ??= this.#masters.map((master) =>
-      master.listen(this.#channel, (message) => {
-        const [round = '', named = '', ...words] = message.split(' ')
-        const [names, resource] = [named.split(','), words.join(' ')]
-        this.#recent.push({ at: this.#clock.now(), master, round, names, resource })
-        if (this.#recent.length > RECENT) this.#recent.shift()
-        for (const waiter of this.#waiters) waiter.heard(master, round, names, resource)
-      }),
-    )
-    return this.#subscriptions
+  #heard(master: Master, message: string): void {
+    const [round = '', named = '', ...words] = message.split(' ')
+    const [names, resource] = [named.split(','), words.join(' ')]
+    const announcement = { at: this.#clock.now(), master, round, names, resource }
+    this.#recent.push(announcement)
+    if (this.#recent.length > RECENT) this.#recent.shift()
+    for (const waiter of this.#waiters) waiter.heard(announcement)
   }
+}
+
+interface TurnWatchOptions {
+  /** Of the waiter. */
+  readonly name: string
+  readonly resources: readonly string[]
+  readonly quorum: number
+  readonly subscriptions: readonly Subscription[]
+  stop(): void
 }
 
 /** What one waiter hears. */
 export class TurnWatch implements Turns {
-  readonly stop: () => void
-  readonly #name: string
-  readonly #resources: ReadonlySet<string>
-  readonly #quorum: number
-  readonly #subscriptions: readonly Subscription[]
+  readonly #options: TurnWatchOptions
   /** Who is next by each master, for each release. */
   readonly #rounds = new Map<string, Map<Master, readonly string[]>>()
   #place: number | undefined
   #react: ((place: number) => void) | undefined
 
-  constructor(
-    name: string,
-    resources: ReadonlySet<string>,
-    quorum: number,
-    subscriptions: readonly Subscription[],
-    stop: () => void,
-  ) {
-    this.#name = name
-    this.#resources = resources
-    this.#quorum = quorum
-    this.#subscriptions = subscriptions
-    this.stop = stop
+  constructor(options: TurnWatchOptions) {
+    this.#options = options
   }
 
   /** A quorum of masters would be heard. */
   get live(): boolean {
-    return this.#subscriptions.filter(({ active }) => active).length >= this.#quorum
+    const { subscriptions, quorum } = this.#options
+    return subscriptions.filter(({ active }) => active).length >= quorum
+  }
+
+  stop(): void {
+    this.#options.stop()
   }
 
   onTurn(react: (place: number) => void): void {
@@ -109,15 +109,16 @@ export class TurnWatch implements Turns {
     this.#place = undefined
   }
 
-  heard(master: Master, round: string, names: readonly string[], resource: string): void {
-    if (!this.#resources.has(resource)) return
+  heard({ master, round, names, resource }: Announcement): void {
+    const { name, resources, quorum } = this.#options
+    if (!resources.includes(resource)) return
     const named = this.#rounds.get(round) ?? new Map<Master, readonly string[]>()
     this.#rounds.set(round, named.set(master, names))
     const [oldest] = this.#rounds.keys()
     if (this.#rounds.size > ROUNDS && oldest !== undefined) this.#rounds.delete(oldest)
-    if (named.size > this.#quorum) return
-    const place = turnOrder([...named.values()]).indexOf(this.#name)
-    const decided = named.size === this.#quorum
+    if (named.size > quorum) return
+    const place = turnOrder([...named.values()]).indexOf(name)
+    const decided = named.size === quorum
     if (place < 0 || (place > 0 && !decided)) return
     if (decided) this.#place = place
     this.#react?.(place)

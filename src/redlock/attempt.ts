@@ -174,8 +174,8 @@ export class QuorumLease extends HeldLease {
     this.#passes = passes
   }
 
-  belongsTo(fleet: LockFleet): boolean {
-    return this.#attempt.fleet === fleet
+  get fleet(): LockFleet {
+    return this.#attempt.fleet
   }
 
   /**

@@ -11,12 +11,10 @@ import { voteOf } from './poll.ts'
 import { callOf } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
-type Held = Pick<Lease, 'remainingMs'>
-
 /** @param leftMs of the trust, at `startedAt`. */
 export async function extendLease(
   attempt: Attempt,
-  lease: Held,
+  lease: Pick<Lease, 'remainingMs'>,
   startedAt: Instant,
   leftMs: number,
 ): Promise<Renewed> {
@@ -52,7 +50,7 @@ function notExtended({ fleet }: Attempt, votes: readonly (ExtendVote | undefined
 /** Once a quorum has confirmed this extension. */
 function healMissing(
   attempt: Attempt,
-  lease: Held,
+  lease: Pick<Lease, 'remainingMs'>,
   votes: readonly (ExtendVote | undefined)[],
   tried: Set<number>,
 ): void {

@@ -118,7 +118,7 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
 
 /** What a master answered, as a vote. Never throws. */
 export function voteOf<V extends Vote>(
-  { usual, parse }: Verb<V>,
+  verb: Verb<V>,
   result: CallResult,
   about: About,
 ): V | FailedVote {
@@ -127,13 +127,13 @@ export function voteOf<V extends Vote>(
     return { kind: 'failed', reason, detail, mayHaveRun }
   }
   const { reply } = result
-  if (reply === USUAL) return usual
+  if (reply === USUAL) return verb.usual
   const [word, ...fields] = Array.isArray(reply) ? (reply as unknown[]) : []
   if (word === 'unenrolled') {
     const detail = 'the server restarted or lost its data since this connection enrolled it'
     return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
   }
-  const vote = parse(word, fields, about)
+  const vote = verb.parse(word, fields, about)
   if (vote !== undefined) return vote
   const detail = `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200)
   return { kind: 'failed', reason: 'malformed', detail, mayHaveRun: true }

@@ -22,13 +22,13 @@ import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './inspect.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LockService } from '../lock/lock-service.ts'
-import type { Channel, MasterStatus, ToldLock } from '../channel.ts'
+import type { Channel, MasterStatus } from '../channel.ts'
 import { leaseLog } from '../log.ts'
 import { loggedChannel } from '../log.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/names.ts'
-import { leaseOption, leaseTerms, type LeaseTerms } from '../lock/lease-options.ts'
+import { leaseTerms, type LeaseTerms } from '../lock/lease-options.ts'
 import { resolveSettings, type RedlockOptions } from './settings.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
 import { waitFor } from '../lock/waiting.ts'
@@ -78,7 +78,6 @@ const ROUND_TRIPS_PER_LEASE = 4
  */
 export class Redlock implements LockService, AsyncDisposable {
   readonly #channel: Channel
-  readonly #told: ToldLock
   #fleet: LockFleet
   /** The fleet after `resize`, for which this client waits. */
   #next: LockFleet | undefined
@@ -88,8 +87,6 @@ export class Redlock implements LockService, AsyncDisposable {
   #announcements: Announcements
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
-  /** Of options that are frozen. */
-  #checkedTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
 
@@ -110,14 +107,7 @@ export class Redlock implements LockService, AsyncDisposable {
       this.#next = new LockFleet(settings, this.#channel, { part: 'after', enrolled })
     }
     const { masters, keys, quorum } = this.#fleet
-    const now = (): Redlock => this
-    this.#told = {
-      ...{ namespace, status: () => this.status() },
-      get quorum() {
-        return now().quorum
-      },
-    }
-    this.#channel.tell('lock:opened', this.#told)
+    this.#channel.tell('lock:opened', this)
     this.#announcements = new Announcements(masters, keys.releases, quorum, clock)
     this.#usualTerms = leaseTerms({}, this.#fleet.settings)
     if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
@@ -215,12 +205,8 @@ export class Redlock implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options?: LeaseOptions,
   ): Promise<AcquireOutcome> {
-    return this.#try({
-      names: resourceNames(resource),
-      terms: this.#termsOf(options),
-      waitMs: 0,
-      waiter: '',
-    })
+    const [names, terms] = [resourceNames(resource), this.#termsOf(options)]
+    return this.#try({ names, terms, waitMs: 0, waiter: '' })
   }
 
   /**
@@ -242,7 +228,10 @@ export class Redlock implements LockService, AsyncDisposable {
       granted = true
       return lease
     } finally {
-      if (this.#channel.hears('lease:waited')) this.#tellWaited(waiter, granted)
+      if (this.#channel.hears('lease:waited')) {
+        const waitMs = this.#fleet.settings.clock.now() - waiter.startedAt
+        this.#channel.tell('lease:waited', { resources: waiter.names, granted, waitMs })
+      }
     }
   }
 
@@ -271,22 +260,16 @@ export class Redlock implements LockService, AsyncDisposable {
   handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Lease | undefined {
     this.#assertOpen()
     const terms = this.#termsOf(options)
-    if (
-      lease instanceof QuorumLease &&
-      this.#before !== undefined &&
-      lease.belongsTo(this.#before)
-    ) {
-      return undefined // Of the fleet before a resize.
-    }
-    if (!(lease instanceof QuorumLease) || !lease.belongsTo(this.#fleet)) {
+    const fleet = lease instanceof QuorumLease ? lease.fleet : undefined
+    if (fleet !== undefined && fleet === this.#before) return undefined // It has been resized.
+    if (!(lease instanceof QuorumLease) || fleet !== this.#fleet) {
       return refuse('lease', 'a lease of this Redlock', lease)
     }
     const next = lease.handOver({ ...terms, slots: lease.slots })
     if (next !== undefined && this.#channel.hears('lease:attempted')) {
       const { resources, fencingToken } = next
-      const [status, handOver] = ['granted', true] as const
-      const attempt = { resources, status, durationMs: 0, handOver, fencingToken }
-      this.#channel.tell('lease:attempted', attempt)
+      const attempt = { resources, durationMs: 0, handOver: true, fencingToken }
+      this.#channel.tell('lease:attempted', { ...attempt, status: 'granted' })
     }
     return next
   }
@@ -319,7 +302,7 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#endsBefore?.cancel()
     const fleets = [this.#fleet, this.#next, this.#before].filter((each) => each !== undefined)
     await Promise.all(fleets.map((fleet) => fleet.close()))
-    this.#channel.tell('lock:closed', this.#told)
+    this.#channel.tell('lock:closed', this)
   }
 
   /** The fleet has been resized. Nothing is granted by the one before it any more. */
@@ -332,8 +315,6 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#next = undefined
     const { masters, keys, quorum, settings } = this.#fleet
     this.#announcements = new Announcements(masters, keys.releases, quorum, settings.clock)
-    // They were checked against the fleet before.
-    this.#checkedTerms = new WeakMap()
     this.#fleet.begin()
     const { maxLeaseMs } = settings
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
@@ -353,8 +334,9 @@ export class Redlock implements LockService, AsyncDisposable {
     callOptions(options, true)
     options.signal?.throwIfAborted()
     const own = leaseTerms(options, this.#fleet.settings)
-    const waitMs = this.#waitMs(options)
-    return { ...usual, terms: own, waitMs, waiter: waitMs > 0 ? name : '', signal: options.signal }
+    const { waitMs = own.leaseMs, signal } = options
+    integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
+    return { ...usual, terms: own, waitMs, waiter: waitMs > 0 ? name : '', signal }
   }
 
   /** Goes on where the first attempt was not granted. */
@@ -379,39 +361,19 @@ export class Redlock implements LockService, AsyncDisposable {
     }
   }
 
-  #tellWaited({ names, startedAt }: Waiter, granted: boolean): void {
-    const waitMs = this.#fleet.settings.clock.now() - startedAt
-    this.#channel.tell('lease:waited', { resources: names, granted, waitMs })
-  }
-
   /** The resources, or one slot of each. */
   #try(demand: Demand): Promise<AcquireOutcome> {
-    if (demand.terms.slots === 1) return new Attempt(this.#fleet, demand.names, demand).take()
-    return this.#trySlots(demand)
-  }
-
-  #trySlots(demand: Demand): Promise<AcquireOutcome> {
     const fleet = this.#fleet
+    if (demand.terms.slots === 1) return new Attempt(fleet, demand.names, demand).take()
     const slots = demand.names.map((name) => slotNames(name, demand.terms.slots))
     const random = (): number => fleet.settings.clock.random()
     return trySlots(slots, random, (claim) => new Attempt(fleet, claim, demand).take())
   }
 
-  /** Frozen options are checked once: a worker gives the same ones for each of its jobs. */
   #termsOf(options: LeaseOptions | undefined): LeaseTerms {
     if (options === undefined) return this.#usualTerms
-    const known = this.#checkedTerms.get(options)
-    if (known !== undefined) return known
     callOptions(options, false)
-    const terms = leaseTerms(options, this.#fleet.settings)
-    if (Object.isFrozen(options)) this.#checkedTerms.set(options, terms)
-    return terms
-  }
-
-  #waitMs(options: AcquireOptions): number {
-    const { waitMs, leaseMs = this.leaseMs } = options
-    if (waitMs === undefined) return leaseOption(leaseMs, this.maxLeaseMs)
-    return integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
+    return leaseTerms(options, this.#fleet.settings)
   }
 
   #assertOpen(): void {

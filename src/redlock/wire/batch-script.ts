@@ -2,7 +2,7 @@
  * One script that knows every verb and runs those that the entries of a batch name. What all calls
  * of one client have in common is part of its text, not of every batch.
  */
-import { defineScript, luaText, type Script } from '../../lua.ts'
+import { defineScript, luaString, luaText, type Script } from '../../lua.ts'
 import { keyspace } from '../keyspace.ts'
 
 /** What all calls of one client have in common, each as text; a script that lacks one has nil. */
@@ -28,17 +28,6 @@ export function batchScript(constants: Constants): Script {
     flagKey: keys.flag,
     masterKey: keys.master,
     releasesChannel: keys.releases,
-  }).map(([name, text]) => `local ${name} = ${quoted(text)}`)
+  }).map(([name, text]) => `local ${name} = ${luaString(text)}`)
   return defineScript('batch', [...own, luaText('redlock/lua/batch')].join('\n'))
-}
-
-/** Any text as a Lua string: bytes that could end or change it are written as numbers. */
-function quoted(text: string | undefined): string {
-  if (text === undefined) return 'nil'
-  const bytes = [...Buffer.from(text)].map((byte) =>
-    byte > 0x7e || byte < 0x20 || byte === 0x22 || byte === 0x5c
-      ? `\\${String(byte).padStart(3, '0')}`
-      : String.fromCharCode(byte),
-  )
-  return `"${bytes.join('')}"`
 }

@@ -74,17 +74,15 @@ interface Sendable {
   reject(error: unknown): void
 }
 
-/** Made when ioredis is loaded, and once. */
-let made: BatchCommandClass | undefined
-
 type BatchCommandClass = new (text: string, heard: Heard) => Sendable
 
-function batchCommand(): BatchCommandClass {
-  return (made ??= batchCommandOf(ioredis().Command))
-}
+let made: BatchCommandClass | undefined
 
-function batchCommandOf(command: typeof Command): BatchCommandClass {
-  const Base = command as unknown as new (name: string, args: readonly string[]) => Sendable
+/** Made when ioredis is loaded, and once. */
+function batchCommand(): BatchCommandClass {
+  if (made !== undefined) return made
+  const { Command } = ioredis()
+  const Base = Command as unknown as new (name: string, args: readonly string[]) => Sendable
   class BatchCommand extends Base {
     readonly #text: string
     readonly #heard: Heard
@@ -108,11 +106,12 @@ function batchCommandOf(command: typeof Command): BatchCommandClass {
       this.#heard(undefined, error)
     }
   }
-  // It has no promise: callers are told by `resolve` and `reject`. Each of them has a deadline, and a
-  // socket that stays silent is replaced.
+  // It has no promise: callers are told by `resolve` and `reject`. Each of them has a deadline,
+  // and a socket that stays silent is replaced.
   const nothing = (): void => undefined
   Object.assign(BatchCommand.prototype, { initPromise: nothing, setTimeout: nothing })
-  return BatchCommand
+  made = BatchCommand
+  return made
 }
 
 function textsOf(reply: unknown): unknown {

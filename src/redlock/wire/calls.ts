@@ -1,8 +1,9 @@
 /**
- * Calls to one master, many in one trip. If no batch is in flight, calls made in the current turn of
- * the event loop leave together. Otherwise they wait for the reply in flight, at most a millisecond,
- * so a slow master cannot stall callers. Each call has its own arguments and reply, and fails alone.
- * Each caller has a deadline; one that passes before the call has left takes the call back.
+ * Calls to one master, many in one trip. If no batch is in flight, calls made in the current turn
+ * of the event loop leave together. Otherwise they wait for the reply in flight, at most a
+ * millisecond, so a slow master cannot stall callers. Each call has its own arguments and reply,
+ * and fails alone. Each caller has a deadline; one that passes before the call has left takes the
+ * call back.
  */
 import { atEndOfTurn, instant, type Clock, type Timer } from '../../clock.ts'
 import { luaConstant } from '../../lua.ts'
@@ -147,7 +148,7 @@ export class CallQueue {
     }
     this.#waiting.push(asker)
     if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
-    else if (this.#inFlight === 0) this.#flushing ??= atEndOfTurn(this.#flush)
+    else if (this.#inFlight === 0) this.#flushing = this.#flushing ?? atEndOfTurn(this.#flush)
     else this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, this.#flush)
   }
 
@@ -187,7 +188,7 @@ export class CallQueue {
       this.#inFlight--
       this.#wasHeard = true
       if (this.#inFlight === 0 && this.#waiting.length > 0) {
-        this.#flushing ??= atEndOfTurn(this.#flush)
+        this.#flushing = this.#flushing ?? atEndOfTurn(this.#flush)
       }
       if (error !== undefined) {
         this.#fail(askers, error)

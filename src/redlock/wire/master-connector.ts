@@ -13,11 +13,9 @@ let made: Connector | undefined
 
 /** A class that is made when ioredis is loaded, and once. */
 export function masterConnector(): Connector {
-  return (made ??= connectorOf(ioredis().AbstractConnector))
-}
-
-function connectorOf(Base: typeof AbstractConnector): Connector {
-  return class MasterConnector extends Base {
+  if (made !== undefined) return made
+  const { AbstractConnector: Base } = ioredis()
+  class MasterConnector extends Base {
     readonly #options: RedisOptions
 
     /** @param options are complete: ioredis made them of an address and the settings. */
@@ -27,29 +25,19 @@ function connectorOf(Base: typeof AbstractConnector): Connector {
       this.#options = complete
     }
 
-    override connect(): ReturnType<AbstractConnector['connect']> {
-      this.connecting = true
-      return new Promise((resolve, reject) => {
-        // Who disconnects in this very turn is heard.
-        process.nextTick(() => {
-          if (!this.connecting) {
-            reject(new Error('Connection is closed.'))
-            return
-          }
-          try {
-            this.stream = open(this.#options)
-          } catch (error) {
-            reject(error instanceof Error ? error : new Error(String(error)))
-            return
-          }
-          this.stream.once('error', (error: Error) => {
-            this.firstError = error
-          })
-          resolve(this.stream)
-        })
+    override async connect(): ReturnType<AbstractConnector['connect']> {
+      Object.assign(this, { connecting: true })
+      await Promise.resolve() // Who disconnects in this very turn is heard.
+      if (!this.connecting) throw new Error('Connection is closed.')
+      this.stream = open(this.#options)
+      this.stream.once('error', (error: Error) => {
+        this.firstError = error
       })
+      return this.stream
     }
   }
+  made = MasterConnector
+  return made
 }
 
 function open(options: RedisOptions): ReturnType<typeof createConnection> {
