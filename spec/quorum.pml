@@ -289,7 +289,7 @@ end:
   od
 }
 
-/* ---- What a client does: src/redlock/attempt.ts, quorum-lease.ts ---- */
+/* ---- What a client does: src/redlock/attempt.ts, extend.ts, release.ts ---- */
 
 inline start() {
   A.phase = POLLING;

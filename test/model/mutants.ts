@@ -74,7 +74,7 @@ const lock: readonly Mutant[] = [
   ),
   mutant(
     'confirm-counts-the-exact-token',
-    ['vote.counter === fence', 'fence > 0'],
+    ['first === fence', 'fence > 0'],
     'sim/exact-counters: a counter that has gone on',
   ),
   mutant('confirm-only-my-key', 'removed', GRANT),
@@ -124,7 +124,7 @@ const lock: readonly Mutant[] = [
   mutant('heal-only-without-a-later-grant', 'removed', RENEWAL),
   mutant(
     'heal-only-after-a-quorum',
-    ['poll.verdict', '(this.#healMissing(poll.votes, new Set()), poll.verdict)'],
+    ['poll.verdict', '(healMissing(attempt, lease, poll.votes, new Set()), poll.verdict)'],
     'sim/healing',
   ),
   mutant(

@@ -12,7 +12,7 @@ const COUNTER = 1_700_000
 const granted: AcquireVote = { kind: 'granted', counter: PROPOSAL }
 const about = { fence: COUNTER, maxLeaseMs: MAX_LEASE_MS }
 const master = {} as Master
-const replied = (reply: unknown): CallResult => ({ ok: true, reply }) as CallResult
+const replied = (reply: unknown): CallResult => ({ ok: true, reply })
 
 const { acquire, confirm, extend, heal, release } = verbs
 const READS: Readonly<Record<string, (result: CallResult) => Vote>> = {
