@@ -94,26 +94,22 @@ export function withinMs<Value>(
   })
 }
 
+/** What waits, between the one that began before it and the one that began after it. */
 export interface Expiring {
+  /** Undefined while it waits for nothing. */
+  queue: DeadlineQueue | undefined
+  before: Expiring | undefined
+  after: Expiring | undefined
+  endsAt: number
   /** Its time is over. */
   expire(timeoutMs: number): void
 }
 
-/** What waits, between the one that began before it and the one that began after it. */
-export interface Deadline<Member extends Expiring = Expiring> {
-  readonly member: Member
-  readonly endsAt: number
-  readonly queue: DeadlineQueue<Member>
-  before: Deadline<Member> | undefined
-  after: Deadline<Member> | undefined
-  isOver: boolean
-}
-
 /** All that are as long end in the order in which they began: one timer is enough. */
-interface DeadlineQueue<Member extends Expiring> {
+export interface DeadlineQueue {
   readonly timeoutMs: number
-  first: Deadline<Member> | undefined
-  last: Deadline<Member> | undefined
+  first: Expiring | undefined
+  last: Expiring | undefined
   timer: Timer | undefined
 }
 
@@ -126,48 +122,48 @@ const MANY_QUEUES = 16
  */
 export class Deadlines<Member extends Expiring = Expiring> {
   readonly #clock: Clock
-  readonly #queues = new Map<number, DeadlineQueue<Member>>()
+  readonly #queues = new Map<number, DeadlineQueue>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** `member` expires unless it leaves the deadline before. */
-  in(timeoutMs: number, member: Member): Deadline<Member> {
+  /** `member`, which waits for nothing, expires unless it leaves before. */
+  in(timeoutMs: number, member: Member): void {
     let queue = this.#queues.get(timeoutMs)
     if (queue === undefined) {
       if (this.#queues.size >= MANY_QUEUES) this.#forgetEmpty()
       queue = { timeoutMs, first: undefined, last: undefined, timer: undefined }
       this.#queues.set(timeoutMs, queue)
     }
-    const { last: before } = queue
-    const endsAt = this.#clock.now() + timeoutMs
-    const deadline = { member, endsAt, queue, before, after: undefined, isOver: false }
-    queue.last = deadline
-    if (before === undefined) queue.first = deadline
-    else before.after = deadline
+    const { last } = queue
+    member.queue = queue
+    member.before = last
+    member.endsAt = Math.ceil(this.#clock.now()) + timeoutMs // A whole number takes no memory.
+    queue.last = member
+    if (last === undefined) queue.first = member
+    else last.after = member
     queue.timer ??= this.#clock.after(timeoutMs, () => {
       this.#end(queue)
     })
-    return deadline
   }
 
   /** Those that wait now. */
   members(): readonly Member[] {
     const found: Member[] = []
     for (const { first } of this.#queues.values()) {
-      for (let each = first; each !== undefined; each = each.after) found.push(each.member)
+      for (let each = first; each !== undefined; each = each.after) found.push(each as Member)
     }
     return found
   }
 
   /** Of what is due. Its timer is that of an earlier one. */
-  #end(queue: DeadlineQueue<Member>): void {
+  #end(queue: DeadlineQueue): void {
     const now = this.#clock.now()
-    const due: Member[] = []
+    const due: Expiring[] = []
     for (let { first } = queue; first !== undefined && first.endsAt <= now; first = queue.first) {
       leave(first)
-      due.push(first.member)
+      due.push(first)
     }
     const { first } = queue
     queue.timer =
@@ -185,11 +181,11 @@ export class Deadlines<Member extends Expiring = Expiring> {
   }
 }
 
-/** It does not expire. Does nothing for one that has passed. */
-export function leave(deadline: Deadline | undefined): void {
-  if (deadline === undefined || deadline.isOver) return
-  deadline.isOver = true
-  const { queue, before, after } = deadline
+/** It does not expire. Does nothing for what waits for nothing. */
+export function leave(member: Expiring): void {
+  const { queue, before, after } = member
+  if (queue === undefined) return
+  member.queue = member.before = member.after = undefined
   if (before === undefined) queue.first = after
   else before.after = after
   if (after === undefined) queue.last = before

@@ -17,7 +17,8 @@ import {
   instant,
   leave,
   type Clock,
-  type Deadline,
+  type DeadlineQueue,
+  type Expiring,
   type Instant,
   type Timer,
 } from '../clock.ts'
@@ -67,20 +68,23 @@ export interface Grant {
   readonly token: string
   readonly fencingToken: number
   readonly terms: LeaseTerms
-  /** On the monotonic clock. */
-  readonly startedAt: number
+  /** Before the first command left. */
+  readonly start: Instant
   readonly trust: Trust
 }
 
-export abstract class HeldLease implements Lease {
+export abstract class HeldLease implements Lease, Expiring {
   readonly resources: readonly string[]
   readonly token: string
   readonly fencingToken: number
+  queue: DeadlineQueue | undefined
+  before: Expiring | undefined
+  after: Expiring | undefined
+  endsAt = 0
   readonly #registry: LeaseRegistry
   readonly #terms: LeaseTerms
   readonly #startedAt: number
   #trust: Trust
-  #check: Deadline | undefined
   #renewal: Timer | undefined
   /** Made when the signal is first read; most leases are over before. */
   #abort: AbortController | undefined
@@ -98,7 +102,7 @@ export abstract class HeldLease implements Lease {
     this.fencingToken = grant.fencingToken
     this.#registry = registry
     this.#terms = terms
-    this.#startedAt = grant.startedAt
+    this.#startedAt = grant.start.now
     this.#trust = trust
     const { channel } = registry
     if (channel.hears('lease:granted')) {
@@ -272,7 +276,7 @@ export abstract class HeldLease implements Lease {
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
     const checkMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / CHECKS_PER_LEASE))
-    this.#check = this.#registry.checks.in(checkMs, this)
+    this.#registry.checks.in(checkMs, this)
   }
 
   #lapse(): LeaseLostError {
@@ -306,7 +310,7 @@ export abstract class HeldLease implements Lease {
         channel.tell('lease:ended', { lease: this, how, reason, heldMs })
       }
     }
-    leave(this.#check)
+    leave(this)
     this.#renewal?.cancel()
   }
 

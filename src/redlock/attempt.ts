@@ -14,7 +14,7 @@
 import { randomInt, randomUUID } from 'node:crypto'
 import { instant, type Clock, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
-import { HeldLease, type Renewed } from '../lock/held-lease.ts'
+import { HeldLease, type Grant, type Renewed } from '../lock/held-lease.ts'
 import { canBeRenewed } from '../lock/keeper.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
@@ -40,18 +40,18 @@ export interface Demand {
   readonly waiter: string
 }
 
-export class Attempt {
+export class Attempt implements Grant {
   readonly fleet: LockFleet
   /** Sorted, without repetitions: all or none are granted, under one token and fencing token. */
   readonly resources: readonly string[]
   readonly demand: Demand
+  readonly terms: LeaseTerms
   readonly token: string
-  /** Before the first command left. */
   readonly start: Instant
   /** Once it is granted. */
   trust!: Trust
   /** The counter that it proposes, and then what a quorum has: the first fencing token. */
-  fence: number
+  fencingToken: number
   /** From the first question to the grant. */
   tookMs = 0
   /** Still being filled in: a master that has not answered may yet grant. */
@@ -67,15 +67,16 @@ export class Attempt {
     this.fleet = fleet
     this.resources = resources
     this.demand = demand
+    this.terms = demand.terms
     this.start = instant(fleet.settings.clock)
     const { token, fence } = fleet.proposals.next()
     this.token = token
-    this.fence = fence
+    this.fencingToken = fence
     this.states = fleet.states
   }
 
   get leaseMs(): number {
-    return this.demand.terms.leaseMs
+    return this.terms.leaseMs
   }
 
   get maxLeaseMs(): number {
@@ -88,10 +89,10 @@ export class Attempt {
    * released.
    */
   async take(): Promise<AcquireOutcome> {
-    const { fleet, resources, token, fence } = this
+    const { fleet, resources, token, fencingToken: fence } = this
     if (fleet.isClosed) throw new RedlockClosedError()
-    const { terms, waitMs, waiter } = this.demand
-    const { leaseMs } = terms
+    const { leaseMs } = this.terms
+    const { waitMs, waiter } = this.demand
     const { masterTimeoutMs } = fleet.settings
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
@@ -101,7 +102,7 @@ export class Attempt {
     if (vote.verdict === 'against') return this.#end(await this.#whyNot(vote))
     const { counter, masters } = highest(vote.votes, fence)
     if (counter !== fence) fleet.proposals.observe(counter)
-    this.fence = counter
+    this.fencingToken = counter
     // rule: a-quorum-has-exactly-the-token
     if (masters < fleet.quorum) {
       const raise = callOf({ verb: 'confirm', resources, token, fence: counter })
@@ -126,13 +127,12 @@ export class Attempt {
 
   /** A quorum has granted it, or `refusal` says why not. */
   #end(refusal: NotGranted | undefined): AcquireOutcome | Promise<never> {
-    const { fleet, resources, start } = this
-    const { terms } = this.demand
+    const { fleet, resources, start, terms } = this
     const { clock, driftFactor } = fleet.settings
     const end = instant(clock)
     this.tookMs = end.now - start.now
     // rule: trust-from-before-the-first-command
-    this.trust = trustFrom(this.start, terms.leaseMs, driftFactor)
+    this.trust = trustFrom(start, terms.leaseMs, driftFactor)
     let why = refusal
     // rule: too-late-after-the-votes
     if (why === undefined && remainingMs(this.trust, end) <= 0) {
@@ -142,11 +142,11 @@ export class Attempt {
     const status: AcquireOutcome['status'] = why === undefined ? 'granted' : why.status
     if (status !== 'unreachable') fleet.attemptMs = this.tookMs
     if (fleet.channel.hears('lease:attempted')) {
-      const fencingToken = why === undefined ? this.fence : undefined
+      const fencingToken = why === undefined ? this.fencingToken : undefined
       const told = { resources, status, durationMs: this.tookMs, handOver: false, fencingToken }
       fleet.channel.tell('lease:attempted', told)
     }
-    const outcome = why ?? { status: 'granted', lease: new QuorumLease(this, terms, start.now) }
+    const outcome = why ?? { status: 'granted', lease: new QuorumLease(this) }
     return fleet.isClosed ? closed(outcome) : outcome
   }
 }
@@ -162,14 +162,9 @@ export class QuorumLease extends HeldLease {
   /** How often it was passed on before. */
   readonly #passes: number
 
-  /** @internal `before` is the lease that it continues. */
-  constructor(attempt: Attempt, terms: LeaseTerms, startedAt: number, before?: QuorumLease) {
-    const { resources, token, fence } = attempt
-    const passes = before === undefined ? 0 : before.#passes + 1
-    // rule: handed-over-lease-is-no-longer
-    const trust = before?.trust ?? attempt.trust
-    const fencingToken = fence + passes
-    super(attempt.fleet.leases, { resources, token, fencingToken, terms, startedAt, trust })
+  /** @internal */
+  constructor(attempt: Attempt, grant: Grant = attempt, passes = 0) {
+    super(attempt.fleet.leases, grant)
     this.#attempt = attempt
     this.#passes = passes
   }
@@ -188,11 +183,16 @@ export class QuorumLease extends HeldLease {
     this.assertHeld()
     const { leaseMs } = this
     if (terms.leaseMs !== leaseMs || !canBeRenewed(leaseMs, this.remainingMs())) return undefined
+    const { resources, token, fencingToken, fleet } = this.#attempt
+    const passes = this.#passes + 1
     // rule: as-many-hand-overs-as-tokens
-    if (this.#passes + 1 === TOKENS_PER_GRANT) return undefined
+    if (passes === TOKENS_PER_GRANT) return undefined
     this.endInFavour()
-    const now = this.#attempt.fleet.settings.clock.now()
-    return new QuorumLease(this.#attempt, terms, now, this)
+    const start = instant(fleet.settings.clock)
+    // rule: handed-over-lease-is-no-longer
+    const { trust } = this
+    const next = { resources, token, fencingToken: fencingToken + passes, terms, start, trust }
+    return new QuorumLease(this.#attempt, next, passes)
   }
 
   protected renew(startedAt: Instant, leftMs: number): Promise<Renewed> {

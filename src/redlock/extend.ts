@@ -18,7 +18,7 @@ export async function extendLease(
   startedAt: Instant,
   leftMs: number,
 ): Promise<Renewed> {
-  const { fleet, resources, token, leaseMs, fence } = attempt
+  const { fleet, resources, token, leaseMs, fencingToken: fence } = attempt
   const { driftFactor, masterTimeoutMs } = fleet.settings
   const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
   const call = callOf({ verb: 'extend', resources, token, fence, leaseMs })
@@ -63,7 +63,7 @@ function healMissing(
 }
 
 async function healMaster(attempt: Attempt, master: Master): Promise<void> {
-  const { fleet, resources, token, leaseMs, fence } = attempt
+  const { fleet, resources, token, leaseMs, fencingToken: fence } = attempt
   const { clock, masterTimeoutMs } = fleet.settings
   const healing = (attempt.healing ??= new Set())
   healing.add(master.index)

@@ -2,7 +2,7 @@
  * Asks all masters at once and counts: the only place where votes are collected. The verbs say how
  * an answer reads and which vote counts, and the fleet which masters do not vote now.
  */
-import { leave, type Deadline, type Expiring } from '../clock.ts'
+import { leave, type DeadlineQueue, type Expiring } from '../clock.ts'
 import type { Question } from '../channel.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
@@ -20,6 +20,10 @@ import { noReply, type Asker, type CallResult, type Master } from './wire/master
 export type Verdict = 'for' | 'against'
 
 export class Poll<V extends Vote = Vote> implements Asker, Expiring {
+  queue: DeadlineQueue | undefined
+  before: Expiring | undefined
+  after: Expiring | undefined
+  endsAt = 0
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
   readonly votes: (V | undefined)[]
   /** Once it is decided: as early as the outstanding votes cannot change it. */
@@ -27,7 +31,6 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
   readonly decided: Promise<void>
   readonly #attempt: Attempt
   readonly #verb: Verb<V>
-  readonly #deadline: Deadline
   /** What has not left yet. */
   readonly #unsent: (Call | undefined)[]
   /** Masters that are asked nothing else. */
@@ -59,7 +62,7 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     this.decided = new Promise((resolve) => {
       this.#decide = resolve
     })
-    this.#deadline = fleet.deadlines.in(timeoutMs, this)
+    fleet.deadlines.in(timeoutMs, this)
     for (const master of masters) {
       if (verb.question === 'acquire' && fleet.clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
@@ -105,7 +108,7 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     if (this.#isHeard || vote.kind === 'failed') fleet.voted(master, question, vote)
     if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
     if (this.#for + this.#against < votes.length) return
-    leave(this.#deadline)
+    leave(this)
     this.#completed?.()
   }
 
@@ -185,8 +188,9 @@ export function highest(
   for (const vote of votes) {
     if (vote?.kind !== 'granted') continue
     const granted = vote.counter ?? proposal
-    if (granted === counter) masters++
-    else if (granted > counter) [counter, masters] = [granted, 1]
+    if (granted < counter) continue
+    masters = granted > counter ? 1 : masters + 1
+    counter = granted
   }
   return { counter, masters }
 }

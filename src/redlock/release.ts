@@ -21,10 +21,11 @@ export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): P
   const { fleet, resources, token } = attempt
   const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
   attempt.releaseCall = call
-  // rule: release-on-every-master
-  const calls = fleet.masters.map(({ index }) =>
-    mayStillChange(attempt, index) ? forGood(attempt, call) : call,
-  )
+  const calls = new Array<Call>(fleet.masters.length)
+  for (let index = 0; index < calls.length; index++) {
+    // rule: release-on-every-master
+    calls[index] = mayStillChange(attempt, index) ? forGood(attempt, call) : call
+  }
   return new Poll(attempt, release, calls, fleet.settings.masterTimeoutMs)
 }
 

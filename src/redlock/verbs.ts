@@ -83,7 +83,7 @@ export interface Verb<V extends Vote> {
 }
 
 /** What a verb must know of an attempt to read what a master says of it. */
-export type About = Pick<Attempt, 'fence' | 'maxLeaseMs'>
+export type About = Pick<Attempt, 'fencingToken' | 'maxLeaseMs'>
 
 export const acquire: Verb<AcquireVote> = {
   question: 'acquire',
@@ -105,10 +105,11 @@ export const acquire: Verb<AcquireVote> = {
 export const confirm: Verb<ConfirmVote> = {
   question: 'confirm',
   usual: { kind: 'counter' },
-  parse(word, [first], { fence }) {
+  parse(word, [first], { fencingToken }) {
     // A counter beyond the fencing token belongs to a later grant.
     // rule: confirm-counts-the-exact-token
-    if (word === 'counter' && isCount(first)) return { kind: first === fence ? 'counter' : 'lost' }
+    if (word === 'counter' && isCount(first))
+      return { kind: first === fencingToken ? 'counter' : 'lost' }
     return word === 'lost' ? { kind: 'lost' } : undefined
   },
 }

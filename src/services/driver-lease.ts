@@ -62,12 +62,12 @@ export class DriverLease<Granted extends Claim> extends HeldLease {
     { resources, token }: Wish,
     claim: Granted,
     terms: LeaseTerms,
-    startedAt: number,
+    start: Instant,
     trust: Trust,
   ) {
     super(registry, {
       ...{ resources, token, fencingToken: claim.fencingToken },
-      ...{ terms, startedAt, trust },
+      ...{ terms, start, trust },
     })
     this.claim = claim
     this.#server = server

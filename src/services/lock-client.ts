@@ -257,8 +257,8 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
       )
     }
     const granted = { ...terms, leaseMs }
-    const { now } = startedAt
-    const lease = new DriverLease(this.#leases, this.#server, wish, claim, granted, now, trust)
+    const server = this.#server
+    const lease = new DriverLease(this.#leases, server, wish, claim, granted, startedAt, trust)
     return { status: 'granted', lease }
   }
 

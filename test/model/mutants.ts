@@ -74,7 +74,7 @@ const lock: readonly Mutant[] = [
   ),
   mutant(
     'confirm-counts-the-exact-token',
-    ['first === fence', 'fence > 0'],
+    ['first === fencingToken', 'fencingToken > 0'],
     'sim/exact-counters: a counter that has gone on',
   ),
   mutant('confirm-only-my-key', 'removed', GRANT),
@@ -159,8 +159,8 @@ const lock: readonly Mutant[] = [
   mutant(
     'handed-over-lease-is-no-longer',
     [
-      'before?.trust ?? attempt.trust',
-      'trustFrom({ now: attempt.fleet.settings.clock.now(), wallNow: attempt.fleet.settings.clock.wallNow() }, terms.leaseMs, 0.01)',
+      '= this',
+      '= { trust: trustFrom(start, leaseMs, 0.01) }',
     ],
     'redlock/coordination: of a new lease asks no master',
   ),

@@ -10,7 +10,7 @@ const MAX_LEASE_MS = 1_000
 const PROPOSAL = 1_800_000
 const COUNTER = 1_700_000
 const granted: AcquireVote = { kind: 'granted', counter: PROPOSAL }
-const about = { fence: COUNTER, maxLeaseMs: MAX_LEASE_MS }
+const about = { fencingToken: COUNTER, maxLeaseMs: MAX_LEASE_MS }
 const master = {} as Master
 const replied = (reply: unknown): CallResult => ({ ok: true, reply })
 

@@ -36,14 +36,15 @@ export interface Call {
   readonly bytes: number
 }
 
+/** A control character: NUL ends a text. */
+const CONTROL = /[^ -\uFFFF]/
+
 export function callOf(asked: Asked): Call {
   const { verb, resources = [''], token = '', fence = '', leaseMs = 0, waitMs = 0 } = asked
-  const end = `${fence}\0${leaseMs}\0${waitMs}\0${asked.waiter ?? ''}\0${resources.length}`
-  let entry = `${verb}\0${token}\0${end}\0`
-  for (const resource of resources) entry += `${resource}\0`
-  const names = `${token}${resources.join('')}`
-  if (names.includes('\0') || names.includes('\u0001')) {
-    entry = `${[verb, plain(token), end, ...resources.map(plain)].join('\0')}\0`
+  const name = CONTROL.test(token) ? plain(token) : token
+  let entry = `${verb}\0${name}\0${fence}\0${leaseMs}\0${waitMs}\0${asked.waiter ?? ''}\0${resources.length}\0`
+  for (const resource of resources) {
+    entry += `${CONTROL.test(resource) ? plain(resource) : resource}\0`
   }
   return { asked, entry, bytes: Buffer.byteLength(entry) }
 }
@@ -86,11 +87,11 @@ export function readBatch(answer: unknown, count: number): BatchReply {
   const head = HEAD.test(text) ? text : 'NaN ' // Anything else answers none of the calls.
   let at = head.indexOf(' ')
   const serverMs = Number(head.slice(0, at))
-  const replies: unknown[] = []
+  const replies = new Array<unknown>(count)
   let read = 1
-  while (replies.length < count) {
-    if (head.charCodeAt(++at) === USUAL_MARK) replies.push(USUAL)
-    else replies.push(entryReply(at < head.length ? parts[read++] : undefined))
+  for (let place = 0; place < count; place++) {
+    const isUsual = head.charCodeAt(++at) === USUAL_MARK
+    replies[place] = isUsual || entryReply(at < head.length ? parts[read++] : undefined)
   }
   return { serverMs, replies }
 }
@@ -196,8 +197,9 @@ export class CallQueue {
       }
       const { serverMs, replies } = readBatch(answer, askers.length)
       if (Number.isFinite(serverMs)) onTime(master, serverMs, sentAt)
-      for (const [place, asker] of askers.entries()) {
-        const reply = replies[place]
+      for (let place = 0; place < askers.length; place++) {
+        const [asker, reply] = [askers[place], replies[place]]
+        if (asker === undefined) continue
         if (reply === USUAL) asker.hear(master.index, USUAL_RESULT)
         else if (reply instanceof EntryError) this.#fail([asker], reply)
         else asker.hear(master.index, { ok: true, reply })

@@ -2,7 +2,7 @@
 import type { AsyncResource } from 'node:async_hooks'
 import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
-import { leave, systemClock, type Deadline, type Expiring } from '../../clock.ts'
+import { leave, systemClock, type DeadlineQueue, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Join, LineVisit, Move, Turn } from '../../line/visit.ts'
 import type { SharedResult } from './shared-results.ts'
@@ -53,7 +53,10 @@ export class Visit implements LineVisit, Expiring {
   /** It had done its work at this time. */
   endedAt = 0
   /** BullMQ ends it, or starts it, before then: else its lease is released. */
-  deadline: Deadline | undefined
+  queue: DeadlineQueue | undefined
+  before: Expiring | undefined
+  after: Expiring | undefined
+  endsAt = 0
   /** The trace that what is done after its end belongs to, where a listener asks. */
   trace: AsyncResource | undefined
 
@@ -68,15 +71,14 @@ export class Visit implements LineVisit, Expiring {
     this.job = job
     this.token = token
     this.startedAt = systemClock.now()
-    leave(this.deadline)
+    leave(this)
     this.stop = this.first?.stop ?? new JobSignal(signal)
   }
 
   /** The lease is no longer its own. */
   letGo(): Lease | undefined {
     const { lease } = this
-    leave(this.deadline)
-    this.deadline = undefined
+    leave(this)
     this.lease = undefined
     return lease
   }

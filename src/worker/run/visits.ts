@@ -75,7 +75,7 @@ export class Visits implements LineVisits {
   done(visit: Visit, workedMs: number): void {
     visit.endedAt = systemClock.now()
     visit.move = moveBehind(visit, workedMs, this.#burstMs, this.#visits.size > 1)
-    visit.deadline = this.#deadlines.in(LIMIT_MS, visit)
+    this.#deadlines.in(LIMIT_MS, visit)
   }
 
   /** A job has ended here. BullMQ's trip asks only for one of which something is to be said. */
@@ -135,7 +135,7 @@ export class Visits implements LineVisits {
     next.lease = passed
     next.leftAt = visit.endedAt
     next.usedMs = move?.usedMs ?? 0
-    next.deadline = this.#deadlines.in(LIMIT_MS, next)
+    this.#deadlines.in(LIMIT_MS, next)
   }
 
   /** The lease of the next job; undefined where that job has to acquire anew. */
