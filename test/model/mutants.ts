@@ -147,7 +147,7 @@ const lock: readonly Mutant[] = [
   ),
   mutant(
     'durable-means-every-write-waits',
-    ["(await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
+    ["(await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
     'redlock/wire/enrolment',
   ),
   mutant('nested-calls-have-the-same-slots', 'never', 'lock/reentrancy'),
@@ -642,7 +642,7 @@ const attacks: readonly Mutant[] = [
   ),
   mutant(
     'durable-means-every-write-waits',
-    ["(await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
+    ["(await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
     { seeds: 500, clocks: 'sane' },
   ),
   mutant('master-out-of-line-grants-nothing', 'never', { seeds: 500, clocks: 'stepped' }),
