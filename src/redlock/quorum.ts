@@ -1,4 +1,5 @@
 import { counted } from '../counted.ts'
+import type { Inspection } from '../lock/inspection.ts'
 import { luaConstant } from '../lua.ts'
 
 /** What a majority is, and who holds a resource by it: the only place that says so. Pure. */
@@ -41,16 +42,14 @@ export interface HolderKey {
   readonly counter: number
 }
 
-export interface Held {
-  readonly fencingToken: number
-  /** Until fewer than a quorum have the key. */
-  readonly freeInMs: number
-}
-
 /**
  * What a quorum agrees on, of the masters that have one holder's key; undefined if they are fewer.
+ * It is free when fewer than a quorum have the key.
  */
-export function heldBy(keys: readonly HolderKey[], quorum: number): Held | undefined {
+export function heldBy(
+  keys: readonly HolderKey[],
+  quorum: number,
+): Omit<NonNullable<Inspection['holder']>, 'name'> | undefined {
   const shortest = keys.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)[quorum - 1]
   // A quorum stores exactly the token that was granted; a straggler may be above it.
   const counter = keys.map((key) => key.counter).sort((a, b) => a - b)[quorum - 1]

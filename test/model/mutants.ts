@@ -142,7 +142,7 @@ const lock: readonly Mutant[] = [
   mutant('only-the-counted-quarantine-ends', 'removed', ENROL),
   mutant(
     'quarantine-on-a-monotonic-clock',
-    ['this.#clock.now()', 'this.#clock.now() - 1e9'],
+    ['clock.now()', 'clock.now() - 1e9'],
     'redlock/redlock: a master that comes back empty',
   ),
   mutant(
@@ -437,7 +437,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'start-of-a-client-is-no-outage',
-    ["why?.state === 'suspended' ? undefined : ", ''],
+    ["why?.status === 'suspended' ? undefined : ", ''],
     'redlock/fleet/master-log: whose clock is not compared yet',
   ),
   mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),

@@ -10,12 +10,10 @@
  * as long as its clock is far from those of a quorum. No lease then rests on a clock that will be
  * set right by a step.
  */
-import type { Channel } from '../../channel.ts'
 import { instant, type Instant } from '../../clock.ts'
-import { quarantineMs, trustFrom } from '../../lock/trust.ts'
-import { quorumOf } from '../quorum.ts'
-import type { Settings } from '../settings.ts'
+import { trustFrom } from '../../lock/trust.ts'
 import type { Master } from '../wire/master.ts'
+import type { LockFleet } from './fleet.ts'
 
 /** A server's clock as seen through one reply. */
 export interface ClockSample {
@@ -60,39 +58,30 @@ const COMPARE_MS = 1_000
 
 interface Watched {
   reference: ClockSample
-  suspendedUntil: number | undefined
+  /** On `Clock.now()`; 0 where its clock has not jumped. */
+  suspendedUntil: number
   /** It is far from the clocks of a quorum of the masters that were seen. */
   isOutOfLine: boolean
 }
 
-type ClockSettings = Pick<
-  Settings,
-  'clock' | 'addresses' | 'leaseMs' | 'maxLeaseMs' | 'driftFactor' | 'maxClockSkewMs'
->
-
 export class ClockWatch {
-  readonly #settings: ClockSettings
-  readonly #channel: Channel
+  readonly #fleet: LockFleet
   readonly #toleranceMs: number
-  readonly #suspensionMs: number
-  readonly #quorum: number
   readonly #watched = new Map<Master, Watched>()
   #comparedAt = -Infinity
 
-  constructor(settings: ClockSettings, channel: Channel) {
-    const { leaseMs, maxLeaseMs, driftFactor, addresses } = settings
-    this.#settings = settings
-    this.#channel = channel
+  constructor(fleet: LockFleet) {
+    const { leaseMs, driftFactor } = fleet.settings
+    this.#fleet = fleet
     // A smaller jump is covered by the allowance that every lease makes for drift.
     const trusted = trustFrom({ now: 0, wallNow: 0 }, leaseMs, driftFactor)
     this.#toleranceMs = Math.max(5, (leaseMs - trusted.until) / 2)
-    this.#suspensionMs = quarantineMs(maxLeaseMs, driftFactor)
-    this.#quorum = quorumOf(addresses.length)
   }
 
   /** Of a reply to what was sent at `before`. */
   readonly observe = (master: Master, serverMs: number, before: Instant): void => {
-    const { clock, driftFactor } = this.#settings
+    const { channel, quarantineMs, settings } = this.#fleet
+    const { clock, driftFactor } = settings
     const after = instant(clock)
     const sample: ClockSample = {
       toMonotonicMs: serverMs - (before.now + after.now) / 2,
@@ -102,8 +91,7 @@ export class ClockWatch {
     }
     const known = this.#watched.get(master)
     if (known === undefined) {
-      const first = { reference: sample, suspendedUntil: undefined, isOutOfLine: false }
-      this.#watched.set(master, first)
+      this.#watched.set(master, { reference: sample, suspendedUntil: 0, isOutOfLine: false })
       this.#compare(sample.at)
       return
     }
@@ -111,8 +99,8 @@ export class ClockWatch {
     const jumpedMs = jumpMs(reference, sample, driftFactor, this.#toleranceMs)
     // rule: clock-jump-suspends
     if (jumpedMs !== 0) {
-      known.suspendedUntil = after.now + this.#suspensionMs
-      this.#channel.tell('master:clock-jump', { master: master.name, jumpedMs })
+      known.suspendedUntil = after.now + quarantineMs
+      channel.tell('master:clock-jump', { master: master.name, jumpedMs })
     }
     // The old reference ages by the allowed drift; a sample that is at least as exact takes its
     // place.
@@ -125,7 +113,7 @@ export class ClockWatch {
   aheadMs(master: Master): number | undefined {
     const reference = this.#watched.get(master)?.reference
     if (reference === undefined) return undefined
-    const { now, wallNow } = instant(this.#settings.clock)
+    const { now, wallNow } = instant(this.#fleet.settings.clock)
     // A reply may have been late on its way here.
     // rule: late-reply-puts-no-clock-ahead
     return wallNow - (now + reference.toMonotonicMs) - reference.uncertaintyMs
@@ -139,18 +127,18 @@ export class ClockWatch {
   suspendedMs(master: Master): number {
     const known = this.#watched.get(master)
     // rule: master-out-of-line-grants-nothing
-    if (known?.isOutOfLine === true) return this.#suspensionMs
-    if (known?.suspendedUntil === undefined) return 0
-    return Math.max(0, Math.ceil(known.suspendedUntil - this.#settings.clock.now()))
+    if (known?.isOutOfLine === true) return this.#fleet.quarantineMs
+    if (known === undefined || known.suspendedUntil === 0) return 0
+    return Math.max(0, Math.ceil(known.suspendedUntil - this.#fleet.settings.clock.now()))
   }
 
   #compare(at: number): void {
     this.#comparedAt = at
-    const { maxClockSkewMs } = this.#settings
+    const { quorum, settings } = this.#fleet
     const seen = [...this.#watched.values()]
     for (const one of seen) {
-      const near = seen.filter((other) => apartMs(one.reference, other.reference) <= maxClockSkewMs)
-      one.isOutOfLine = near.length < this.#quorum
+      const apart = seen.map(({ reference }) => apartMs(one.reference, reference))
+      one.isOutOfLine = apart.filter((ms) => ms <= settings.maxClockSkewMs).length < quorum
     }
   }
 }

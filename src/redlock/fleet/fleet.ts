@@ -62,7 +62,7 @@ export class LockFleet {
     this.keys = keyspace(settings.namespace)
     this.quorum = quorumOf(addresses.length)
     this.quarantineMs = quarantineMs(maxLeaseMs, driftFactor)
-    this.clocks = new ClockWatch(settings, channel)
+    this.clocks = new ClockWatch(this)
     this.deadlines = new Deadlines(clock)
     this.leases = new LeaseRegistry(clock, channel)
     this.proposals = new Proposals(clock, settings.maxClockSkewMs, settings.owner)
