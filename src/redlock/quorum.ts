@@ -28,12 +28,10 @@ export const RESERVED: string = luaConstant('redlock/lua/batch', 'RESERVED')
  */
 export function holderOf(tokens: readonly (string | undefined)[]): string | undefined {
   const quorum = quorumOf(tokens.length)
-  const hasQuorum = (token: string): boolean =>
-    tokens.filter((one) => one === token || one === RESERVED).length >= quorum
-  const named = tokens.find(
-    (token) => token !== undefined && token !== RESERVED && hasQuorum(token),
+  const named = tokens.filter((token) => token !== undefined && token !== RESERVED)
+  return [...named, RESERVED].find(
+    (token) => tokens.filter((one) => one === token || one === RESERVED).length >= quorum,
   )
-  return named ?? (hasQuorum(RESERVED) ? RESERVED : undefined)
 }
 
 /** One master's view of a holder's key. */

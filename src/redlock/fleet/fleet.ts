@@ -117,24 +117,19 @@ export class LockFleet {
 
   /** Every master's state in words. */
   answers(): readonly MasterAnswer[] {
-    return this.status().map(({ name, state, reason }) => ({
-      master: name,
-      answer: reason ?? state,
-    }))
+    return this.status().map((one) => ({ master: one.name, answer: one.reason ?? one.state }))
   }
 
   /** Why no lease is granted now; undefined where a quorum votes. */
   ungranted(): string | undefined {
-    const status = this.status()
-    const voting = status.filter(({ state }) => state === 'voting').length
+    const silent = this.status().filter(({ state }) => state !== 'voting')
+    const voting = this.masters.length - silent.length
     if (voting >= this.quorum) return undefined
-    const others = status.flatMap(({ name, state, reason = state }) =>
-      state === 'voting' ? [] : [`${name}: ${reason}`],
-    )
-    if (status.some(({ state }) => state === 'quarantined')) {
+    const others = silent.map(({ name, state, reason = state }) => `${name}: ${reason}`)
+    if (silent.some(({ state }) => state === 'quarantined')) {
       others.push('If this fleet is new, run `bullmq-redlock bootstrap`')
     }
-    return noQuorum(voting, status.length, others)
+    return noQuorum(voting, this.masters.length, others)
   }
 
   /** Refused masters, or only those that this client's settings are to blame for. */

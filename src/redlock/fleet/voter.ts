@@ -37,7 +37,7 @@ export type Silence = { readonly reason: string } & (
 export class Voter {
   readonly master: Master
   /** The server processes that it votes for; a second connection to one of them is refused. */
-  readonly claims = new Set<string>()
+  readonly claims: Set<string> = new Set()
   /** What it said last: whether this client belongs to its fleet. */
   knowsUs: boolean | undefined
   /** No client had enrolled it before this one. */

@@ -67,18 +67,11 @@ export interface Master {
   readonly ask: (asker: Asker) => void
   /** Reads the server's facts and enrols it again before it may vote. */
   reenrol(why: string): void
-  /**
-   * Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed.
-   */
+  /** True as soon as the master is enrolled, false after `limitMs` or when it is closed. */
   whenEnrolled(limitMs: number): Promise<boolean>
-  /**
-   * Hears what is published on a channel, for as long as the master is not closed. Messages may be
-   * lost.
-   */
+  /** Hears a channel for as long as the master is not closed. Messages may be lost. */
   listen(channel: string, heard: (message: string) => void): Subscription
-  /**
-   * Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails.
-   */
+  /** Runs a script that need not be loaded, whether it is enrolled; rejects when that fails. */
   eval(
     script: Script,
     keys: readonly string[],
@@ -86,9 +79,7 @@ export interface Master {
   ): Promise<unknown>
   /** Some key that matches the glob pattern, found with SCAN. */
   findKey(pattern: string): Promise<string | undefined>
-  /**
-   * Resolves when the master is enrolled or refused, or its first attempt to connect has failed.
-   */
+  /** Resolves when it is enrolled or refused, or its first attempt to connect has failed. */
   readonly firstAnswer: Promise<void>
   close(): void
 }

@@ -19,20 +19,14 @@ export interface ServerFacts {
   readonly durable: boolean
   /** The server's clock minus ours, in milliseconds, to within half a round trip. */
   readonly clockOffsetMs: number
-  /**
-   * The shortest of a few: an event loop that is busy while the program starts makes others long.
-   */
+  /** The shortest of a few: while the program starts, its busy event loop makes others long. */
   readonly roundTripMs: number
 }
 
 /** The fields of an INFO reply. */
 export function parseInfo(text: string): ReadonlyMap<string, string> {
-  const fields = new Map<string, string>()
-  for (const line of text.split('\r\n')) {
-    const colon = line.indexOf(':')
-    if (colon > 0) fields.set(line.slice(0, colon), line.slice(colon + 1))
-  }
-  return fields
+  const fields = text.matchAll(/^([^:\r\n]+):(.*)/gm)
+  return new Map([...fields].map(([, name = '', value = '']) => [name, value]))
 }
 
 /**
