@@ -2,7 +2,7 @@
 import { QuorumUnreachableError } from '../errors.ts'
 import type { Inspection, MasterView } from '../lock/inspection.ts'
 import { callOf, type Call } from './wire/calls.ts'
-import { callMaster, type Master } from './wire/master.ts'
+import { callMaster } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'
 import { describeToken } from '../lock/names.ts'
@@ -13,8 +13,14 @@ export interface Seen extends MasterView {
 }
 
 export async function inspect(fleet: LockFleet, resource: string): Promise<Inspection> {
+  const { clock, masterTimeoutMs } = fleet.settings
+  const call = inspectCall(resource)
   const seen = await Promise.all(
-    fleet.masters.map((master) => inspectMaster(fleet, master, resource)),
+    fleet.masters.map(async (master): Promise<Seen> => {
+      const result = await callMaster(master, clock, call, masterTimeoutMs)
+      if (!result.ok) return { master: master.name, problem: result.detail }
+      return seenBy(master.name, result.reply)
+    }),
   )
   const masters = seen.map(({ token, ...view }) => view)
   if (seen.filter(({ problem }) => problem === undefined).length < fleet.quorum) {
@@ -23,14 +29,6 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
   }
   const holder = holderAmong(seen)
   return { resource, masters, ...(holder !== undefined && { holder }) }
-}
-
-async function inspectMaster(fleet: LockFleet, master: Master, resource: string): Promise<Seen> {
-  const { clock, masterTimeoutMs } = fleet.settings
-  const result = await callMaster(master, clock, inspectCall(resource), masterTimeoutMs)
-  return result.ok
-    ? seenBy(master.name, result.reply)
-    : { master: master.name, problem: result.detail }
 }
 
 export function inspectCall(resource: string): Call {

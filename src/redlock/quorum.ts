@@ -1,4 +1,5 @@
 import { counted } from '../counted.ts'
+import type { Inspection } from '../lock/inspection.ts'
 import { luaConstant } from '../lua.ts'
 
 /** What a majority is, and who holds a resource by it: the only place that says so. Pure. */
@@ -27,12 +28,10 @@ export const RESERVED: string = luaConstant('redlock/lua/batch', 'RESERVED')
  */
 export function holderOf(tokens: readonly (string | undefined)[]): string | undefined {
   const quorum = quorumOf(tokens.length)
-  const hasQuorum = (token: string): boolean =>
-    tokens.filter((one) => one === token || one === RESERVED).length >= quorum
-  const named = tokens.find(
-    (token) => token !== undefined && token !== RESERVED && hasQuorum(token),
+  const named = tokens.filter((token) => token !== undefined && token !== RESERVED)
+  return [...named, RESERVED].find(
+    (token) => tokens.filter((one) => one === token || one === RESERVED).length >= quorum,
   )
-  return named ?? (hasQuorum(RESERVED) ? RESERVED : undefined)
 }
 
 /** One master's view of a holder's key. */
@@ -41,16 +40,14 @@ export interface HolderKey {
   readonly counter: number
 }
 
-export interface Held {
-  readonly fencingToken: number
-  /** Until fewer than a quorum have the key. */
-  readonly freeInMs: number
-}
-
 /**
  * What a quorum agrees on, of the masters that have one holder's key; undefined if they are fewer.
+ * It is free when fewer than a quorum have the key.
  */
-export function heldBy(keys: readonly HolderKey[], quorum: number): Held | undefined {
+export function heldBy(
+  keys: readonly HolderKey[],
+  quorum: number,
+): Omit<NonNullable<Inspection['holder']>, 'name'> | undefined {
   const shortest = keys.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)[quorum - 1]
   // A quorum stores exactly the token that was granted; a straggler may be above it.
   const counter = keys.map((key) => key.counter).sort((a, b) => a - b)[quorum - 1]

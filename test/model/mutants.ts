@@ -142,12 +142,12 @@ const lock: readonly Mutant[] = [
   mutant('only-the-counted-quarantine-ends', 'removed', ENROL),
   mutant(
     'quarantine-on-a-monotonic-clock',
-    ['this.#clock.now()', 'this.#clock.now() - 1e9'],
+    ['clock.now()', 'clock.now() - 1e9'],
     'redlock/redlock: a master that comes back empty',
   ),
   mutant(
     'durable-means-every-write-waits',
-    ["(await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
+    ["(await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
     'redlock/wire/enrolment',
   ),
   mutant('nested-calls-have-the-same-slots', 'never', 'lock/reentrancy'),
@@ -437,7 +437,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'start-of-a-client-is-no-outage',
-    ["why?.state === 'suspended' ? undefined : ", ''],
+    ["why?.status === 'suspended' ? undefined : ", ''],
     'redlock/fleet/master-log: whose clock is not compared yet',
   ),
   mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),
@@ -642,7 +642,7 @@ const attacks: readonly Mutant[] = [
   ),
   mutant(
     'durable-means-every-write-waits',
-    ["(await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
+    ["(await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
     { seeds: 500, clocks: 'sane' },
   ),
   mutant('master-out-of-line-grants-nothing', 'never', { seeds: 500, clocks: 'stepped' }),

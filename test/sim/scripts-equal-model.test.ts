@@ -8,11 +8,8 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { batchArgs, callOf, readBatch, type Asked } from '../../src/redlock/wire/calls.ts'
 import { batchScript } from '../../src/redlock/wire/batch-script.ts'
-import {
-  bootstrapScript,
-  enrolScript,
-  waitedScript,
-} from '../../src/redlock/fleet/enrol-scripts.ts'
+import { enrolScript } from '../../src/redlock/fleet/admission.ts'
+import { bootstrapScript, waitedScript } from '../../src/redlock/fleet/voter.ts'
 import { constantsFor } from '../../src/redlock/settings.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'

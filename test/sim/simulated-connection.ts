@@ -17,6 +17,7 @@ import {
   type MasterState,
   type Subscription,
 } from '../../src/redlock/wire/master.ts'
+import type { Constants } from '../../src/redlock/wire/batch-script.ts'
 import type { Asked } from '../../src/redlock/wire/calls.ts'
 import { inFull } from './simulated-scripts.ts'
 import { Enrolment } from '../../src/redlock/wire/enrolment.ts'
@@ -51,6 +52,7 @@ export class SimulatedConnection implements Master {
   readonly name: string
   readonly index: number
   readonly #options: MasterConnectionOptions
+  readonly #constants: Constants
   readonly #wiring: Wiring
   readonly #enrolment: Enrolment
   #socket: Conversation | undefined
@@ -62,19 +64,18 @@ export class SimulatedConnection implements Master {
     this.name = wiring.master.name
     this.index = options.index
     this.#options = options
+    this.#constants = constantsOf(options.script)
     this.#wiring = wiring
     this.#enrolment = new Enrolment({
       clock: wiring.clock,
       readFacts: () => this.#readFacts(),
-      admit: (facts) => options.admit(this, facts),
+      admit: options.admit,
       loadScripts: async () => {
         await this.#need(() => {
           wiring.master.load()
         })
       },
-      onState: (state) => {
-        options.onState(this, state)
-      },
+      onState: options.onState,
     })
     this.#timer = wiring.clock.after(0, () => {
       this.#connect()
@@ -107,7 +108,7 @@ export class SimulatedConnection implements Master {
     observe('call', asked)
     const sentAt = instant(clock)
     const run = (): unknown => {
-      const entry = master.call(call, runId, this.#options.constants)
+      const entry = master.call(call, runId, this.#constants)
       observe('reply', asked, inFull(asked, entry.reply))
       return entry
     }
@@ -314,6 +315,15 @@ export class SimulatedConnection implements Master {
     }
     return readServerFacts(server as unknown as Redis, clock)
   }
+}
+
+/** What all calls of one client have in common, as the head of its script has it. */
+function constantsOf({ lua }: Script): Constants {
+  const lines = [...lua.matchAll(/^local (\w+) = "(.*)"$/gm)]
+  const { masterKey = '', ...own } = Object.fromEntries(
+    lines.map(([, name = '', text = '']) => [name, text]),
+  )
+  return { ...own, namespace: masterKey.slice(0, -':master'.length) }
 }
 
 function answerOf(execute: () => unknown): Answer {

@@ -10,8 +10,10 @@
  * as long as its clock is far from those of a quorum. No lease then rests on a clock that will be
  * set right by a step.
  */
+import { instant, type Instant } from '../../clock.ts'
+import { trustFrom } from '../../lock/trust.ts'
 import type { Master } from '../wire/master.ts'
-import { instant, type Clock, type Instant } from '../../clock.ts'
+import type { LockFleet } from './fleet.ts'
 
 /** A server's clock as seen through one reply. */
 export interface ClockSample {
@@ -54,31 +56,32 @@ function apartMs(a: ClockSample, b: ClockSample): number {
 /** Clocks also drift apart, slowly. */
 const COMPARE_MS = 1_000
 
-export interface ClockWatchOptions {
-  readonly clock: Clock
-  readonly driftFactor: number
-  readonly toleranceMs: number
-  readonly suspensionMs: number
-  /** How far the clocks of two masters may be apart. */
-  readonly maxApartMs: number
-  readonly quorum: number
-  jumped(master: Master, jumpedMs: number): void
+interface Watched {
+  reference: ClockSample
+  /** On `Clock.now()`; 0 where its clock has not jumped. */
+  suspendedUntil: number
+  /** It is far from the clocks of a quorum of the masters that were seen. */
+  isOutOfLine: boolean
 }
 
 export class ClockWatch {
-  readonly #options: ClockWatchOptions
-  readonly #references = new Map<Master, ClockSample>()
-  readonly #suspendedUntil = new Map<Master, number>()
-  #outOfLine: ReadonlySet<Master> = new Set()
+  readonly #fleet: LockFleet
+  readonly #toleranceMs: number
+  readonly #watched = new Map<Master, Watched>()
   #comparedAt = -Infinity
 
-  constructor(options: ClockWatchOptions) {
-    this.#options = options
+  constructor(fleet: LockFleet) {
+    const { leaseMs, driftFactor } = fleet.settings
+    this.#fleet = fleet
+    // A smaller jump is covered by the allowance that every lease makes for drift.
+    const trusted = trustFrom({ now: 0, wallNow: 0 }, leaseMs, driftFactor)
+    this.#toleranceMs = Math.max(5, (leaseMs - trusted.until) / 2)
   }
 
   /** Of a reply to what was sent at `before`. */
   readonly observe = (master: Master, serverMs: number, before: Instant): void => {
-    const { clock, driftFactor, toleranceMs, suspensionMs } = this.#options
+    const { channel, quarantineMs, settings } = this.#fleet
+    const { clock, driftFactor } = settings
     const after = instant(clock)
     const sample: ClockSample = {
       toMonotonicMs: serverMs - (before.now + after.now) / 2,
@@ -86,59 +89,56 @@ export class ClockWatch {
       uncertaintyMs: (after.now - before.now) / 2 + 1,
       at: after.now,
     }
-    const reference = this.#references.get(master)
-    if (reference === undefined) {
-      this.#references.set(master, sample)
+    const known = this.#watched.get(master)
+    if (known === undefined) {
+      this.#watched.set(master, { reference: sample, suspendedUntil: 0, isOutOfLine: false })
       this.#compare(sample.at)
       return
     }
-    const jumpedMs = jumpMs(reference, sample, driftFactor, toleranceMs)
+    const { reference } = known
+    const jumpedMs = jumpMs(reference, sample, driftFactor, this.#toleranceMs)
     // rule: clock-jump-suspends
     if (jumpedMs !== 0) {
-      this.#suspendedUntil.set(master, after.now + suspensionMs)
-      this.#options.jumped(master, jumpedMs)
+      known.suspendedUntil = after.now + quarantineMs
+      channel.tell('master:clock-jump', { master: master.name, jumpedMs })
     }
     // The old reference ages by the allowed drift; a sample that is at least as exact takes its
     // place.
     const agedMs = reference.uncertaintyMs + driftFactor * (sample.at - reference.at)
-    if (jumpedMs !== 0 || sample.uncertaintyMs <= agedMs) this.#references.set(master, sample)
+    if (jumpedMs !== 0 || sample.uncertaintyMs <= agedMs) known.reference = sample
     if (jumpedMs !== 0 || sample.at - this.#comparedAt > COMPARE_MS) this.#compare(sample.at)
   }
 
   /** How far at least our wall clock is ahead of the server's; undefined before it has answered. */
   aheadMs(master: Master): number | undefined {
-    const reference = this.#references.get(master)
+    const reference = this.#watched.get(master)?.reference
     if (reference === undefined) return undefined
-    const { now, wallNow } = instant(this.#options.clock)
+    const { now, wallNow } = instant(this.#fleet.settings.clock)
     // A reply may have been late on its way here.
     // rule: late-reply-puts-no-clock-ahead
     return wallNow - (now + reference.toMonotonicMs) - reference.uncertaintyMs
   }
 
-  /** Whether its clock is far from those of a quorum of the masters that were seen. */
   isOutOfLine(master: Master): boolean {
-    return this.#outOfLine.has(master)
+    return this.#watched.get(master)?.isOutOfLine === true
   }
 
   /** Milliseconds for which the master does not grant; 0 when it does. */
   suspendedMs(master: Master): number {
+    const known = this.#watched.get(master)
     // rule: master-out-of-line-grants-nothing
-    if (this.#outOfLine.has(master)) return this.#options.suspensionMs
-    if (this.#suspendedUntil.size === 0) return 0
-    const until = this.#suspendedUntil.get(master)
-    if (until === undefined) return 0
-    const now = this.#options.clock.now()
-    if (until > now) return Math.ceil(until - now)
-    this.#suspendedUntil.delete(master)
-    return 0
+    if (known?.isOutOfLine === true) return this.#fleet.quarantineMs
+    if (known === undefined || known.suspendedUntil === 0) return 0
+    return Math.max(0, Math.ceil(known.suspendedUntil - this.#fleet.settings.clock.now()))
   }
 
   #compare(at: number): void {
     this.#comparedAt = at
-    const seen = [...this.#references]
-    const { maxApartMs, quorum } = this.#options
-    const near = (a: ClockSample): number =>
-      seen.filter(([, b]) => apartMs(a, b) <= maxApartMs).length
-    this.#outOfLine = new Set(seen.filter(([, a]) => near(a) < quorum).map(([master]) => master))
+    const { quorum, settings } = this.#fleet
+    const seen = [...this.#watched.values()]
+    for (const one of seen) {
+      const apart = seen.map(({ reference }) => apartMs(one.reference, reference))
+      one.isOutOfLine = apart.filter((ms) => ms <= settings.maxClockSkewMs).length < quorum
+    }
   }
 }

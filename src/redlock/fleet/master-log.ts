@@ -7,7 +7,7 @@ import type { Clock, Timer } from '../../clock.ts'
 import type { Channel } from '../../channel.ts'
 import type { Master } from '../wire/master.ts'
 import { Repeats } from '../../repeats.ts'
-import type { Silence } from './silence.ts'
+import type { Silence } from './voter.ts'
 
 const GATHER_MS = 250
 
@@ -15,7 +15,7 @@ export class MasterLog {
   readonly #channel: Channel
   readonly #clock: Clock
   readonly #repeats: Repeats<Master>
-  #quarantined: { readonly masters: string[]; votesInMs: number } | undefined
+  readonly #quarantined: { readonly name: string; readonly votesInMs: number }[] = []
   #timer: Timer | undefined
   /** Nothing is told: its fleet is not yet, or no longer, in use. */
   isSilent = false
@@ -34,20 +34,21 @@ export class MasterLog {
    */
   entered(master: Master, why: Silence | undefined): void {
     // rule: start-of-a-client-is-no-outage
-    const silence = why?.state === 'suspended' ? undefined : why
-    const state = silence?.state
-    if (this.isSilent || state === 'enrolling' || state === 'closed') return
-    const times = this.#repeats.due(master, state ?? 'voting')
+    const silence = why?.status === 'suspended' ? undefined : why
+    const status = silence?.status ?? 'voting'
+    if (this.isSilent || status === 'enrolling' || status === 'closed') return
+    const times = this.#repeats.due(master, status)
     if (times === undefined) return
     if (silence !== undefined) this.#isDegraded = true
     const fields = { master: master.name, ...(times > 1 && { times }) }
-    if (silence?.state === 'refused') {
+    if (silence === undefined) this.#channel.tell('master:enrolled', { master: master.name })
+    else if (silence.status === 'quarantined') this.#gather(master.name, silence.votesInMs)
+    else if (silence.status === 'refused') {
       const { problem, fix } = silence
       this.#channel.tell('master:refused', { ...fields, problem, fix })
-    } else if (silence?.state === 'connecting') {
+    } else if (silence.status === 'connecting') {
       this.#channel.tell('master:connecting', { ...fields, detail: silence.detail })
-    } else if (silence?.state === 'quarantined') this.#gather(master.name, silence.votesInMs)
-    else if (state === undefined) this.#channel.tell('master:enrolled', { master: master.name })
+    }
   }
 
   /** All masters vote. It is told where it was not so before. */
@@ -63,14 +64,14 @@ export class MasterLog {
   }
 
   #gather(name: string, votesInMs: number): void {
-    this.#quarantined ??= { masters: [], votesInMs: 0 }
-    this.#quarantined.masters.push(name)
-    this.#quarantined.votesInMs = Math.max(this.#quarantined.votesInMs, votesInMs)
+    this.#quarantined.push({ name, votesInMs })
     this.#timer ??= this.#clock.after(GATHER_MS, () => {
       this.#timer = undefined
-      const { masters, votesInMs: longestMs } = this.#quarantined ?? { masters: [], votesInMs: 0 }
-      this.#quarantined = undefined
-      this.#channel.tell('master:quarantined', { masters, votesInMs: longestMs })
+      const all = this.#quarantined.splice(0)
+      this.#channel.tell('master:quarantined', {
+        masters: all.map((one) => one.name),
+        votesInMs: Math.max(...all.map((one) => one.votesInMs)),
+      })
     })
   }
 }

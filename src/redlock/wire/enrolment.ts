@@ -13,8 +13,9 @@
  * A refused master is asked again once a second: an operator may have repaired it.
  */
 import { messageOf } from '../../message-of.ts'
-import type { Clock, Timer } from '../../clock.ts'
-import { isErrorReply, type Admission, type MasterState } from './master.ts'
+import type { Timer } from '../../clock.ts'
+import { isErrorReply, type Master, type MasterState } from './master.ts'
+import type { MasterConnectionOptions } from './master.ts'
 import type { ServerFacts } from './server-facts.ts'
 import { refusalBy } from './trial.ts'
 
@@ -23,24 +24,18 @@ const REFUSED_RETRY_MS = 1_000
 /** Error replies of a server that may not be the one enrolled any more. */
 const REENROL_ON = /^(NOSCRIPT|READONLY|MASTERDOWN)/
 
-export interface EnrolmentOptions {
-  readonly clock: Clock
+export type EnrolmentOptions = Pick<MasterConnectionOptions, 'clock' | 'admit' | 'onState'> & {
   readFacts(): Promise<ServerFacts>
-  admit(facts: ServerFacts): Promise<Admission>
   /** And tries what a lease needs. */
   loadScripts(): Promise<void>
-  onState(state: MasterState): void
 }
 
-export class Enrolment {
-  /**
-   * Resolves when the master is enrolled or refused, or its first attempt to connect has failed.
-   */
+export class Enrolment implements Partial<Master> {
+  state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
   readonly firstAnswer: Promise<void>
   readonly #options: EnrolmentOptions
   readonly #waiters = new Set<(enrolled: boolean) => void>()
-  #answerFirst: () => void = () => undefined
-  #state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
+  #answerFirst!: () => void
   /** Raised at every connect and disconnect: an enrolment that began before is void. */
   #epoch = 0
   #retry: Timer | undefined
@@ -52,29 +47,24 @@ export class Enrolment {
     })
   }
 
-  get state(): MasterState {
-    return this.#state
-  }
-
   get runId(): string {
-    return this.#state.status === 'enrolled' ? this.#state.facts.runId : ''
+    return this.state.status === 'enrolled' ? this.state.facts.runId : ''
   }
 
   /** Also after a close: a connection that is being opened still becomes ready. */
   connected(): void {
-    if (this.#state.status === 'closed') return
+    if (this.state.status === 'closed') return
     this.#enrol('connected')
   }
 
   disconnected(detail: string): void {
-    if (this.#state.status === 'closed') return
+    if (this.state.status === 'closed') return
     this.#epoch++
     this.#enter({ status: 'connecting', detail })
-    this.#answerFirst()
   }
 
   reenrol(why: string): void {
-    if (this.#state.status === 'enrolled') this.#enrol(why)
+    if (this.state.status === 'enrolled') this.#enrol(why)
   }
 
   /** To be told of every error that the server replies. */
@@ -83,8 +73,8 @@ export class Enrolment {
   }
 
   whenEnrolled(limitMs: number): Promise<boolean> {
-    if (this.#state.status === 'enrolled') return Promise.resolve(true)
-    if (this.#state.status === 'closed') return Promise.resolve(false)
+    if (this.state.status === 'enrolled') return Promise.resolve(true)
+    if (this.state.status === 'closed') return Promise.resolve(false)
     return new Promise((resolve) => {
       const settle = (enrolled: boolean): void => {
         limit.cancel()
@@ -101,14 +91,14 @@ export class Enrolment {
   close(): void {
     this.#epoch++
     this.#enter({ status: 'closed' })
-    this.#answerFirst()
   }
 
   #enter(state: MasterState): void {
     this.#retry?.cancel()
     this.#retry = undefined
-    this.#state = state
+    this.state = state
     this.#options.onState(state)
+    if (state.status !== 'enrolling') this.#answerFirst()
     if (state.status === 'enrolled' || state.status === 'closed') {
       for (const settle of [...this.#waiters]) settle(state.status === 'enrolled')
     }
@@ -120,29 +110,23 @@ export class Enrolment {
     void this.#tryEnrol().then((state) => {
       if (epoch !== this.#epoch) return
       this.#enter(state)
-      this.#answerFirst()
-      if (state.status !== 'enrolled') {
-        this.#retry = this.#options.clock.after(REFUSED_RETRY_MS, () => {
-          this.#enrol('asking again')
-        })
-      }
+      if (state.status === 'enrolled') return
+      this.#retry = this.#options.clock.after(REFUSED_RETRY_MS, () => {
+        this.#enrol('asking again')
+      })
     })
   }
 
   async #tryEnrol(): Promise<MasterState> {
     try {
       const facts = await this.#options.readFacts()
-      const admission = await this.#options.admit(facts)
-      if (!admission.admitted) {
-        const { problem, fix, fault } = admission
-        return { status: 'refused', problem, fix, fault }
-      }
+      const refusal = await this.#options.admit(facts)
+      if (refusal !== undefined) return refusal
       await this.#options.loadScripts()
       return { status: 'enrolled', facts }
     } catch (error) {
-      if (isErrorReply(error)) return { status: 'refused', ...refusalBy(error.message) }
-      const detail = messageOf(error)
-      return { status: 'connecting', detail: `could not be enrolled: ${detail}` }
+      if (isErrorReply(error)) return refusalBy(error.message)
+      return { status: 'connecting', detail: `could not be enrolled: ${messageOf(error)}` }
     }
   }
 }

@@ -44,12 +44,11 @@ export class MasterConnection implements Master {
     this.#options = options
     this.#redis = openConnection(options.address, options.limits)
     this.#tls = new TlsCheck(this.#redis.options)
-    const { clock, limits } = options
+    const { clock, limits, admit } = options
     const sender = batchSender(this.#redis, options.script)
     this.#enrolment = new Enrolment({
-      clock,
+      ...{ clock, admit },
       readFacts: () => readServerFacts(this.#redis, clock),
-      admit: (facts) => options.admit(this, facts),
       loadScripts: async () => {
         const { lua, sha1 } = options.script
         await this.#redis.script('LOAD', lua)
@@ -57,7 +56,7 @@ export class MasterConnection implements Master {
         onlyReply(await this.#redis.evalsha(sha1, 0, ...batchArgs([trialCall], '')))
       },
       onState: (state) => {
-        options.onState(this, state)
+        options.onState(state)
         sender.enrolled(this.runId)
         if (state.status === 'enrolled') calls.open()
         else calls.close(notReady(state))

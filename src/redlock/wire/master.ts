@@ -5,7 +5,6 @@
 import { messageOf } from '../../message-of.ts'
 import type { Clock, Instant } from '../../clock.ts'
 import type { Script } from '../../lua.ts'
-import type { Constants } from './batch-script.ts'
 import type { Call } from './calls.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { ServerFacts } from './server-facts.ts'
@@ -34,6 +33,7 @@ export type CallResult =
 
 /** Why a server must not vote. */
 export interface Refusal {
+  readonly status: 'refused'
   readonly problem: string
   readonly fix: string
   /** `client`: the client's own settings are wrong, whatever becomes of the server. */
@@ -41,10 +41,9 @@ export interface Refusal {
 }
 
 export type MasterState =
-  | { readonly status: 'connecting'; readonly detail: string }
-  | { readonly status: 'enrolling'; readonly detail: string }
+  | { readonly status: 'connecting' | 'enrolling'; readonly detail: string }
   | { readonly status: 'enrolled'; readonly facts: ServerFacts }
-  | ({ readonly status: 'refused' } & Refusal)
+  | Refusal
   | { readonly status: 'closed' }
 
 /** How the layer above makes its masters; tests put simulated ones in their place. */
@@ -68,18 +67,11 @@ export interface Master {
   readonly ask: (asker: Asker) => void
   /** Reads the server's facts and enrols it again before it may vote. */
   reenrol(why: string): void
-  /**
-   * Resolves true as soon as the master is enrolled, false after `limitMs` or when it is closed.
-   */
+  /** True as soon as the master is enrolled, false after `limitMs` or when it is closed. */
   whenEnrolled(limitMs: number): Promise<boolean>
-  /**
-   * Hears what is published on a channel, for as long as the master is not closed. Messages may be
-   * lost.
-   */
+  /** Hears a channel for as long as the master is not closed. Messages may be lost. */
   listen(channel: string, heard: (message: string) => void): Subscription
-  /**
-   * Runs a script that need not be loaded, on an enrolled master or not; rejects when that fails.
-   */
+  /** Runs a script that need not be loaded, whether it is enrolled; rejects when that fails. */
   eval(
     script: Script,
     keys: readonly string[],
@@ -87,14 +79,10 @@ export interface Master {
   ): Promise<unknown>
   /** Some key that matches the glob pattern, found with SCAN. */
   findKey(pattern: string): Promise<string | undefined>
-  /**
-   * Resolves when the master is enrolled or refused, or its first attempt to connect has failed.
-   */
+  /** Resolves when it is enrolled or refused, or its first attempt to connect has failed. */
   readonly firstAnswer: Promise<void>
   close(): void
 }
-
-export type Admission = { readonly admitted: true } | ({ readonly admitted: false } & Refusal)
 
 export interface MasterConnectionOptions {
   readonly index: number
@@ -103,10 +91,9 @@ export interface MasterConnectionOptions {
   readonly clock: Clock
   /** Carries its calls; loaded into the server once it is enrolled. */
   readonly script: Script
-  /** What all calls have in common, as the script has it. */
-  readonly constants: Constants
-  admit(master: Master, facts: ServerFacts): Promise<Admission>
-  onState(master: Master, state: MasterState): void
+  /** Whether such a server may vote: undefined, or why not. */
+  readonly admit: (facts: ServerFacts) => Promise<Refusal | undefined>
+  readonly onState: (state: MasterState) => void
   /** Hears the server's time with every answer, before the callers hear theirs. */
   readonly onTime: (master: Master, serverMs: number, sentAt: Instant) => void
 }
@@ -163,15 +150,8 @@ export function isErrorReply(error: unknown): error is Error {
   return error instanceof Error && error.name === 'ReplyError'
 }
 
+/** For people: why it may not vote, and what to do. */
 export function describeState(state: MasterState): string {
-  switch (state.status) {
-    case 'enrolled':
-      return 'may vote'
-    case 'refused':
-      return `${state.problem}; ${state.fix}`
-    case 'closed':
-      return 'closed'
-    default:
-      return `${state.status}: ${state.detail}`
-  }
+  if (state.status === 'refused') return `${state.problem}; ${state.fix}`
+  return 'detail' in state ? `${state.status}: ${state.detail}` : state.status
 }

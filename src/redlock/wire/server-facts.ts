@@ -1,4 +1,5 @@
 import type { Redis } from 'ioredis'
+import type { Clock } from '../../clock.ts'
 
 /** What a server says of itself when a connection to it becomes ready. */
 export interface ServerFacts {
@@ -18,75 +19,57 @@ export interface ServerFacts {
   readonly durable: boolean
   /** The server's clock minus ours, in milliseconds, to within half a round trip. */
   readonly clockOffsetMs: number
-  /**
-   * The shortest of a few: an event loop that is busy while the program starts makes others long.
-   */
+  /** The shortest of a few: while the program starts, its busy event loop makes others long. */
   readonly roundTripMs: number
 }
 
 /** The fields of an INFO reply. */
 export function parseInfo(text: string): ReadonlyMap<string, string> {
-  const fields = new Map<string, string>()
-  for (const line of text.split('\r\n')) {
-    const colon = line.indexOf(':')
-    if (colon > 0) fields.set(line.slice(0, colon), line.slice(colon + 1))
-  }
-  return fields
+  const fields = text.matchAll(/^([^:\r\n]+):(.*)/gm)
+  return new Map([...fields].map(([, name = '', value = '']) => [name, value]))
 }
 
 /**
- * `appendfsync always` holds during a rewrite of the file only with `no-appendfsync-on-rewrite no`.
- * Both are only in CONFIG, which managed services and ACLs may deny: then it counts as not
- * "always".
+ * Of CONFIG. Managed services and ACLs may deny it: undefined. Without proof a master counts as not
+ * durable, and serves its full delayed restart.
  */
-async function fsyncsAlways(redis: Redis): Promise<boolean> {
-  try {
-    // rule: durable-means-every-write-waits
-    return (
-      (await configOf(redis, 'appendfsync')) === 'always' &&
-      (await configOf(redis, 'no-appendfsync-on-rewrite')) === 'no'
-    )
-  } catch {
-    return false // Denied: without proof the master serves its full delayed restart.
-  }
-}
-
-async function configOf(redis: Redis, name: string): Promise<unknown> {
-  const reply: unknown = await redis.config('GET', name)
-  return Array.isArray(reply) ? reply[1] : undefined
+export async function setting(redis: Redis, name: string): Promise<string | undefined> {
+  const reply: unknown = await redis.config('GET', name).catch(() => undefined)
+  return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
 }
 
 const ROUND_TRIPS = 3
 
-export interface FactsClock {
-  now(): number
-  wallNow(): number
-}
-
-export async function readServerFacts(redis: Redis, clock: FactsClock): Promise<ServerFacts> {
+export async function readServerFacts(
+  redis: Redis,
+  clock: Pick<Clock, 'now' | 'wallNow'>,
+): Promise<ServerFacts> {
   const info = parseInfo(await redis.info())
   const ownData = /^0*$/.test(info.get('master_replid2') ?? '')
-  const durable = ownData && info.get('aof_enabled') === '1' && (await fsyncsAlways(redis))
-  const { clockOffsetMs, roundTripsMs } = await readClock(redis, clock, ROUND_TRIPS)
+  // `appendfsync always` holds during a rewrite of the file only without the other setting.
+  // rule: durable-means-every-write-waits
+  const durable =
+    ownData &&
+    info.get('aof_enabled') === '1' &&
+    (await setting(redis, 'appendfsync')) === 'always' &&
+    (await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'
+  const [best = { roundTripMs: 0, clockOffsetMs: 0 }] = await readClock(redis, clock, ROUND_TRIPS)
   return {
-    runId: identity(info),
+    ...{ runId: identity(info), durable, ...best },
     version: info.get('redis_version') ?? '0',
     role: info.get('role') ?? 'unknown',
     maxmemoryPolicy: info.get('maxmemory_policy') ?? 'unknown',
-    durable,
-    clockOffsetMs,
-    roundTripMs: roundTripsMs[0] ?? 0,
   }
 }
 
-/** The round trip that was shortest tells the offset best; `roundTripsMs` begins with it. */
+/** The shortest round trip, which tells the offset best, comes first. */
 export async function readClock(
   redis: Redis,
-  clock: FactsClock,
+  clock: Pick<Clock, 'now' | 'wallNow'>,
   times: number,
-): Promise<{ readonly clockOffsetMs: number; readonly roundTripsMs: readonly number[] }> {
-  const samples: { readonly roundTripMs: number; readonly clockOffsetMs: number }[] = []
-  for (let sample = 0; sample < times; sample++) {
+): Promise<readonly Pick<ServerFacts, 'roundTripMs' | 'clockOffsetMs'>[]> {
+  const samples: Pick<ServerFacts, 'roundTripMs' | 'clockOffsetMs'>[] = []
+  while (samples.length < times) {
     const startedAt = clock.now()
     const wallBefore = clock.wallNow()
     const [seconds, micros] = await redis.time()
@@ -94,9 +77,7 @@ export async function readClock(
     const serverMs = Number(seconds) * 1_000 + Number(micros) / 1_000
     samples.push({ roundTripMs, clockOffsetMs: serverMs - (wallBefore + roundTripMs / 2) })
   }
-  samples.sort((a, b) => a.roundTripMs - b.roundTripMs)
-  const roundTripsMs = samples.map(({ roundTripMs }) => roundTripMs)
-  return { clockOffsetMs: samples[0]?.clockOffsetMs ?? 0, roundTripsMs }
+  return samples.sort((a, b) => a.roundTripMs - b.roundTripMs)
 }
 
 /** See {@link ServerFacts.runId}; empty when the server does not tell. */

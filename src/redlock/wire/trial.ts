@@ -31,5 +31,6 @@ const FIXES: readonly (readonly [RegExp, string])[] = [
 export function refusalBy(message: string): Refusal {
   const [, fix = 'read its log'] = FIXES.find(([said]) => said.test(message)) ?? []
   const [said = ''] = message.split(', with args beginning') // They may be a whole script.
-  return { problem: `refuses what a lease needs: ${said}`, fix, fault: 'server' }
+  const problem = `refuses what a lease needs: ${said}`
+  return { status: 'refused', problem, fix, fault: 'server' }
 }

@@ -4,7 +4,7 @@
  */
 import type { Redis } from 'ioredis'
 import { systemClock } from '../../clock.ts'
-import { identity, parseInfo, readClock } from '../../redlock/wire/server-facts.ts'
+import { identity, parseInfo, readClock, setting } from '../../redlock/wire/server-facts.ts'
 
 export interface ServerSurvey {
   /** As in {@link ServerFacts.runId}. */
@@ -35,7 +35,7 @@ export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
   // It answers INFO, and nothing else of what follows.
   if (info.get('loading') === '1') throw new Error('LOADING it reads its data from disk')
   const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]
-  const { clockOffsetMs, roundTripsMs } = await readClock(redis, systemClock, ROUND_TRIPS)
+  const samples = await readClock(redis, systemClock, ROUND_TRIPS)
   const number = (field: string): number => Number(info.get(field) ?? 0)
   return {
     runId: identity(info),
@@ -49,7 +49,8 @@ export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
     persistence: persistenceOf(info, save),
     appendfsync,
     writesRefused: writesRefused(info),
-    ...{ clockOffsetMs, roundTripMs: roundTripsMs[Math.floor(ROUND_TRIPS / 2)] ?? 0 },
+    clockOffsetMs: samples[0]?.clockOffsetMs ?? 0,
+    roundTripMs: samples[Math.floor(ROUND_TRIPS / 2)]?.roundTripMs ?? 0,
   }
 }
 
@@ -68,14 +69,4 @@ function writesRefused(info: ReadonlyMap<string, string>): string | undefined {
   if (failed('aof_last_write_status')) return 'its last write to the append-only file failed'
   if (failed('rdb_last_bgsave_status')) return 'its last snapshot failed'
   return undefined
-}
-
-/** Managed services and ACLs may deny CONFIG. */
-async function setting(redis: Redis, name: string): Promise<string | undefined> {
-  try {
-    const reply: unknown = await redis.config('GET', name)
-    return Array.isArray(reply) && typeof reply[1] === 'string' ? reply[1] : undefined
-  } catch {
-    return undefined // Denied: the report says that it does not know.
-  }
 }

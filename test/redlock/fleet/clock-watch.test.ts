@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import type { Facts } from '../../../src/channel.ts'
 import { systemClock } from '../../../src/clock.ts'
 import { ClockWatch, jumpMs, type ClockSample } from '../../../src/redlock/fleet/clock-watch.ts'
+import type { LockFleet } from '../../../src/redlock/fleet/fleet.ts'
 import type { Master } from '../../../src/redlock/wire/master.ts'
 
 const DRIFT = 0.01
@@ -63,11 +65,18 @@ class Watched {
   now = 1_000_000
   wallAheadMs = 1_800_000_000_000
   readonly watch = new ClockWatch({
-    clock: { ...systemClock, now: () => this.now, wallNow: () => this.now + this.wallAheadMs },
-    ...{ driftFactor: DRIFT, toleranceMs: TOLERANCE, suspensionMs: SUSPENSION_MS },
-    ...{ maxApartMs: APART_MS, quorum: 3 },
-    jumped: ({ name }, byMs) => this.jumps.push([name, Math.round(byMs)]),
-  })
+    settings: {
+      clock: { ...systemClock, now: () => this.now, wallNow: () => this.now + this.wallAheadMs },
+      // A lease of this length leaves `TOLERANCE` to each of two clocks.
+      ...{ driftFactor: DRIFT, leaseMs: 3_800, maxClockSkewMs: APART_MS },
+    },
+    ...{ quorum: 3, quarantineMs: SUSPENSION_MS },
+    channel: {
+      tell: (_: string, { master, jumpedMs }: Facts['master:clock-jump']) => {
+        this.jumps.push([master, Math.round(jumpedMs)])
+      },
+    },
+  } as unknown as LockFleet)
   /** This machine's wall clock is two hours behind theirs. */
   readonly #serverAheadMs = 1_800_007_200_000
 

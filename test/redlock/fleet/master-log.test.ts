@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { Log, loggedChannel } from '../../../src/log.ts'
 import { silentLogger, type Logger } from '../../../src/index.ts'
 import { MasterLog } from '../../../src/redlock/fleet/master-log.ts'
-import type { Silence } from '../../../src/redlock/fleet/silence.ts'
+import type { Silence } from '../../../src/redlock/fleet/voter.ts'
 import type { Master } from '../../../src/redlock/wire/master.ts'
 import { FakeClock } from '../../../src/testing/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
@@ -19,7 +19,7 @@ function lines(): { readonly all: Line[]; readonly logger: Logger } {
 }
 
 const master = (name: string): Master => ({ name }) as Master
-const away: Silence = { state: 'connecting', reason: '', detail: 'connect ECONNREFUSED' }
+const away: Silence = { status: 'connecting', reason: '', detail: 'connect ECONNREFUSED' }
 
 test('logs a state that repeats once a minute, with a count', async () => {
   const { all, logger } = lines()
@@ -27,7 +27,7 @@ test('logs a state that repeats once a minute, with a count', async () => {
   const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
   const a = master('a:1')
   for (let second = 0; second < 150; second++) {
-    log.entered(a, { state: 'enrolling', reason: '', detail: 'again' })
+    log.entered(a, { status: 'enrolling', reason: '', detail: 'again' })
     log.entered(a, away)
     await clock.advance(1_000)
   }
@@ -44,7 +44,7 @@ test('masters that are quarantined at once share one line', async () => {
   const clock = new FakeClock()
   const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
   for (const [index, name] of ['a:1', 'b:2', 'c:3'].entries()) {
-    log.entered(master(name), { state: 'quarantined', reason: '', votesInMs: 1_000 + index })
+    log.entered(master(name), { status: 'quarantined', reason: '', votesInMs: 1_000 + index })
   }
   await clock.advance(1_000)
   const masters = ['a:1', 'b:2', 'c:3']
@@ -54,7 +54,7 @@ test('masters that are quarantined at once share one line', async () => {
 test('a master whose clock is not compared yet is no outage that ends', () => {
   const { all, logger } = lines()
   const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), new FakeClock())
-  log.entered(master('a:1'), { state: 'suspended', reason: '', votesInMs: 1 })
+  log.entered(master('a:1'), { status: 'suspended', reason: '', votesInMs: 1 })
   log.entered(master('b:2'), undefined)
   log.allVote(2)
   expect(all).toEqual([

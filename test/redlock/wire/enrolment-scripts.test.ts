@@ -1,6 +1,6 @@
 /** Every answer of the scripts that decide when a server may grant. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { bootstrapScript, waitedScript } from '../../../src/redlock/fleet/enrol-scripts.ts'
+import { bootstrapScript, waitedScript } from '../../../src/redlock/fleet/voter.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 import { FENCE_TTL_MS, FLEET_SIZE, MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
 

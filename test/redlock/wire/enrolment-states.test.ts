@@ -3,14 +3,13 @@
  */
 import { describe, expect, test } from 'vitest'
 import { Enrolment } from '../../../src/redlock/wire/enrolment.ts'
-import type { Admission } from '../../../src/redlock/wire/master.ts'
+import type { Refusal } from '../../../src/redlock/wire/master.ts'
 import type { ServerFacts } from '../../../src/redlock/wire/server-facts.ts'
 import { FakeClock } from '../../../src/testing/index.ts'
 
 const FACTS = { runId: 'run-1' } as ServerFacts
-const ADMITTED: Admission = { admitted: true }
-const REFUSED: Admission = {
-  admitted: false,
+const REFUSED: Refusal = {
+  status: 'refused',
   problem: 'a replica',
   fix: 'use a master',
   fault: 'server',
@@ -19,7 +18,7 @@ const REFUSED: Admission = {
 /** An enrolment whose server answers when the test says so. */
 class Held {
   readonly clock = new FakeClock()
-  admission = ADMITTED
+  refusal: Refusal | undefined
   readonly answers: (() => void)[] = []
   readonly enrolment = new Enrolment({
     clock: this.clock,
@@ -29,7 +28,7 @@ class Held {
           resolve(FACTS)
         })
       }),
-    admit: () => Promise.resolve(this.admission),
+    admit: () => Promise.resolve(this.refusal),
     loadScripts: () => Promise.resolve(),
     onState: () => undefined,
   })
@@ -94,7 +93,7 @@ test('a connection that becomes ready after a close is not enrolled', async () =
 
 test('checks a refused server again once a second, and not a voting one', async () => {
   const held = new Held()
-  held.admission = REFUSED
+  held.refusal = REFUSED
   held.enrolment.connected()
   await held.answer()
   expect(held.status).toBe('refused')
@@ -102,7 +101,7 @@ test('checks a refused server again once a second, and not a voting one', async 
   expect(held.answers).toHaveLength(0)
   await held.clock.advance(1)
   expect(held.answers).toHaveLength(1)
-  held.admission = ADMITTED
+  held.refusal = undefined
   await held.answer()
   expect(held.status).toBe('enrolled')
   await held.clock.advance(5_000)

@@ -9,7 +9,7 @@ import { callOf } from '../../../src/redlock/wire/calls.ts'
 import type { MasterAddress } from '../../../src/redlock/wire/connection-settings.ts'
 import { defineScript } from '../../../src/lua.ts'
 import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts'
-import { callMaster, type Admission } from '../../../src/redlock/wire/master.ts'
+import { callMaster } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
@@ -68,10 +68,9 @@ function connect(address: MasterAddress): Connected {
     limits: LIMITS,
     clock: systemClock,
     script,
-    constants: { namespace: '' },
-    admit: (_master, { runId }): Promise<Admission> => {
+    admit: ({ runId }) => {
       admitted.push(runId)
-      return Promise.resolve({ admitted: true })
+      return Promise.resolve(undefined)
     },
     onState: () => undefined,
     onTime: () => undefined,

@@ -5,7 +5,8 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { keyspace, type Keyspace } from '../../../src/redlock/keyspace.ts'
-import { bootstrapScript, enrolScript } from '../../../src/redlock/fleet/enrol-scripts.ts'
+import { enrolScript } from '../../../src/redlock/fleet/admission.ts'
+import { bootstrapScript } from '../../../src/redlock/fleet/voter.ts'
 import { constantsFor } from '../../../src/redlock/settings.ts'
 import {
   batchArgs,

@@ -1,0 +1,125 @@
+/**
+ * Whether a server may vote, asked on every connect.
+ *
+ * A server process that the fleet has not seen (another run id, or no record) may have forgotten
+ * leases, so it grants nothing for as long as the longest lease could last; extending, healing and
+ * releasing go on. The record is kept on the master itself, so that all clients agree on whether it
+ * may vote again.
+ */
+import { randomUUID } from 'node:crypto'
+import { instant } from '../../clock.ts'
+import { counted } from '../../counted.ts'
+import { defineScript, luaText, type Script } from '../../lua.ts'
+import type { Refusal } from '../wire/master.ts'
+import type { ServerFacts } from '../wire/server-facts.ts'
+import type { LockFleet } from './fleet.ts'
+import type { Voter } from './voter.ts'
+
+export const enrolScript: Script = defineScript('enrol', luaText('redlock/lua/enrol'))
+
+type EnrolReply =
+  | readonly ['enrolled', number, string, string, number]
+  | readonly ['mismatch', string, string]
+  | readonly ['foreign' | 'resizing' | 'retired']
+
+function refusal(fault: Refusal['fault'], problem: string, fix: string): Refusal {
+  return { status: 'refused', problem, fix, fault }
+}
+
+/** What an operator has closed. */
+const CLOSED = {
+  resizing: refusal(
+    'server',
+    'is closed for a resize of its fleet',
+    'wait, or run the same `bullmq-redlock resize` again if it was interrupted',
+  ),
+  retired: refusal(
+    'client',
+    'was taken out of its fleet by `bullmq-redlock resize`',
+    'take it out of `masters`',
+  ),
+}
+
+const HOW_TO_AGREE =
+  'give every client the same, or another `namespace` where they lock other things; ' +
+  'to change it for the fleet, run `bullmq-redlock resize`'
+
+/** @returns why it may not; undefined where it may. */
+export async function admit(
+  fleet: LockFleet,
+  voter: Voter,
+  facts: ServerFacts,
+): Promise<Refusal | undefined> {
+  const twin = fleet.voters.find((other) => other !== voter && other.claims.has(facts.runId))
+  // rule: masters-are-distinct
+  if (twin !== undefined) {
+    const fix =
+      'list distinct servers in `masters`: two addresses of one server would count as two votes'
+    return refusal('client', `is the same server as ${twin.master.name}`, fix)
+  }
+  const unfit = unfitFor(facts)
+  if (unfit !== undefined) return unfit
+  // Claimed before the first await, so that two connections to one server cannot both pass.
+  voter.claims.add(facts.runId)
+  const { clock, maxLeaseMs, fenceTtlMs, addresses } = fleet.settings
+  const sentAt = instant(clock)
+  const args = [
+    ...[facts.runId, maxLeaseMs, fleet.quarantineMs, facts.durable ? 1 : 0, addresses.length],
+    ...[mayFound(fleet, voter) ? 1 : 0, fleet.clientId, randomUUID(), fenceTtlMs],
+  ]
+  const reply = (await voter.master.eval(enrolScript, [fleet.keys.master], args)) as EnrolReply
+  if (reply[0] !== 'foreign') voter.knowsUs = reply[0] === 'enrolled'
+  if (reply[0] === 'resizing' || reply[0] === 'retired') return CLOSED[reply[0]]
+  if (reply[0] !== 'enrolled') return refusal('client', difference(fleet, reply), HOW_TO_AGREE)
+  const [, leftMs, quarantine, founder, serverMs] = reply
+  voter.isFoundedHere = founder === fleet.clientId
+  voter.quarantined(quarantine, leftMs)
+  fleet.clocks.observe(voter.master, serverMs, sentAt)
+  return undefined
+}
+
+/** What a master says of the fleet, and this client otherwise. */
+function difference(
+  { settings, resize }: LockFleet,
+  [word, name, theirs]: readonly string[],
+): string {
+  const { maxLeaseMs, fenceTtlMs, addresses } = settings
+  if (word === 'foreign') {
+    return resize === undefined
+      ? 'has no memory, and other masters refuse this client'
+      : 'has no memory, and a client with `previous` founds no fleet'
+  }
+  const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
+  return own !== undefined
+    ? `the fleet's \`${name}\` is ${theirs}, this client's is ${own}`
+    : `the fleet has ${counted(Number(theirs), 'master')}, this client's \`masters\` are ${addresses.length}`
+}
+
+/**
+ * Only a client that more masters know than refuse may enrol a master without memory: it decides
+ * for all.
+ */
+function mayFound({ voters, quorum, resize }: LockFleet, voter: Voter): boolean {
+  const others = voters.filter((other) => other !== voter)
+  const knowing = others.filter(({ knowsUs }) => knowsUs === true).length
+  // rule: follower-founds-no-fleet
+  if (resize !== undefined) return knowing >= quorum
+  const refusing = others.filter(({ knowsUs }) => knowsUs === false).length
+  return refusing === 0 || refusing < knowing
+}
+
+/** Why such a server must not vote, and what to do. Pure. */
+function unfitFor({ runId, version, role, maxmemoryPolicy }: ServerFacts): Refusal | undefined {
+  const unfit = (problem: string, fix: string): Refusal => refusal('server', problem, fix)
+  if (runId === '') return unfit('does not report its run_id', 'give this user the right to INFO')
+  if (Number.parseInt(version, 10) < 7) {
+    return unfit(`runs version ${version}`, 'use Redis >= 7.0 or Valkey')
+  }
+  if (role !== 'master') {
+    const problem = `is a ${role === 'slave' ? 'replica' : role}`
+    return unfit(problem, 'list only independent masters in `masters`')
+  }
+  if (maxmemoryPolicy === 'noeviction') return undefined
+  const problem = `may evict leases (maxmemory-policy is ${maxmemoryPolicy})`
+  return unfit(problem, 'set `maxmemory-policy noeviction`')
+}
