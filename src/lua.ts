@@ -71,8 +71,7 @@ export function withTexts(lua: string): string {
 }
 
 /** Any text as a string of Lua: bytes that could end or change it are written as numbers. */
-export function luaString(text: string | undefined): string {
-  if (text === undefined) return 'nil'
+export function luaString(text: string): string {
   const bytes = [...Buffer.from(text)].map((byte) =>
     byte > 0x7e || byte < 0x20 || byte === 0x22 || byte === 0x5c
       ? `\\${String(byte).padStart(3, '0')}`

@@ -281,7 +281,9 @@ function membersOf(
 /** Parents that stand on the page themselves. These do not: what inherits from them does. */
 const isExported = (node: ts.Node): boolean =>
   (ts.isClassDeclaration(node) || ts.isInterfaceDeclaration(node)) &&
-  !['LockClient', 'HeldLease', 'CommonOptions', 'LockOptions'].includes(node.name?.text ?? '')
+  !['LockClient', 'HeldLease', 'CommonOptions', 'LockOptions', 'Refused'].includes(
+    node.name?.text ?? '',
+  )
 
 const nameOf = (node: ts.Declaration): string =>
   'name' in node ? (node.name as ts.Node).getText() : ''

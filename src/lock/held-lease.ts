@@ -74,16 +74,12 @@ export interface Grant {
 }
 
 export abstract class HeldLease implements Lease, Expiring {
-  readonly resources: readonly string[]
-  readonly token: string
-  readonly fencingToken: number
   queue: DeadlineQueue | undefined
   before: Expiring | undefined
   after: Expiring | undefined
   endsAt = 0
   readonly #registry: LeaseRegistry
-  readonly #terms: LeaseTerms
-  readonly #startedAt: number
+  readonly #grant: Grant
   #trust: Trust
   #renewal: Timer | undefined
   /** Made when the signal is first read; most leases are over before. */
@@ -96,14 +92,10 @@ export abstract class HeldLease implements Lease, Expiring {
   #limitReached: 'maxHoldMs' | 'maxExtensions' | undefined
 
   protected constructor(registry: LeaseRegistry, grant: Grant) {
-    const { terms, trust } = grant
-    this.resources = grant.resources
-    this.token = grant.token
-    this.fencingToken = grant.fencingToken
     this.#registry = registry
-    this.#terms = terms
-    this.#startedAt = grant.start.now
-    this.#trust = trust
+    this.#grant = grant
+    this.#trust = grant.trust
+    const { terms } = grant
     const { channel } = registry
     if (channel.hears('lease:granted')) {
       channel.tell('lease:granted', { lease: this, slots: terms.slots })
@@ -127,12 +119,24 @@ export abstract class HeldLease implements Lease, Expiring {
     return labelOf(this.resources)
   }
 
+  get resources(): readonly string[] {
+    return this.#grant.resources
+  }
+
+  get token(): string {
+    return this.#grant.token
+  }
+
+  get fencingToken(): number {
+    return this.#grant.fencingToken
+  }
+
   get leaseMs(): number {
-    return this.#terms.leaseMs
+    return this.#grant.terms.leaseMs
   }
 
   get slots(): Slots {
-    return this.#terms.slots
+    return this.#grant.terms.slots
   }
 
   get signal(): AbortSignal {
@@ -256,9 +260,9 @@ export abstract class HeldLease implements Lease, Expiring {
   }
 
   #limit(): 'maxHoldMs' | 'maxExtensions' | undefined {
-    const heldMs = this.#registry.clock.now() - this.#startedAt
-    if (heldMs + this.leaseMs > this.#terms.maxHoldMs) return 'maxHoldMs'
-    return this.#extensions >= this.#terms.maxExtensions ? 'maxExtensions' : undefined
+    const heldMs = this.#registry.clock.now() - this.#grant.start.now
+    if (heldMs + this.leaseMs > this.#grant.terms.maxHoldMs) return 'maxHoldMs'
+    return this.#extensions >= this.#grant.terms.maxExtensions ? 'maxExtensions' : undefined
   }
 
   #release(): Promise<void> {
@@ -275,7 +279,7 @@ export abstract class HeldLease implements Lease, Expiring {
   /** Both clocks, until the lease is over; an extension only moves the next check. */
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
-    const checkMs = Math.ceil(Math.min(leftMs, this.#terms.leaseMs / CHECKS_PER_LEASE))
+    const checkMs = Math.ceil(Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE))
     this.#registry.checks.in(checkMs, this)
   }
 
@@ -306,7 +310,7 @@ export abstract class HeldLease implements Lease, Expiring {
     if (!this.#isOver) {
       this.#isOver = true
       if (channel.hears('lease:ended')) {
-        const heldMs = clock.now() - this.#startedAt
+        const heldMs = clock.now() - this.#grant.start.now
         channel.tell('lease:ended', { lease: this, how, reason, heldMs })
       }
     }

@@ -1,5 +1,6 @@
 /** What a call that acquires may be given, checked. */
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
+import type { CommonSettings } from './lock-settings.ts'
 import { checkedSlots, type Slots } from '../slots.ts'
 
 export const MIN_LEASE_MS = 100
@@ -72,13 +73,7 @@ export interface LeaseTerms {
   readonly slots: Slots
 }
 
-/** What a lock service takes where a call does not say. */
-export interface LeaseDefaults {
-  readonly leaseMs: number
-  readonly maxLeaseMs: number
-  readonly maxHoldMs: number
-  readonly maxExtensions: number
-}
+type LeaseDefaults = Pick<CommonSettings, 'leaseMs' | 'maxLeaseMs' | 'maxHoldMs' | 'maxExtensions'>
 
 /** @throws TypeError for a bad option, naming it. */
 export function leaseTerms(options: LeaseOptions, defaults: LeaseDefaults): LeaseTerms {

@@ -8,39 +8,34 @@ import {
 } from '../errors.ts'
 import type { Lease } from './lease.ts'
 
-/** Another client holds a quorum: wait for its lease to end, at most `retryAfterMs`. */
-export interface Taken {
-  readonly status: 'taken'
+interface Refused {
   /** The one that is held, where it is known; else all that were asked for. */
   readonly resource: string
+  /** What each master said. */
+  readonly answers: readonly MasterAnswer[]
+}
+
+/** Another client holds a quorum: wait for its lease to end, at most `retryAfterMs`. */
+export interface Taken extends Refused {
+  readonly status: 'taken'
   /** The holder's `owner` and the beginning of its token. */
   readonly holder: string
   /** The longest time to live that a master reported. */
   readonly retryAfterMs: number
-  /** What each master said. */
-  readonly answers: readonly MasterAnswer[]
 }
 
 /** No client holds a quorum: retry soon, after a random delay. There is no holder to release it. */
-export interface Split {
+export interface Split extends Refused {
   readonly status: 'split'
-  /** The resource that was asked for. */
-  readonly resource: string
-  /** What each master said. */
-  readonly answers: readonly MasterAnswer[]
 }
 
 /** Too few masters can vote, or they took so long that the lease was over before it began. */
-export interface Unreachable {
+export interface Unreachable extends Refused {
   readonly status: 'unreachable'
-  /** The resource that was asked for. */
-  readonly resource: string
   /** When enough quarantined masters vote again; 0 when that is not what is missing. */
   readonly retryAfterMs: number
   /** How many of the masters must vote. */
   readonly quorum: number
-  /** What each master said. */
-  readonly answers: readonly MasterAnswer[]
 }
 
 /** Why an attempt was not granted. */

@@ -7,7 +7,7 @@
  * quorum is there. Advisory: an announcement that is lost, or a lease that ends by itself, costs a
  * waiter one delay and nothing else.
  */
-import type { Clock } from '../clock.ts'
+import type { LockFleet } from './fleet/fleet.ts'
 import type { Turns } from '../lock/waiting.ts'
 import type { Master, Subscription } from './wire/master.ts'
 
@@ -26,32 +26,32 @@ interface Announcement {
   readonly resource: string
 }
 
+/** What it needs of a fleet. */
+type Fleet = Pick<LockFleet, 'masters' | 'quorum'> & {
+  readonly keys: Pick<LockFleet['keys'], 'releases'>
+  readonly settings: Pick<LockFleet['settings'], 'clock'>
+}
+
 export class Announcements {
-  readonly #masters: readonly Master[]
-  readonly #channel: string
-  readonly #quorum: number
-  readonly #clock: Clock
+  readonly #fleet: Fleet
   readonly #waiters = new Set<TurnWatch>()
   /** For those that begin to listen after the attempt that made them wait. */
   readonly #recent: Announcement[] = []
   #subscriptions: readonly Subscription[] | undefined
 
-  constructor(masters: readonly Master[], channel: string, quorum: number, clock: Clock) {
-    this.#clock = clock
-    this.#masters = masters
-    this.#channel = channel
-    this.#quorum = quorum
+  constructor(fleet: Fleet) {
+    this.#fleet = fleet
   }
 
   /** Hears also what was announced after `since`, the start of the attempt that has to wait. */
   listen(name: string, resources: readonly string[], since: number): TurnWatch {
-    const subscriptions = (this.#subscriptions ??= this.#masters.map((master) =>
-      master.listen(this.#channel, (message) => {
+    const { masters, keys, quorum } = this.#fleet
+    const subscriptions = (this.#subscriptions ??= masters.map((master) =>
+      master.listen(keys.releases, (message) => {
         this.#heard(master, message)
       }),
     ))
     const stop = (): void => void this.#waiters.delete(waiter)
-    const quorum = this.#quorum
     const waiter = new TurnWatch({ name, resources, quorum, subscriptions, stop })
     this.#waiters.add(waiter)
     for (const each of this.#recent) if (each.at >= since) waiter.heard(each)
@@ -61,7 +61,7 @@ export class Announcements {
   #heard(master: Master, message: string): void {
     const [round = '', named = '', ...words] = message.split(' ')
     const [names, resource] = [named.split(','), words.join(' ')]
-    const announcement = { at: this.#clock.now(), master, round, names, resource }
+    const announcement = { at: this.#fleet.settings.clock.now(), master, round, names, resource }
     this.#recent.push(announcement)
     if (this.#recent.length > RECENT) this.#recent.shift()
     for (const waiter of this.#waiters) waiter.heard(announcement)

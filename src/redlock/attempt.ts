@@ -69,9 +69,8 @@ export class Attempt implements Grant {
     this.demand = demand
     this.terms = demand.terms
     this.start = instant(fleet.settings.clock)
-    const { token, fence } = fleet.proposals.next()
-    this.token = token
-    this.fencingToken = fence
+    this.token = fleet.proposals.token()
+    this.fencingToken = fleet.proposals.fence()
     this.states = fleet.states
   }
 
@@ -88,36 +87,41 @@ export class Attempt implements Grant {
    * @throws RedlockClosedError where its lock was closed meanwhile; a lease that was granted is
    * released.
    */
-  async take(): Promise<AcquireOutcome> {
+  take(): Promise<AcquireOutcome> {
     const { fleet, resources, token, fencingToken: fence } = this
-    if (fleet.isClosed) throw new RedlockClosedError()
+    if (fleet.isClosed) return Promise.reject(new RedlockClosedError())
     const { leaseMs } = this.terms
     const { waitMs, waiter } = this.demand
-    const { masterTimeoutMs } = fleet.settings
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
-    const vote = new Poll(this, acquire, call, Math.min(masterTimeoutMs, leaseMs))
+    const timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
+    const vote = new Poll(this, acquire, call, timeoutMs)
     this.votes = vote.votes
-    await vote.decided
-    if (vote.verdict === 'against') return this.#end(await this.#whyNot(vote))
-    const { counter, masters } = highest(vote.votes, fence)
-    if (counter !== fence) fleet.proposals.observe(counter)
-    this.fencingToken = counter
-    // rule: a-quorum-has-exactly-the-token
-    if (masters < fleet.quorum) {
-      const raise = callOf({ verb: 'confirm', resources, token, fence: counter })
-      const raised = new Poll(this, confirm, raise, masterTimeoutMs)
-      await raised.decided
-      if (raised.verdict === 'against') return this.#end(await this.#whyNot(raised))
-    }
-    return this.#end(undefined)
+    return vote.decided.then(() => {
+      if (vote.verdict === 'against') return this.#refused(vote)
+      const { counter, masters } = highest(vote.votes, fence)
+      if (counter !== fence) fleet.proposals.observe(counter)
+      this.fencingToken = counter
+      // rule: a-quorum-has-exactly-the-token
+      if (masters < fleet.quorum) return this.#confirm()
+      return this.#end(undefined)
+    })
+  }
+
+  /** The granted counters differ: raises them to the largest one. */
+  async #confirm(): Promise<AcquireOutcome> {
+    const { fleet, resources, token, fencingToken: fence } = this
+    const call = callOf({ verb: 'confirm', resources, token, fence })
+    const raised = new Poll(this, confirm, call, fleet.settings.masterTimeoutMs)
+    await raised.decided
+    return raised.verdict === 'for' ? this.#end(undefined) : this.#refused(raised)
   }
 
   /** Where no quorum names a holder, every answer helps to say why. */
-  async #whyNot(vote: Poll<AcquireVote> | Poll<ConfirmVote>): Promise<NotGranted> {
+  async #refused(vote: Poll<AcquireVote> | Poll<ConfirmVote>): Promise<AcquireOutcome> {
     releaseEverywhere(this)
     if (holderBy(vote.votes) === undefined) await vote.complete
-    return explain(this.resources, vote.votes, this.fleet.names)
+    return this.#end(explain(this.resources, vote.votes, this.fleet.names))
   }
 
   /** A master did not confirm that it has deleted the keys. */
@@ -239,13 +243,17 @@ export class Proposals {
     this.#maxAheadUs = (maxClockSkewMs * 1000) / 2
   }
 
-  next(): { readonly token: string; readonly fence: number } {
+  /** No other attempt has it, of this client or of another. */
+  token(): string {
+    // rule: fresh-token-per-attempt
+    return `${(this.#serial++).toString(36)}${this.#tokenEnd}`
+  }
+
+  fence(): number {
     const wallUs = Math.floor(this.#clock.wallNow() * 1000)
     if (this.#seen > wallUs + this.#maxAheadUs) this.#seen = 0
     this.#seen = Math.max(wallUs, this.#seen + 1)
-    // No other attempt has it, of this client or of another.
-    // rule: fresh-token-per-attempt
-    return { token: `${(this.#serial++).toString(36)}${this.#tokenEnd}`, fence: this.#seen }
+    return this.#seen
   }
 
   observe(counter: number): void {

@@ -64,7 +64,8 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     })
     fleet.deadlines.in(timeoutMs, this)
     for (const master of masters) {
-      if (verb.question === 'acquire' && fleet.clocks.suspendedMs(master) > 0) {
+      const { clocks } = fleet
+      if (clocks.distrusts && verb.question === 'acquire' && clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
         this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(master.index)
         this.#unsent[master.index] = ASKS_THE_TIME
@@ -99,7 +100,8 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     const { question, usual } = this.#verb
     const said = voteOf(this.#verb, result, this.#attempt)
     const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
-    const vote = counted(asked, said, master, fleet.clocks) as V
+    const isSure = asked !== 'time' && !fleet.clocks.distrusts
+    const vote = (isSure ? said : counted(asked, said, master, fleet.clocks)) as V
     votes[index] = vote
     if (vote.kind === usual.kind) this.#for++
     else this.#against++
@@ -184,7 +186,8 @@ export function highest(
   votes: readonly (AcquireVote | undefined)[],
   proposal: number,
 ): { readonly counter: number; readonly masters: number } {
-  let [counter, masters] = [0, 0]
+  let counter = 0
+  let masters = 0
   for (const vote of votes) {
     if (vote?.kind !== 'granted') continue
     const granted = vote.counter ?? proposal

@@ -96,7 +96,7 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   constructor(options: RedlockOptions) {
     const settings = resolveSettings(options)
-    const { log, namespace, previous, clock } = settings
+    const { log, namespace, previous } = settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(settings)])
     if (previous === undefined) this.#fleet = new LockFleet(settings, this.#channel)
     else {
@@ -106,9 +106,9 @@ export class Redlock implements LockService, AsyncDisposable {
       }
       this.#next = new LockFleet(settings, this.#channel, { part: 'after', enrolled })
     }
-    const { masters, keys, quorum } = this.#fleet
+    const { masters } = this.#fleet
     this.#channel.tell('lock:opened', this)
-    this.#announcements = new Announcements(masters, keys.releases, quorum, clock)
+    this.#announcements = new Announcements(this.#fleet)
     this.#usualTerms = leaseTerms({}, this.#fleet.settings)
     if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
   }
@@ -313,8 +313,8 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#fleet = this.#next
     this.#before = before
     this.#next = undefined
-    const { masters, keys, quorum, settings } = this.#fleet
-    this.#announcements = new Announcements(masters, keys.releases, quorum, settings.clock)
+    const { masters, settings } = this.#fleet
+    this.#announcements = new Announcements(this.#fleet)
     this.#fleet.begin()
     const { maxLeaseMs } = settings
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })

@@ -3,7 +3,6 @@ import { masterName, type MasterAddress } from './wire/connection-settings.ts'
 import { namesLockKeys } from '../lock/names.ts'
 import { commonSettings, type CommonOptions, type CommonSettings } from '../lock/lock-settings.ts'
 import { MasterConnection } from './wire/master-connection.ts'
-import type { Constants } from './wire/batch-script.ts'
 import type { Connect } from './wire/master.ts'
 
 /** How to build a {@link Redlock}. All durations are milliseconds. */
@@ -149,18 +148,4 @@ function addressOption(address: unknown, index: number): MasterAddress {
     if (value !== undefined && !isName) refuse(`${name}.${field}`, 'a name, not a URL', value)
   }
   return address
-}
-
-type Shared = Pick<Settings, 'namespace' | 'maxLeaseMs' | 'fenceTtlMs' | 'maxClockSkewMs'>
-
-/** What all calls of one client have in common. */
-export function constantsFor(settings: Shared, fleetSize: number): Constants {
-  const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs } = settings
-  return {
-    namespace,
-    maxLeaseMs: String(maxLeaseMs),
-    fenceTtlMs: String(fenceTtlMs),
-    maxClockSkewMs: String(maxClockSkewMs),
-    fleetSize: String(fleetSize),
-  }
 }

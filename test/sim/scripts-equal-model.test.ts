@@ -10,7 +10,6 @@ import { batchArgs, callOf, readBatch, type Asked } from '../../src/redlock/wire
 import { batchScript } from '../../src/redlock/wire/batch-script.ts'
 import { enrolScript } from '../../src/redlock/fleet/admission.ts'
 import { bootstrapScript, waitedScript } from '../../src/redlock/fleet/voter.ts'
-import { constantsFor } from '../../src/redlock/settings.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { inFull, simulateProcedure, simulateScript } from './simulated-scripts.ts'
@@ -173,7 +172,7 @@ async function onBoth(memory: SimulatedMemory, step: Sending | Sent): Promise<un
   const { runId: run, asked } = step
   const [longestMs, fleetSize] = step.terms
   const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
-  const constants = constantsFor({ namespace: 'twin', ...limits }, fleetSize)
+  const constants = { namespace: 'twin', ...limits, fleetSize }
   const args = batchArgs([callOf(asked)], run)
   const answer = await redis.eval(batchScript(constants).lua, 0, ...args)
   const publish = (): void => undefined

@@ -323,7 +323,9 @@ function constantsOf({ lua }: Script): Constants {
   const { masterKey = '', ...own } = Object.fromEntries(
     lines.map(([, name = '', text = '']) => [name, text]),
   )
-  return { ...own, namespace: masterKey.slice(0, -':master'.length) }
+  const namespace = masterKey.slice(0, -':master'.length)
+  const numbers = ['maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize'] as const
+  return { namespace, ...Object.fromEntries(numbers.map((name) => [name, Number(own[name])])) }
 }
 
 function answerOf(execute: () => unknown): Answer {

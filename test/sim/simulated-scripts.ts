@@ -115,8 +115,8 @@ function enrolled(procedure: Procedure): Procedure {
     const record = memory.hash(keys.master)
     const known =
       record.get('runId') === runId &&
-      record.get('maxLeaseMs') === constants.maxLeaseMs &&
-      record.get('fleetSize') === constants.fleetSize
+      record.get('maxLeaseMs') === String(constants.maxLeaseMs) &&
+      record.get('fleetSize') === String(constants.fleetSize)
     return known ? procedure(scene) : ['unenrolled']
   }
 }

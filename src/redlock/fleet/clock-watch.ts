@@ -69,6 +69,8 @@ export class ClockWatch {
   readonly #toleranceMs: number
   readonly #watched = new Map<Master, Watched>()
   #comparedAt = -Infinity
+  /** Some master is suspended or out of line, or was a moment ago. */
+  distrusts = false
 
   constructor(fleet: LockFleet) {
     const { leaseMs, driftFactor } = fleet.settings
@@ -140,5 +142,6 @@ export class ClockWatch {
       const apart = seen.map(({ reference }) => apartMs(one.reference, reference))
       one.isOutOfLine = apart.filter((ms) => ms <= settings.maxClockSkewMs).length < quorum
     }
+    this.distrusts = seen.some((one) => one.isOutOfLine || one.suspendedUntil > at)
   }
 }

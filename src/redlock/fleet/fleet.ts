@@ -9,7 +9,7 @@ import { Proposals } from '../attempt.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Poll } from '../poll.ts'
 import { noQuorum, quorumOf } from '../quorum.ts'
-import { constantsFor, type Settings } from '../settings.ts'
+import type { Settings } from '../settings.ts'
 import { outcomeOf, type Vote } from '../verbs.ts'
 import { batchScript } from '../wire/batch-script.ts'
 import { callOf } from '../wire/calls.ts'
@@ -68,7 +68,7 @@ export class LockFleet {
     this.proposals = new Proposals(clock, settings.maxClockSkewMs, settings.owner)
     this.#log = new MasterLog(channel, clock)
     this.#log.isSilent = resize?.part === 'after'
-    const script = batchScript(constantsFor(settings, addresses.length))
+    const script = batchScript({ ...settings, fleetSize: addresses.length })
     this.voters = addresses.map((address, index) => new Voter(this, index, address, script))
     this.masters = this.voters.map(({ master }) => master)
     this.names = this.masters.map(({ name }) => name)

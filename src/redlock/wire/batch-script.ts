@@ -5,13 +5,13 @@
 import { defineScript, luaString, luaText, type Script } from '../../lua.ts'
 import { keyspace } from '../keyspace.ts'
 
-/** What all calls of one client have in common, each as text; a script that lacks one has nil. */
+/** What all calls of one client have in common; a script that lacks one has nil. */
 export interface Constants {
   readonly namespace: string
-  readonly maxLeaseMs?: string
-  readonly fenceTtlMs?: string
-  readonly maxClockSkewMs?: string
-  readonly fleetSize?: string
+  readonly maxLeaseMs?: number
+  readonly fenceTtlMs?: number
+  readonly maxClockSkewMs?: number
+  readonly fleetSize?: number
 }
 
 /** `lua/batch.lua`, for one client. A lock master is never a cluster, so no keys are named. */
@@ -28,6 +28,8 @@ export function batchScript(constants: Constants): Script {
     flagKey: keys.flag,
     masterKey: keys.master,
     releasesChannel: keys.releases,
-  }).map(([name, text]) => `local ${name} = ${luaString(text)}`)
+  }).map(
+    ([name, text]) => `local ${name} = ${text === undefined ? 'nil' : luaString(String(text))}`,
+  )
   return defineScript('batch', [...own, luaText('redlock/lua/batch')].join('\n'))
 }

@@ -172,7 +172,9 @@ export class CallQueue {
     this.#timer?.cancel()
     this.#timer = undefined
     const askers = this.#waiting
-    let [entries, bytes, count] = ['', 0, 0]
+    let entries = ''
+    let bytes = 0
+    let count = 0
     for (const asker of askers) {
       const call = asker.leaving(master.index)
       if (call === undefined) continue
@@ -198,7 +200,8 @@ export class CallQueue {
       const { serverMs, replies } = readBatch(answer, askers.length)
       if (Number.isFinite(serverMs)) onTime(master, serverMs, sentAt)
       for (let place = 0; place < askers.length; place++) {
-        const [asker, reply] = [askers[place], replies[place]]
+        const asker = askers[place]
+        const reply = replies[place]
         if (asker === undefined) continue
         if (reply === USUAL) asker.hear(master.index, USUAL_RESULT)
         else if (reply instanceof EntryError) this.#fail([asker], reply)

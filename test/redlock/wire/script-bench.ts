@@ -7,7 +7,6 @@ import { Redis } from 'ioredis'
 import { keyspace, type Keyspace } from '../../../src/redlock/keyspace.ts'
 import { enrolScript } from '../../../src/redlock/fleet/admission.ts'
 import { bootstrapScript } from '../../../src/redlock/fleet/voter.ts'
-import { constantsFor } from '../../../src/redlock/settings.ts'
 import {
   batchArgs,
   callOf,
@@ -210,8 +209,7 @@ export class ScriptBench {
     }: Caller = {},
   ): Promise<BatchReply> {
     const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
-    const constants = constantsFor({ namespace: this.#namespace, ...terms }, fleetSize)
-    const { lua } = batchScript(constants)
+    const { lua } = batchScript({ namespace: this.#namespace, ...terms, fleetSize })
     const args = batchArgs(asked.map(callOf), runId)
     return readBatch(await this.redis.eval(lua, 0, ...args), asked.length)
   }
