@@ -15,6 +15,7 @@ import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import {
   checkedRate,
   LineLimits,
+  rateText,
   type JobRate,
   type LimitOptions,
   type Rate,
@@ -22,7 +23,7 @@ import {
 } from '../line/limits.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
-import { checkedTenant, checkedWeight, type Share } from '../line/shares.ts'
+import { checkedTenant, checkedWeight, shareText, type Share } from '../line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from '../line/resource.ts'
 import { bullmqOptions } from './bullmq-options.ts'
 import { standstillOf } from './inspection.ts'
@@ -170,11 +171,13 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     const placement = (given: unknown, jobId?: string): LinePlacement => {
       const data = given as Data
       const resources = resourcesOf(resource, data, jobId)
-      const share = hasShares ? shareOf(data, resources) : undefined
-      const ownSlots = typeof slots === 'function' ? checkedSlots(slots(data)) : undefined
-      const jobRate = rate?.(data)
-      const ownRate = jobRate === undefined ? undefined : checkedRate(jobRate, 'rate')
-      return { resources, share, slots: ownSlots, rate: ownRate }
+      const ofJob = rate?.(data)
+      return {
+        resources,
+        share: hasShares ? shareText(shareOf(data, resources)) : undefined,
+        slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
+        rate: ofJob && rateText(checkedRate(ofJob, 'rate')),
+      }
     }
     const factory = LineBackend.factory({
       slots: base,

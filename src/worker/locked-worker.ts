@@ -170,6 +170,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         onFailure,
         workerName: bullmq.name,
         visits,
+        onDrained: () => super.emit('drained'),
       }),
     )
     const lines = LineBackend.of(this)
@@ -177,9 +178,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const channel = loggedChannel(log, namespace, [this.#events()])
     this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const lockOfResults = { locks: redlock, leaseMs: options.leaseMs ?? redlock.leaseMs }
+    const leaseMs = options.leaseMs ?? redlock.leaseMs
     const shared =
-      dedupe && new SharedResults(lockOfResults, results, dedupe as Dedupe<unknown>, channel)
+      dedupe && new SharedResults(redlock, leaseMs, results, dedupe as Dedupe<unknown>, channel)
     let process = processOf(processor)
     if (checkpoints) process = checkpointing(process, results, channel)
     if (shared !== undefined) process = shared.sharing(process)
@@ -189,9 +190,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     }
     const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0
     this.#runs = new JobRuns({
-      ...{ resource: resource as ResourceOf, process, visits, lines, shared, channel, logger },
-      ...{ ordered: isStrict, maxWaitMs, maxUnreachableMs: OUTAGE_SLEEP_MS },
-      admission: { locks: redlock, leaseOptions, waitMs },
+      ...{ locks: redlock, leaseOptions, waitMs, resource: resource as ResourceOf, maxWaitMs },
+      ...{ process, visits, lines, ordered: isStrict, shared, channel, logger },
+      maxUnreachableMs: OUTAGE_SLEEP_MS,
       onLocksClosed: () => void super.pause(true),
     })
     this.#redlock = redlock
@@ -322,15 +323,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     event: Event,
     ...args: Parameters<LockedWorkerListener<Data, Result, Name>[Event]>
   ): boolean {
-    if (event === 'drained' && !this.#lines.tellDrained()) return false
-    return super.emit(event as never, ...(args as never))
-  }
-
-  protected override async nextJobFromJobData(
-    ...args: Parameters<Worker<Data, Result, Name>['nextJobFromJobData']>
-  ): ReturnType<Worker<Data, Result, Name>['nextJobFromJobData']> {
-    if (!args[0]) this.emit('drained') // BullMQ, which has told it before, would not.
-    return super.nextJobFromJobData(...args)
+    return event !== 'drained' && super.emit(event as never, ...(args as never))
   }
 
   /** As BullMQ's. */
@@ -352,9 +345,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const [{ id = '', deferredFailure }] = args
     // BullMQ fails it without its processor.
     if (deferredFailure) await this.#runs.addNextOf(id).catch(this.#onError)
-    const next = await super.processJob(...args)
-    if (!next) this.emit('drained') // BullMQ may wait for a job already, and look seconds later.
-    return next
+    return super.processJob(...args)
   }
 
   protected override handleCompleted(
@@ -509,7 +500,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   async #idleWithin(limitMs: number): Promise<boolean> {
     const until = systemClock.now() + limitMs
-    while (this.#runs.running.visits.size > 0) {
+    while (this.#runs.running.size > 0) {
       if (systemClock.now() >= until) return false
       await sleep(systemClock, IDLE_POLL_MS)
     }

@@ -61,7 +61,7 @@ export function batching(
     const gather = async (): Promise<void> => {
       for (;;) {
         const most = size - 1 - members.length
-        const take = (): ReturnType<typeof membersOf> =>
+        const take = (): Promise<readonly BatchMember[]> =>
           membersOf(first, most, members.length, source)
         if (most > 0) members.push(...(await insist(first, channel, take)))
         const leftMs = until - systemClock.now()
@@ -105,18 +105,18 @@ async function membersOf(
   { lines, visits, openTaken }: BatchSource,
 ): Promise<readonly BatchMember[]> {
   const opened = await openTaken(await lines.take(first, most, before), first.token ?? '0')
-  return opened.map(({ job: member, run }) => {
+  return opened.map(({ job, run }) => {
     let settle!: (outcome: Outcome) => void
     const outcome = new Promise<Outcome>((resolve) => {
       settle = resolve
     })
     const sent = new Promise<void>((resolve) => {
-      const visit = visits.member(member, first, { outcome, sent: resolve })
+      const visit = visits.member(job, first, { outcome, sent: resolve })
       void run().finally(() => {
         visits.drop(visit) // BullMQ may have failed it without running it.
         resolve()
       })
     })
-    return { job: member, settle, sent }
+    return { job, settle, sent }
   })
 }

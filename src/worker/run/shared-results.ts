@@ -45,7 +45,8 @@ export class SharedResults {
 
   /** @param leaseMs of the lease on a result. */
   constructor(
-    { locks, leaseMs }: { readonly locks: LockService; readonly leaseMs: number },
+    locks: LockService,
+    leaseMs: number,
     results: ResultStore,
     dedupe: Dedupe<unknown>,
     channel: Channel,
