@@ -136,12 +136,14 @@ const Backend: typeof RedisQueueBackend =
 
 export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
+  /** How long a job may wait; undefined for any time. */
+  readonly #maxWaitMs: number | undefined
   readonly #scripts: LineScripts
   readonly #defined = new Set<string>()
   /** Of the jobs that have to take their places. */
   #lastJoin: Promise<unknown> = Promise.resolve()
-  readonly #ends = new TurnGroup<End>(ENDS_TOGETHER, (ends) => this.#finish(ends))
-  readonly #additions = new TurnGroup<Addition>(ADDED_TOGETHER, (jobs) => this.#sendAdded(jobs))
+  readonly #ends = new TurnGroup<End>(ENDS_TOGETHER, this.#finish.bind(this))
+  readonly #additions = new TurnGroup<Addition>(ADDED_TOGETHER, this.#sendAdded.bind(this))
   /** Where full lines drop jobs for new ones. */
   #lastAdd: Promise<unknown> = Promise.resolve()
   /** Jobs are added in their order: of one kind at a time. */
@@ -192,6 +194,8 @@ export class LineBackend extends Backend implements LineRunner {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.#settings = settings
+    const { maxWaitMs } = settings
+    this.#maxWaitMs = maxWaitMs > Number.MAX_SAFE_INTEGER / 2 ? undefined : maxWaitMs
     this.#options = queue.opts
     this.#scripts = lineScripts()
     const { keys: count } = this.#scripts.finish
@@ -274,7 +278,8 @@ export class LineBackend extends Backend implements LineRunner {
     join?.done()
     const reply = await sent
     this.#heard(reply)
-    if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsFrom(reply[1]) }
+    if (Array.isArray(reply) && reply[0] === ITS_TURN)
+      return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
       throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
@@ -291,16 +296,14 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
   async recordedResources(jobId: string): Promise<readonly string[] | undefined> {
-    const client = await this.#client()
-    const lines = await client.hget(this.toKey(jobId), 'redlock:lines')
-    return lines === null || lines === undefined ? undefined : (JSON.parse(lines) as string[])
+    const lines = await (await this.#client()).hget(this.toKey(jobId), 'redlock:lines')
+    return lines ? (JSON.parse(lines) as string[]) : undefined
   }
 
   /** When the delay of a job ends; undefined for one that has none. */
   async dueAt(jobId: string): Promise<Date | undefined> {
-    const client = await this.#client()
-    const score = await client.zscore(this.toKey('delayed'), jobId)
-    return score === null || score === undefined ? undefined : new Date(Number(score) / 4096)
+    const score = await (await this.#client()).zscore(this.toKey('delayed'), jobId)
+    return score ? new Date(Number(score) / 4096) : undefined
   }
 
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
@@ -387,8 +390,7 @@ export class LineBackend extends Backend implements LineRunner {
   ): Method<'updateJobSchedulerNextMillis'>['reply'] {
     const add = (): Promise<string | null> => super.updateJobSchedulerNextMillis(...args)
     const producerId = args.at(4)
-    const visit =
-      typeof producerId === 'string' ? this.#settings.visits?.waiting(producerId) : undefined
+    const visit = this.#settings.visits?.waiting(String(producerId))
     if (visit === undefined) return add()
     visit.addNext = add
     return Promise.resolve(null)
@@ -401,10 +403,10 @@ export class LineBackend extends Backend implements LineRunner {
     )
   }
 
-  override async waitForJob(...args: Method<'waitForJob'>['args']): Method<'waitForJob'>['reply'] {
-    const found = await super.waitForJob(...args)
-    if (!found || found.score <= 0) return found
-    return { ...found, score: found.score + this.#aheadMs }
+  override async waitForJob(timeout: number): Method<'waitForJob'>['reply'] {
+    const found = await super.waitForJob(timeout)
+    if (found && found.score > 0) found.score += this.#aheadMs
+    return found
   }
 
   /** At an empty reply BullMQ forgets what it heard of rates and delays; at none it does not. */
@@ -421,10 +423,8 @@ export class LineBackend extends Backend implements LineRunner {
     await sweepAll(this)
   }
 
-  override async cleanJobsByState(
-    ...args: Method<'cleanJobsByState'>['args']
-  ): Method<'cleanJobsByState'>['reply'] {
-    const removed = await super.cleanJobsByState(...args)
+  override async cleanJobsByState(state: string, at: number, limit?: number): Promise<string[]> {
+    const removed = await super.cleanJobsByState(state, at, limit)
     if (removed.length > 0) await sweepAll(this)
     return removed
   }
@@ -434,9 +434,7 @@ export class LineBackend extends Backend implements LineRunner {
     return meta
   }
 
-  override async isJobInState(
-    ...[state, jobId]: Method<'isJobInState'>['args']
-  ): Method<'isJobInState'>['reply'] {
+  override async isJobInState(state: string, jobId: string): Promise<boolean> {
     const found = await this.getState(jobId)
     return found === 'waiting' ? state === 'waiting' || state === 'wait' : found === state
   }
@@ -447,12 +445,8 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   /** As `lua/deadline.lua` has it. Who was started has waited. */
-  #waiting({ timestamp, opts, attemptsMade }: LineVisit['job']): {
-    maxWaitMs: number | undefined
-    dueAt: number
-  } {
-    const maxWaitMs = attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs)
-    return { maxWaitMs, dueAt: dueAt({ timestamp, opts }) }
+  #waiting(job: LineVisit['job']): { maxWaitMs: number | undefined; dueAt: number } {
+    return { maxWaitMs: job.attemptsMade > 0 ? undefined : this.#maxWaitMs, dueAt: dueAt(job) }
   }
 
   #add(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
@@ -495,7 +489,7 @@ export class LineBackend extends Backend implements LineRunner {
   /** @param transaction to which they are added. */
   #sendAdded(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
     const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
-    const { within, maxWaitMs, maxLength, drops } = this.#settings
+    const { within, maxLength, drops } = this.#settings
     const all = [...args]
     for (const each of others) all.push(...each.args.slice(replaced.keys))
     const key = args[0] as string
@@ -505,7 +499,7 @@ export class LineBackend extends Backend implements LineRunner {
       base: key.slice(0, key.lastIndexOf(':') + 1),
       mayStart: AT_ONCE.has(replaced.name) || undefined,
       isDelayed: replaced.name === 'addDelayedJob' || undefined,
-      maxWaitMs: limitOf(maxWaitMs),
+      maxWaitMs: this.#maxWaitMs,
       ...(isOne ? { within, isOne } : { within, maxLength, drops }),
     })
   }
@@ -603,7 +597,7 @@ export class LineBackend extends Backend implements LineRunner {
       turn: turn as Told['turn'],
       lines,
       usedMs: Number(burst),
-      slots: slotsFrom(slots),
+      slots: slots ? (JSON.parse(slots) as Slots) : undefined,
       share,
       chargedMs: Number(charged),
     })
@@ -695,15 +689,6 @@ function finishOptions(
     lockDuration: String(lockDuration),
     maxMetricsSize: metrics?.maxDataPoints ? metrics.maxDataPoints : '',
   })
-}
-
-function slotsFrom(text: unknown): Slots | undefined {
-  return typeof text === 'string' && text !== '' ? (JSON.parse(text) as Slots) : undefined
-}
-
-/** How long a job may wait; undefined for any time. */
-function limitOf(maxWaitMs: number): number | undefined {
-  return maxWaitMs > Number.MAX_SAFE_INTEGER / 2 ? undefined : maxWaitMs
 }
 
 /** When a job could start first, as far as its options say it. */

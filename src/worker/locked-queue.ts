@@ -156,12 +156,11 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       refuse('whenFull', "'refuse' with `within: 'priority'`", whenFull)
     }
     resourceOption(resource)
-    if (rate !== undefined && typeof rate !== 'function') {
-      refuse('rate', 'a function of the data, such as () => ({ limit: 10, perMs: 1_000 })', rate)
-    }
-    for (const [option, value] of Object.entries({ tenant, weight })) {
+    for (const [option, value] of Object.entries({ rate, tenant, weight })) {
       if (value === undefined || typeof value === 'function') continue
-      refuse(option, 'a function of the data, such as ({ customer }) => customer', value)
+      const example =
+        option === 'rate' ? '() => ({ limit: 10, perMs: 1_000 })' : '({ customer }) => customer'
+      refuse(option, `a function of the data, such as ${example}`, value)
     }
     const hasShares = tenant !== undefined || weight !== undefined
     const shareOf = (data: Data, resources: readonly string[]): Share => ({
@@ -180,13 +179,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       }
     }
     const factory = LineBackend.factory({
-      slots: base,
-      within,
-      maxWaitMs: maxWaitMs ?? Infinity,
-      onFailure: 'continue',
-      maxLength,
-      drops: DROPS[whenFull],
-      placement,
+      ...{ slots: base, within, maxWaitMs: maxWaitMs ?? Infinity, onFailure: 'continue' },
+      ...{ maxLength, drops: DROPS[whenFull], placement },
     })
     super(name, bullmqOptions(options, KNOWN) as unknown as QueueOptions, factory)
     this.#placement = placement

@@ -3,7 +3,13 @@
  * come the lease, crash recovery that is derived from the lease's length, and a start that waits
  * for the lock masters.
  */
-import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
+import {
+  Worker,
+  type GetNextJobOptions,
+  type Job,
+  type WorkerListener,
+  type WorkerOptions,
+} from 'bullmq'
 import pRetry from 'p-retry'
 import type { Channel, Listener, ToldWorker } from '../channel.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
@@ -30,7 +36,7 @@ import { checkProcessorOptions, jobLeaseOptions, type LeasedProcessor } from './
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import { batching, type OpenedJob } from './run/batches.ts'
+import { batching } from './run/batches.ts'
 import { checkpointing } from './run/checkpoints.ts'
 import { processOf } from './run/job-lease.ts'
 import { isPassing } from './run/failure.ts'
@@ -89,6 +95,22 @@ const MIN_WAIT_MS = 100
 const END_RETRY_MS = 100
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
+
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging -- BullMQ defines them.
+export interface LockedWorker<Data, Result, Name extends string> {
+  on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
+    event: Event,
+    listener: LockedWorkerListener<Data, Result, Name>[Event],
+  ): this
+  once<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
+    event: Event,
+    listener: LockedWorkerListener<Data, Result, Name>[Event],
+  ): this
+  off<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
+    event: Event,
+    listener: LockedWorkerListener<Data, Result, Name>[Event],
+  ): this
+}
 
 /**
  * A BullMQ `Worker` that runs each job under a lease on the resource that the job touches.
@@ -164,12 +186,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       (job, token) => this.#runs.run(job, token) as Promise<Result>,
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
-        slots,
-        within: 'added',
-        maxWaitMs,
-        onFailure,
-        workerName: bullmq.name,
-        visits,
+        ...{ slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name, visits },
         onDrained: () => super.emit('drained'),
       }),
     )
@@ -185,8 +202,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     if (checkpoints) process = checkpointing(process, results, channel)
     if (shared !== undefined) process = shared.sharing(process)
     if (batched !== undefined) {
-      const openTaken = this.#openTaken.bind(this)
-      process = batching(process, batched, channel, { lines, visits, openTaken })
+      const open = ([data, id]: TakenJob, token: string): Promise<Job> =>
+        this.nextJobFromJobData(data, id, token)
+      const run = (job: Job, token: string): Promise<unknown> =>
+        this.processJob(job as never, token, () => false).catch(this.#onError)
+      process = batching(process, batched, channel, { lines, visits, open, run })
     }
     const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0
     this.#runs = new JobRuns({
@@ -313,9 +333,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   protected override async moveToActive(
-    ...args: Parameters<Worker<Data, Result, Name>['moveToActive']>
-  ): ReturnType<Worker<Data, Result, Name>['moveToActive']> {
-    return (this.#isLeaving ? undefined : await super.moveToActive(...args)) as never
+    token: string,
+    name?: string,
+  ): Promise<Job<Data, Result, Name>> {
+    return (this.#isLeaving ? undefined : await super.moveToActive(token, name)) as never
   }
 
   /** BullMQ tells `drained` when it is given no job. Jobs that sleep in line wait all the same. */
@@ -328,9 +349,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** As BullMQ's. */
   override async getNextJob(
-    ...args: Parameters<Worker<Data, Result, Name>['getNextJob']>
-  ): ReturnType<Worker<Data, Result, Name>['getNextJob']> {
-    const job = await super.getNextJob(...args)
+    token: string,
+    options?: GetNextJobOptions,
+  ): Promise<Job<Data, Result, Name>> {
+    const job = await super.getNextJob(token, options)
     // BullMQ's type leaves it out.
     if ((job as Job | undefined) === undefined) return job
     // rule: job-fetched-by-hand-adds-the-next-of-its-scheduler
@@ -341,7 +363,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   /** As BullMQ's. */
   override async processJob(
     ...args: Parameters<Worker<Data, Result, Name>['processJob']>
-  ): ReturnType<Worker<Data, Result, Name>['processJob']> {
+  ): Promise<void | Job<Data, Result, Name>> {
     const [{ id = '', deferredFailure }] = args
     // BullMQ fails it without its processor.
     if (deferredFailure) await this.#runs.addNextOf(id).catch(this.#onError)
@@ -350,13 +372,13 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   protected override handleCompleted(
     ...args: Parameters<Worker<Data, Result, Name>['handleCompleted']>
-  ): ReturnType<Worker<Data, Result, Name>['handleCompleted']> {
+  ): Promise<Job<Data, Result, Name>> {
     return this.#untilTaken(() => super.handleCompleted(...args)) as never
   }
 
   protected override handleFailed(
     ...args: Parameters<Worker<Data, Result, Name>['handleFailed']>
-  ): ReturnType<Worker<Data, Result, Name>['handleFailed']> {
+  ): Promise<Job<Data, Result, Name>> {
     return this.#untilTaken(() => super.handleFailed(...args)) as never
   }
 
@@ -364,9 +386,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
    * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here
    * the server is asked again, while the job can be this worker's. Then it stalls, and runs again.
    */
-  async #untilTaken<Next>(end: () => Promise<Next>): Promise<Next | undefined> {
-    const { lockDuration = 0 } = this.opts
-    const limit = systemClock.now() + lockDuration
+  async #untilTaken<Next>(end: () => Promise<Next>): Promise<Next> {
+    const limit = systemClock.now() + (this.opts.lockDuration ?? 0)
     for (;;) {
       try {
         return await end()
@@ -375,7 +396,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         if (!isPassing(error)) throw error
         this.#onError(error)
       }
-      if (systemClock.now() >= limit) return undefined
+      if (systemClock.now() >= limit) return undefined as never // There may be none.
       await sleep(systemClock, END_RETRY_MS)
     }
   }
@@ -431,27 +452,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     return this.#closed
   }
 
-  override on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this {
-    return super.on(event as never, listener as never)
-  }
-
-  override once<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this {
-    return super.once(event as never, listener as never)
-  }
-
-  override off<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this {
-    return super.off(event as never, listener as never)
-  }
-
   async #close(force: boolean): Promise<void> {
     this.#closing.abort()
     this.#channel.tell('worker:closed', this.#told)
@@ -481,21 +481,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       void action().catch(() => undefined)
       await sleep(systemClock, everyMs, signal).catch(() => undefined) // Closing.
     }
-  }
-
-  async #openTaken(found: readonly TakenJob[], token: string): Promise<readonly OpenedJob[]> {
-    const taken: OpenedJob[] = []
-    for (const [data, id] of found) {
-      // Undefined where the next job of its scheduler could not be added. Then it stalls.
-      const member = (await this.nextJobFromJobData(data, id, token)) as
-        Job<Data, Result, Name> | undefined
-      if (member === undefined) continue
-      const run = async (): Promise<void> => {
-        await this.processJob(member, token, () => false).catch(this.#onError)
-      }
-      taken.push({ job: member, run })
-    }
-    return taken
   }
 
   async #idleWithin(limitMs: number): Promise<boolean> {
