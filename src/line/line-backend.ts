@@ -390,7 +390,7 @@ export class LineBackend extends Backend implements LineRunner {
   ): Method<'updateJobSchedulerNextMillis'>['reply'] {
     const add = (): Promise<string | null> => super.updateJobSchedulerNextMillis(...args)
     const producerId = args.at(4)
-    const visit = this.#settings.visits?.waiting(String(producerId))
+    const visit = this.#settings.visits?.waiting(producerId as string)
     if (visit === undefined) return add()
     visit.addNext = add
     return Promise.resolve(null)

@@ -96,7 +96,7 @@ const END_RETRY_MS = 100
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
 
-// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging -- BullMQ defines them.
+/** BullMQ's methods, with our events. */
 export interface LockedWorker<Data, Result, Name extends string> {
   on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
     event: Event,
@@ -128,6 +128,7 @@ export interface LockedWorker<Data, Result, Name extends string> {
  * process.once('SIGTERM', () => void worker.drain({ timeoutMs: 25_000 }))
  * ```
  */
+// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging -- BullMQ has the methods.
 export class LockedWorker<Data = any, Result = any, Name extends string = string> extends Worker<
   Data,
   Result,
@@ -373,13 +374,13 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   protected override handleCompleted(
     ...args: Parameters<Worker<Data, Result, Name>['handleCompleted']>
   ): Promise<Job<Data, Result, Name>> {
-    return this.#untilTaken(() => super.handleCompleted(...args)) as never
+    return this.#untilTaken(() => super.handleCompleted(...args))
   }
 
   protected override handleFailed(
     ...args: Parameters<Worker<Data, Result, Name>['handleFailed']>
   ): Promise<Job<Data, Result, Name>> {
-    return this.#untilTaken(() => super.handleFailed(...args)) as never
+    return this.#untilTaken(() => super.handleFailed(...args))
   }
 
   /**
@@ -555,21 +556,19 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */
   async #reportSilentQueue(): Promise<void> {
-    const ready = new AbortController()
-    this.waitUntilReady().then(
-      () => {
-        ready.abort()
-      },
-      () => undefined, // Closed before it was ready; BullMQ emits what went wrong.
+    const { signal } = this.#closing
+    // Closed before it was ready: BullMQ emits what went wrong.
+    const ready = this.waitUntilReady().then(
+      () => true,
+      () => true,
     )
-    const stop = AbortSignal.any([this.#closing.signal, ready.signal])
-    try {
-      await sleep(systemClock, QUEUE_PATIENCE_MS, stop)
-    } catch {
-      return // Ready, or closing.
-    }
+    const late = sleep(systemClock, QUEUE_PATIENCE_MS, signal).then(
+      () => false,
+      () => true,
+    )
+    if (await Promise.race([ready, late])) return
     const cause = await this.#lines.tlsMismatch()
-    if (stop.aborted) return
+    if (signal.aborted || (await Promise.race([ready, Promise.resolve(false)]))) return
     this.emit('error', new QueueUnreachableError(this.name, QUEUE_PATIENCE_MS, cause))
   }
 }

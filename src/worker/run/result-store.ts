@@ -101,7 +101,7 @@ export class ResultStore {
     return this.#backend.keyOf(store)
   }
 
-  /** Whether a writer may write is for `lua/fence.lua`. @returns what is stored, if it says that. */
+  /** As `lua/fence.lua` allows. @returns what is stored, if the script says that. */
   async #write(
     script: ComposedScript,
     store: string,
