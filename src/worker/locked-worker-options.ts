@@ -67,11 +67,22 @@ const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, bo
   ...{ maximumRateLimitDelay: false, useWorkerThreads: false, workerForkOptions: false },
   ...{ workerThreadsOptions: false },
 }
-const DEFAULTS = {
-  ...{ order: 'strict', onFailure: 'continue', slots: 1, maxWaitMs: Infinity },
-  ...{ checkpoints: false, burstMs: 50, maxValueBytes: 1_048_576 },
+type Defaults = Required<
+  Pick<
+    LockedWorkerOptions,
+    'order' | 'onFailure' | 'slots' | 'maxWaitMs' | 'checkpoints' | 'burstMs' | 'maxValueBytes'
+  >
+>
+
+const DEFAULTS: Defaults = {
+  order: 'strict',
+  onFailure: 'continue',
+  slots: 1,
+  maxWaitMs: Infinity,
+  checkpoints: false,
+  burstMs: 50,
+  maxValueBytes: 1_048_576,
 }
-type Defaults = Required<Pick<LockedWorkerOptions, keyof typeof DEFAULTS>>
 
 /** The options, checked and with our defaults; and of them BullMQ's. */
 export function separate<Data>(options: LockedWorkerOptions<Data>): {

@@ -96,22 +96,6 @@ const END_RETRY_MS = 100
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
 
-/** BullMQ's methods, with our events. */
-export interface LockedWorker<Data, Result, Name extends string> {
-  on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this
-  once<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this
-  off<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this
-}
-
 /**
  * A BullMQ `Worker` that runs each job under a lease on the resource that the job touches.
  * @example
@@ -128,7 +112,6 @@ export interface LockedWorker<Data, Result, Name extends string> {
  * process.once('SIGTERM', () => void worker.drain({ timeoutMs: 25_000 }))
  * ```
  */
-// eslint-disable-next-line @typescript-eslint/no-unsafe-declaration-merging -- BullMQ has the methods.
 export class LockedWorker<Data = any, Result = any, Name extends string = string> extends Worker<
   Data,
   Result,
@@ -451,6 +434,27 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   override close(force = false): Promise<void> {
     this.#closed ??= this.#close(force)
     return this.#closed
+  }
+
+  override on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
+    event: Event,
+    listener: LockedWorkerListener<Data, Result, Name>[Event],
+  ): this {
+    return super.on(event as never, listener as never)
+  }
+
+  override once<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
+    event: Event,
+    listener: LockedWorkerListener<Data, Result, Name>[Event],
+  ): this {
+    return super.once(event as never, listener as never)
+  }
+
+  override off<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
+    event: Event,
+    listener: LockedWorkerListener<Data, Result, Name>[Event],
+  ): this {
+    return super.off(event as never, listener as never)
   }
 
   async #close(force: boolean): Promise<void> {
