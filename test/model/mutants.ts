@@ -323,7 +323,7 @@ const worker: readonly Mutant[] = [
   mutant(
     'worker-is-drained-once-when-no-job-sleeps',
     ['this.#toldDrained || ', ''],
-    'compatibility/events: drained comes once after',
+    'compatibility/events: drained comes once for each time',
   ),
   mutant(
     'lost-lock-is-of-an-earlier-run',
