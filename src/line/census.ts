@@ -1,25 +1,48 @@
-/** What a scrape asks about the lines of a worker's queue. */
+/** What waits in the lines of a queue, for those who look after it. */
 import { systemClock, withinMs } from '../clock.ts'
 import type { LineCensus } from '../channel.ts'
 import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
-/** A scrape waits this long at most, and looks at this many lines for the longest. */
+/** What `lua/census.lua` says. */
+export interface Census extends LineCensus {
+  /** Jobs that could start, or sleep in line. */
+  readonly waiting: number
+  /** Of the jobs that start next, the one that waits longest, and from when. */
+  readonly oldest?: string
+  readonly oldestSinceMs?: number
+  /** When a line was full last. */
+  readonly fullAtMs: number
+  readonly fullResource: string
+  /** Lines that a failed job holds; and the longest of them. */
+  readonly held: number
+  readonly heldResource?: string
+  readonly holder?: string
+  readonly failedReason?: string
+  readonly behind?: number
+  /** Settings of the last worker, and of the last producer (JSON). */
+  readonly ofWorker?: string
+  readonly ofProducer?: string
+}
+
+/** A scrape waits this long at most. */
 const LIMIT_MS = 500
+/** Lines that are looked at. */
 const LINES = 1_000
 
 const censusScript = ownScript('line/lua/census')
 
-/** Undefined when the queue's Redis does not answer soon. */
+/** @param isWhole also with the lines that failed jobs hold. */
+export async function censusOf(runner: LineRunner, isWhole: boolean): Promise<Census> {
+  return JSON.parse((await runner.run(censusScript, { most: LINES, isWhole })) as string) as Census
+}
+
+/** For a scrape. Undefined when the queue's Redis does not answer soon: others report that. */
 export async function lineCensus(runner: LineRunner): Promise<LineCensus | undefined> {
-  try {
-    const request = runner.run(censusScript, { most: LINES })
-    const reply = (await withinMs(systemClock, LIMIT_MS, request)) as number[] | undefined
-    if (reply === undefined) return undefined
-    const [lines = 0, parked = 0, longest = 0, limited = 0, tenants = 0, ...full] = reply
-    const [refused = 0, dropped = 0, runnable = 0, oldestMs = 0] = full
-    return { lines, parked, longest, limited, tenants, refused, dropped, runnable, oldestMs }
-  } catch {
-    return undefined // The queue's Redis is away: others report that.
-  }
+  const census = await withinMs(systemClock, LIMIT_MS, censusOf(runner, false)).catch(
+    () => undefined,
+  )
+  if (census === undefined) return undefined
+  const { lines, parked, longest, limited, tenants, refused, dropped, runnable, oldestMs } = census
+  return { lines, parked, longest, limited, tenants, refused, dropped, runnable, oldestMs }
 }

@@ -9,19 +9,19 @@ import type {
   BackendFactory,
   Job,
   JobJson,
+  JobsOptions,
+  KeepJobs,
   MinimalJob,
   QueueBaseOptions,
   RedisQueueBackend,
   WorkerOptions,
 } from 'bullmq'
-import { sleep, systemClock, withinMs } from '../clock.ts'
+import { atEndOfTurn, sleep, systemClock, withinMs } from '../clock.ts'
 import { LineFullError } from '../errors.ts'
 import type { Slots } from '../slots.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
-import { lineScripts, type LineScripts } from './line-scripts.ts'
-import type { JobRate } from './limits.ts'
-import { shareText, type Share } from './shares.ts'
+import { ADDS, FETCHES, lineScripts, type LineScripts, type Replacement } from './line-scripts.ts'
 import {
   absentKeyIn,
   argumentsText,
@@ -32,11 +32,9 @@ import {
 } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
-import { bullmqScripts } from './bullmq/bullmq-scripts.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
-import { finishOptions } from './bullmq/finish-options.ts'
 import { TurnGroup } from './turn-group.ts'
-import type { Join, LineVisit, LineVisits, Move, Turn } from './visit.ts'
+import type { Join, LineVisit, LineVisits, Told } from './visit.ts'
 
 /** What a queue and its workers agree on. */
 export interface LineSettings {
@@ -51,6 +49,8 @@ export interface LineSettings {
   readonly workerName?: string | undefined
   /** Of a worker. */
   readonly visits?: LineVisits | undefined
+  /** Called when the queue's Redis has no job to give, and none sleeps in line. */
+  readonly onDrained?: (() => void) | undefined
   /** How a job that is added here stands in line, by its data; undefined for a worker. */
   readonly placement?: (data: unknown) => LinePlacement
   /** How many jobs a line has at most; undefined for any number. */
@@ -59,13 +59,13 @@ export interface LineSettings {
   readonly drops?: 'oldest' | 'newest' | undefined
 }
 
-/** How a job that is added stands in line. */
+/** How a job that is added stands in line; but for its resources as its hash has it. */
 export interface LinePlacement {
   readonly resources: readonly string[]
-  /** Of its resources; undefined where the job says none. */
-  readonly slots: Slots | undefined
-  readonly rate: Required<JobRate> | undefined
-  readonly share: Share | undefined
+  /** Each undefined where the job says none. */
+  readonly slots: string | undefined
+  readonly rate: string | undefined
+  readonly share: string | undefined
 }
 
 /** A job as BullMQ knows it, and its id. */
@@ -95,23 +95,19 @@ interface End {
   /** Of BullMQ, as JSON. */
   readonly opts: string
   /** What is not usual with it: see `lua/finish.lua`. */
-  readonly more: Readonly<Record<string, unknown>>
+  readonly more: Arguments
   /** What it returned, or failed with. */
   readonly value: string
   readonly visit: LineVisit | undefined
   finishedOn: number
-  readonly resolve: (completed: Completed) => void
-  readonly reject: (error: unknown) => void
 }
 
 /** A job that is added in this turn of the event loop. */
 interface Addition {
-  /** Of BullMQ's script. */
-  readonly name: string
+  readonly replaced: Replacement
   /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
   readonly args: readonly unknown[]
-  readonly resolve: (reply: unknown) => void
-  readonly reject: (error: unknown) => void
+  readonly bytes: number
 }
 
 const KEEP_ALL = { count: -1 }
@@ -140,23 +136,14 @@ const Backend: typeof RedisQueueBackend =
 
 export class LineBackend extends Backend implements LineRunner {
   readonly #settings: LineSettings
+  /** How long a job may wait; undefined for any time. */
+  readonly #maxWaitMs: number | undefined
   readonly #scripts: LineScripts
   readonly #defined = new Set<string>()
   /** Of the jobs that have to take their places. */
   #lastJoin: Promise<unknown> = Promise.resolve()
-  readonly #ends = new TurnGroup<End>(
-    ENDS_TOGETHER,
-    this.#finish.bind(this),
-    this.#ended.bind(this),
-  )
-  readonly #additions = new TurnGroup<Addition>(
-    ADDED_TOGETHER,
-    this.#addAll.bind(this),
-    ({ resolve, reject }, reply) => {
-      if (reply instanceof Error) reject(reply)
-      else resolve(reply)
-    },
-  )
+  readonly #ends = new TurnGroup<End>(ENDS_TOGETHER, this.#finish.bind(this))
+  readonly #additions = new TurnGroup<Addition>(ADDED_TOGETHER, this.#sendAdded.bind(this))
   /** Where full lines drop jobs for new ones. */
   #lastAdd: Promise<unknown> = Promise.resolve()
   /** Jobs are added in their order: of one kind at a time. */
@@ -164,12 +151,12 @@ export class LineBackend extends Backend implements LineRunner {
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
   /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
   readonly #finishKeys: readonly unknown[]
+  /** What BullMQ's keys of the queue begin with. */
+  readonly #base: string
   readonly #absentKey: string
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
-  /** The queue's Redis had no job to give last, and none slept in line. */
-  #isDrained = false
-  /** The worker was told so, and was given no job since. */
+  /** It was told that the queue is drained, and no job was given since. */
   #toldDrained = false
   /** Our arguments of jobs that end, for those options of BullMQ. */
   #finishArguments: { readonly opts: string; readonly text: string } | undefined
@@ -207,11 +194,14 @@ export class LineBackend extends Backend implements LineRunner {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.#settings = settings
+    const { maxWaitMs } = settings
+    this.#maxWaitMs = maxWaitMs > Number.MAX_SAFE_INTEGER / 2 ? undefined : maxWaitMs
     this.#options = queue.opts
     this.#scripts = lineScripts()
-    const { numberOfKeys } = this.#scripts.finish
-    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, numberOfKeys - 1)
-    this.#absentKey = absentKeyIn(toKey(''))
+    const { keys: count } = this.#scripts.finish
+    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, count)
+    this.#base = toKey('')
+    this.#absentKey = absentKeyIn(this.#base)
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
     const prepared = waiting.initializing.then((client) => {
@@ -230,12 +220,9 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** What to write instead of `redis://` or `rediss://`, where the queue's Redis speaks the other. */
   async tlsMismatch(): Promise<string | undefined> {
-    // There before it is connected. Protected in BullMQ's types. A cluster has no `host`.
-    const { _client: client } = this.connection as unknown as {
-      readonly _client?: { readonly options?: Parameters<typeof tlsMismatch>[0] }
-    }
-    const { options } = client ?? {}
-    return options?.host === undefined ? undefined : tlsMismatch(options)
+    const options = unreadyClientOf(this.connection)?.options
+    // A cluster has no `host`.
+    return options?.host === undefined ? undefined : tlsMismatch(options as never)
   }
 
   /**
@@ -248,14 +235,20 @@ export class LineBackend extends Backend implements LineRunner {
     most: number,
     before: number,
   ): Promise<readonly TakenJob[]> {
-    // BullMQ's own keys and arguments, for another script.
-    let found: unknown
-    const execCommand = async (client: Client, _name: string, args: unknown[]): Promise<void> => {
-      const ours = { resource, token, most, before, id, timestamp: String(timestamp) }
-      found = await this.#sendFor(client, 'moveToActive', args, { does: 'take', ...ours })
+    const { lockDuration, limiter } = this.#options
+    const opts = { token, lockDuration, limiter, name: this.#settings.workerName }
+    const at = String(systemClock.wallNow())
+    const ours = {
+      does: 'take',
+      resource,
+      most,
+      before,
+      id,
+      timestamp: String(timestamp),
+      at,
+      opts,
     }
-    const recorder = Object.create(this, { execCommand: { value: execCommand } }) as this
-    await super.moveToActive.call(recorder, token, this.#settings.workerName)
+    const found = await this.#sendAs('moveToActive', [this.keys['meta']], ours)
     return (found as unknown[][]).map((job) => bullmq.raw2NextJobData(job) as unknown as TakenJob)
   }
 
@@ -274,19 +267,19 @@ export class LineBackend extends Backend implements LineRunner {
     const now = systemClock.wallNow()
     const delayMs = ASLEEP_DELAY_MS - now
     const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
-    const ours = {
-      id,
-      timestamp: String(timestamp),
-      resources: JSON.stringify(resources),
-      ...this.#waiting(job),
-    }
-    const client = await this.#client()
+    const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
+    await this.connection.client
     if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
-    const sent = this.#sendFor(client, 'moveToDelayed', args, { does: 'park', ...ours })
+    const sent = this.#sendAs('moveToDelayed', args, {
+      does: 'park',
+      ...stands,
+      ...this.#waiting(job),
+    })
     join?.done()
     const reply = await sent
     this.#heard(reply)
-    if (Array.isArray(reply) && reply[0] === ITS_TURN) return { slots: slotsFrom(reply[1]) }
+    if (Array.isArray(reply) && reply[0] === ITS_TURN)
+      return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
     if (reply === TOO_LATE) return 'late'
     if (typeof reply === 'number' && reply < 0) {
       throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
@@ -303,16 +296,14 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
   async recordedResources(jobId: string): Promise<readonly string[] | undefined> {
-    const client = await this.#client()
-    const lines = await client.hget(this.toKey(jobId), 'redlock:lines')
-    return lines === null || lines === undefined ? undefined : (JSON.parse(lines) as string[])
+    const lines = await (await this.#client()).hget(this.toKey(jobId), 'redlock:lines')
+    return lines ? (JSON.parse(lines) as string[]) : undefined
   }
 
   /** When the delay of a job ends; undefined for one that has none. */
   async dueAt(jobId: string): Promise<Date | undefined> {
-    const client = await this.#client()
-    const score = await client.zscore(this.toKey('delayed'), jobId)
-    return score === null || score === undefined ? undefined : new Date(Number(score) / 4096)
+    const score = await (await this.#client()).zscore(this.toKey('delayed'), jobId)
+    return score ? new Date(Number(score) / 4096) : undefined
   }
 
   /** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
@@ -325,8 +316,8 @@ export class LineBackend extends Backend implements LineRunner {
     const stacktrace = JSON.stringify(stacks.slice(-stackTraceLimit))
     const fields = { failedReason: error.message, stacktrace }
     const args = this.moveToFailedArgs(job, error.message, removes, '0', false, fields)
-    const reply = await this.#send(await this.#client(), this.#scripts.cancel, args, { id, reason })
-    return reply as CancelOutcome
+    const client = await this.#client()
+    return (await this.#send(client, this.#scripts.cancel, args, { id, reason })) as CancelOutcome
   }
 
   /** An idle worker of this queue looks whether there is a job. */
@@ -337,17 +328,8 @@ export class LineBackend extends Backend implements LineRunner {
   /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
   disconnectNow(): void {
     for (const each of [this.connection, this.blockingConnection]) {
-      const { _client: client } = (each ?? {}) as { readonly _client?: { disconnect(): void } }
-      client?.disconnect()
+      unreadyClientOf(each)?.disconnect()
     }
-  }
-
-  /** True once for each time that the queue's Redis has no job to give, and none sleeps in line. */
-  tellDrained(): boolean {
-    // rule: worker-is-drained-once-when-no-job-sleeps
-    if (this.#toldDrained || !this.#isDrained) return false
-    this.#toldDrained = true
-    return true
   }
 
   get queueName(): string {
@@ -355,66 +337,36 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   keyOf(key: string): string {
-    return keyIn(this.toKey(''), key)
+    return keyIn(this.#base, key)
   }
 
   async run(script: ComposedScript, args: Arguments): Promise<unknown> {
     const client = await this.#client()
     this.#define(client, script)
     // A key on the queue's slot of a cluster.
-    return this.#call(client, script, [this.keys['meta'], this.#named(args)])
+    const keys = [this.keys['meta'], this.#absentKey]
+    return client.runCommand(script.command, [...keys, this.#named(args)])
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
   override execCommand(client: unknown, name: string, args: any[]): any {
-    const script = this.#scripts.composed.get(name)
-    if (script === undefined) return super.execCommand(client as never, name, args)
-    const to = client as Client
-    const argv = args.slice(keysOf(name)) as (string | number)[]
-    switch (name) {
-      case 'addStandardJob':
-      case 'addPrioritizedJob':
-      case 'addDelayedJob':
-      case 'addParentJob':
-        return this.#add(to, name, args, String(argv[1]))
-      case 'moveToActive':
-        return this.#fetch(to, name, args, {}).catch(refusedLater)
-      case 'moveToDelayed':
-        return this.#fetch(to, name, args, { does: 'delay' })
-      case 'retryJob':
-        return this.#fetch(to, name, args, {})
-      case 'promote':
-        return this.#send(to, script, args, { id: argv[1] })
-      case 'addJobScheduler':
-        return this.#send(to, script, args, { time: 7 })
-      case 'updateJobScheduler':
-        return this.#send(to, script, args, { time: 5 })
-      case 'removeJob':
-      case 'reprocessJob':
-        return this.#send(to, script, args, { id: argv[0] })
-      case 'moveToWaitingChildren':
-        return this.#send(to, script, args, { id: argv[3] })
-      case 'changePriority':
-        return this.#send(to, script, args, {
-          id: argv[2],
-          priority: argv[0],
-          lifo: argv[3] === 1,
-        })
-      case 'drain':
-        return this.#send(to, script, args, { which: 'both' })
-      case 'cleanJobsInSet':
-        return this.#clean(to, script, args, String(argv[3]))
-      default:
-        return this.#send(to, script, args, {})
+    const replaced = this.#scripts.replaced.get(name)
+    const adds = ADDS.includes(name)
+    if (replaced === undefined || (adds && this.#settings.placement === undefined)) {
+      return super.execCommand(client as never, name, args)
     }
+    const to = client as Client
+    if (adds) return this.#add(to, replaced, args)
+    if (name === 'moveToActive') return this.#fetch(to, replaced, args).catch(refusedLater)
+    if (FETCHES.includes(name)) return this.#fetch(to, replaced, args)
+    return this.#send(to, replaced, args, replaced.told(args.slice(replaced.keys)))
   }
 
   override moveToCompleted(
     ...[job, value, remove, token, fetches = false]: Method<'moveToCompleted'>['args']
   ): Method<'moveToCompleted'>['reply'] {
     const keepJobs = this.getKeepJobs(remove, this.#options.removeOnComplete)
-    const opts = finishOptions(job.opts, keepJobs, this.#options)
-    return this.#end(job, JSON.stringify(value), token, fetches, opts, {})
+    return this.#end(job, JSON.stringify(value), token, fetches, keepJobs, {})
   }
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
@@ -423,10 +375,9 @@ export class LineBackend extends Backend implements LineRunner {
     // It holds its line, and so do those that failed before it.
     // rule: held-line-loses-no-job
     const keepJobs = blocks ? KEEP_ALL : this.getKeepJobs(remove, this.#options.removeOnFail)
-    const opts = finishOptions(job.opts, keepJobs, this.#options)
-    return this.#end(job, reason, token, fetches, opts, {
+    return this.#end(job, reason, token, fetches, keepJobs, {
       target: 'failed',
-      holds: blocks ? true : undefined,
+      holds: blocks || undefined,
       fields: Object.entries(fields).flatMap(([name, value]) =>
         value === undefined ? [] : [name, value as unknown],
       ),
@@ -439,8 +390,7 @@ export class LineBackend extends Backend implements LineRunner {
   ): Method<'updateJobSchedulerNextMillis'>['reply'] {
     const add = (): Promise<string | null> => super.updateJobSchedulerNextMillis(...args)
     const producerId = args.at(4)
-    const visit =
-      typeof producerId === 'string' ? this.#settings.visits?.waiting(producerId) : undefined
+    const visit = this.#settings.visits?.waiting(producerId as string)
     if (visit === undefined) return add()
     visit.addNext = add
     return Promise.resolve(null)
@@ -453,10 +403,10 @@ export class LineBackend extends Backend implements LineRunner {
     )
   }
 
-  override async waitForJob(...args: Method<'waitForJob'>['args']): Method<'waitForJob'>['reply'] {
-    const found = await super.waitForJob(...args)
-    if (!found || found.score <= 0) return found
-    return { ...found, score: found.score + this.#aheadMs }
+  override async waitForJob(timeout: number): Method<'waitForJob'>['reply'] {
+    const found = await super.waitForJob(timeout)
+    if (found && found.score > 0) found.score += this.#aheadMs
+    return found
   }
 
   /** At an empty reply BullMQ forgets what it heard of rates and delays; at none it does not. */
@@ -473,10 +423,8 @@ export class LineBackend extends Backend implements LineRunner {
     await sweepAll(this)
   }
 
-  override async cleanJobsByState(
-    ...args: Method<'cleanJobsByState'>['args']
-  ): Method<'cleanJobsByState'>['reply'] {
-    const removed = await super.cleanJobsByState(...args)
+  override async cleanJobsByState(state: string, at: number, limit?: number): Promise<string[]> {
+    const removed = await super.cleanJobsByState(state, at, limit)
     if (removed.length > 0) await sweepAll(this)
     return removed
   }
@@ -486,9 +434,7 @@ export class LineBackend extends Backend implements LineRunner {
     return meta
   }
 
-  override async isJobInState(
-    ...[state, jobId]: Method<'isJobInState'>['args']
-  ): Method<'isJobInState'>['reply'] {
+  override async isJobInState(state: string, jobId: string): Promise<boolean> {
     const found = await this.getState(jobId)
     return found === 'waiting' ? state === 'waiting' || state === 'wait' : found === state
   }
@@ -499,29 +445,40 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   /** As `lua/deadline.lua` has it. Who was started has waited. */
-  #waiting({ timestamp, opts, attemptsMade }: LineVisit['job']): {
-    maxWaitMs: number | undefined
-    dueAt: number
-  } {
-    const maxWaitMs = attemptsMade > 0 ? undefined : limitOf(this.#settings.maxWaitMs)
-    return { maxWaitMs, dueAt: dueAt({ timestamp, opts }) }
+  #waiting(job: LineVisit['job']): { maxWaitMs: number | undefined; dueAt: number } {
+    return { maxWaitMs: job.attemptsMade > 0 ? undefined : this.#maxWaitMs, dueAt: dueAt(job) }
   }
 
-  async #add(client: Client, name: string, args: unknown[], data: string): Promise<unknown> {
-    const { placement, drops } = this.#settings
-    if (placement === undefined) {
-      return super.execCommand(client as never, name, args) as Promise<unknown>
-    }
-    const { resources, slots, rate, share } = placement(JSON.parse(data))
-    const more = {
-      rate: rate && JSON.stringify([rate.limit, rate.perMs, rate.burst, rate.cost]),
-      share: share && shareText(share),
-      slots: slots && JSON.stringify(slots),
-    }
-    const all = [...args, JSON.stringify(resources), jsonText(more)]
+  #add(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
+    const data = String(given[replaced.keys + 1])
+    const { resources, ...more } = this.#settings.placement?.(JSON.parse(data)) as LinePlacement
+    const args = [...given, JSON.stringify(resources), jsonText(more)]
+    const job = { replaced, args, bytes: data.length }
     // The replies of a transaction come together.
-    if (client !== this.#ready) return this.#sendAdded(client, name, all, true)
-    const add = (): Promise<unknown> => this.#addWithRoom(name, all, data.length)
+    if (client !== this.#ready) return this.#sendAdded([job], client)
+    return this.#settings.maxLength === undefined ? this.#addSoon(job) : this.#addToFull(job)
+  }
+
+  #addSoon(job: Addition): Promise<unknown> {
+    if (this.#addedBy !== job.replaced.name) void this.#additions.flush()
+    this.#addedBy = job.replaced.name
+    return this.#additions.add(job, job.bytes)
+  }
+
+  /** Of a full line, a job is dropped first, where `whenFull` says so. */
+  #addToFull(job: Addition): Promise<unknown> {
+    const { maxLength = 0, drops } = this.#settings
+    const add = async (): Promise<unknown> => {
+      for (let dropped = 0; ; dropped++) {
+        const reply = await this.#addSoon(job)
+        if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
+        const [, resource, id] = reply as [number, string, string]
+        if (id === '' || dropped === MAX_DROPS) {
+          throw new LineFullError(this.name, resource, maxLength)
+        }
+        await this.remove(id, false)
+      }
+    }
     if (drops === undefined) return add()
     // rule: room-is-made-in-the-order-of-adds
     const added = this.#lastAdd.then(add)
@@ -529,78 +486,57 @@ export class LineBackend extends Backend implements LineRunner {
     return added
   }
 
-  /** Of a full line, a job is dropped first, where `whenFull` says so. */
-  async #addWithRoom(name: string, args: readonly unknown[], bytes: number): Promise<unknown> {
-    const { maxLength = 0 } = this.#settings
-    for (let drops = 0; ; drops++) {
-      const reply = await new Promise((resolve, reject) => {
-        if (this.#addedBy !== name) void this.#additions.flush()
-        this.#addedBy = name
-        this.#additions.add({ name, args, resolve, reject }, bytes)
-      })
-      if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
-      const [, resource, id] = reply as [number, string, string]
-      if (id === '' || drops === MAX_DROPS) throw new LineFullError(this.name, resource, maxLength)
-      await this.remove(id, false)
-    }
-  }
-
-  #sendAdded(
-    client: Client,
-    name: string,
-    args: readonly unknown[],
-    isOne: boolean,
-  ): Promise<unknown> {
-    const { within, maxWaitMs, maxLength, drops } = this.#settings
+  /** @param transaction to which they are added. */
+  #sendAdded(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
+    const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
+    const { within, maxLength, drops } = this.#settings
+    const all = [...args]
+    for (const each of others) all.push(...each.args.slice(replaced.keys))
     const key = args[0] as string
-    return this.#sendFor(client, name, args, {
+    const isOne = transaction !== undefined
+    return this.#send(transaction ?? (this.#ready as Client), replaced, all, {
       // A flow adds jobs to several queues.
       base: key.slice(0, key.lastIndexOf(':') + 1),
-      mayStart: AT_ONCE.has(name) || undefined,
-      isDelayed: name === 'addDelayedJob' || undefined,
-      maxWaitMs: limitOf(maxWaitMs),
-      isOne: isOne || undefined,
-      ...(isOne ? { within } : { within, maxLength, drops }),
+      mayStart: AT_ONCE.has(replaced.name) || undefined,
+      isDelayed: replaced.name === 'addDelayedJob' || undefined,
+      maxWaitMs: this.#maxWaitMs,
+      ...(isOne ? { within, isOne } : { within, maxLength, drops }),
     })
   }
 
-  #clean(client: Client, script: ComposedScript, args: unknown[], state: string): Promise<unknown> {
-    const { cleanWaiting } = this.#scripts
-    if (state === 'prioritized') return this.#send(client, cleanWaiting, args, { which: state })
-    if (state !== 'wait' && state !== 'paused') return this.#send(client, script, args, {})
-    return this.#send(client, cleanWaiting, args, { which: 'wait' })
-  }
-
-  #addAll(additions: readonly Addition[]): Promise<unknown> {
-    const { name, args } = additions[0] as Addition
-    const all = [...args]
-    for (const each of additions.slice(1)) all.push(...each.args.slice(keysOf(name)))
-    return this.#sendAdded(this.#ready as Client, name, all, false)
-  }
-
   /** A job ends. It leaves its lines as its visit says; without a word it just leaves them. */
-  #end(
+  async #end(
     job: Pick<Job, 'id' | 'opts'>,
     value: string | undefined,
     token: string,
     fetches: boolean,
-    opts: string,
+    keepJobs: KeepJobs,
     unusual: Arguments,
   ): Promise<Completed> {
     const { id = '' } = job
     // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
     const visit = this.#settings.visits?.ending(job)
-    const keeps = !fetches || this.queue.closing !== undefined
-    const more = {
-      ...unusual,
-      keeps: keeps || undefined,
-      ...(visit?.move && unusualOf(visit.move)),
+    const { usedMs: _, ...moves } = visit?.move ?? { usedMs: 0 }
+    const keeps = !fetches || this.queue.closing !== undefined || undefined
+    const more: Arguments = { ...unusual, keeps, ...moves }
+    const opts = finishOptions(job.opts, keepJobs, this.#options)
+    const end = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
+    let next: LineVisit | undefined
+    try {
+      const reply = await this.#ends.add(end, end.value.length)
+      if (typeof reply === 'number' && reply < 0) {
+        const state = { command: 'moveToFinished', state: 'active' }
+        throw this.finishedErrors({ code: reply, jobId: id, ...state })
+      }
+      const asksNone = more['keeps'] === true || more['offers'] === true
+      next = this.#heard(reply, asksNone)
+      const found = bullmq.raw2NextJobData(reply as unknown[])
+      // rule: reply-that-asked-nothing-says-nothing
+      const result = asksNone && found.length === 0 ? undefined : found
+      return { result, finishedOn: end.finishedOn }
+    } finally {
+      visit?.settle?.(next)
     }
-    return new Promise((resolve, reject) => {
-      const text = value ?? 'null'
-      const end = { id, token, opts, more, value: text, visit, finishedOn: 0, resolve, reject }
-      this.#ends.add(end, text.length)
-    })
   }
 
   #finish(ends: readonly End[]): Promise<unknown> {
@@ -609,73 +545,59 @@ export class LineBackend extends Backend implements LineRunner {
     if (this.#finishArguments?.opts !== opts) {
       this.#finishArguments = { opts, text: this.#named({ opts: JSON.parse(opts) as unknown }) }
     }
-    const args = [...this.#finishKeys, String(at)]
+    const args = [...this.#finishKeys, this.#absentKey, String(at)]
     for (const end of ends) {
       const { id, token, more, opts: own, value, visit } = end
-      const move = visit?.move
       end.finishedOn = at
       args.push(id, token)
       // Without a word the queue's Redis says of which lines it is.
-      if (move === undefined) args.push('', '', '')
-      else args.push(String(move.timestamp), move.lines || '[]', String(Math.round(move.usedMs)))
+      if (visit?.move === undefined) args.push('', '', '')
+      else {
+        const { job, lines, move } = visit
+        args.push(String(job.timestamp), lines || '[]', String(Math.round(move.usedMs)))
+      }
       const unusual = own === opts ? more : { ...more, opts: JSON.parse(own) as unknown }
       args.push(value, jsonText(unusual))
     }
     args.push(this.#finishArguments.text)
-    const sent = this.#call(this.#ready as Client, this.#scripts.finish, args)
-    for (const { visit } of ends) if (visit !== undefined) this.#settings.visits?.sent(visit)
+    const sent = (this.#ready as Client).runCommand(this.#scripts.finish.script.command, args)
+    for (const { visit } of ends) visit?.sent?.()
     return sent
   }
 
-  #ended({ id, more, visit, finishedOn, resolve, reject }: End, reply: unknown): void {
-    let next: LineVisit | undefined
-    try {
-      if (reply instanceof Error) throw reply
-      if (typeof reply === 'number' && reply < 0) {
-        const state = { command: 'moveToFinished', state: 'active' }
-        throw this.finishedErrors({ code: reply, jobId: id, ...state })
-      }
-      const asksNone = more['keeps'] === true || more['offers'] === true
-      // It asked for another job, and nothing is left, not even a delayed one.
-      if (reply === 0 && !asksNone) this.#isDrained = true
-      next = this.#heard(reply)
-      const found = bullmq.raw2NextJobData(reply as unknown[])
-      // rule: reply-that-asked-nothing-says-nothing
-      resolve({ result: asksNone && found.length === 0 ? undefined : found, finishedOn })
-    } catch (error) {
-      reject(error) // What BullMQ cannot read of one job is no other job's error.
-    }
-    if (visit !== undefined) this.#settings.visits?.returned(visit, next)
-  }
-
-  async #fetch(
-    client: Client,
-    name: string,
-    args: readonly unknown[],
-    ours: Arguments,
-  ): Promise<unknown> {
-    const reply = await this.#sendFor(client, name, args, ours)
+  async #fetch(client: Client, replaced: Replacement, args: readonly unknown[]): Promise<unknown> {
+    const isDelay = replaced.name === 'moveToDelayed'
+    const reply = await this.#send(client, replaced, args, isDelay ? { does: 'delay' } : {})
     this.#heard(reply)
     return reply
   }
 
-  /** The job that a reply brings, if any, with what the reply says about its turn. */
-  #heard(reply: unknown): LineVisit | undefined {
+  /**
+   * The job that a reply brings, if any, with what the reply says about its turn.
+   * @param asksNone another job was not asked for.
+   */
+  #heard(reply: unknown, asksNone = false): LineVisit | undefined {
+    // Nothing is left, not even a delayed job.
+    if (reply === 0 && !asksNone) this.#tellDrained(0)
     if (!Array.isArray(reply)) return undefined
     if (!Array.isArray(reply[0])) {
-      this.#countByOwnClock(reply as number[])
-      this.#isDrained = reply[5] === 0
+      // BullMQ is told when there will be a job: it counts on the clock here.
+      const [, , , delayUntil = 0, serverMs, asleep] = reply as number[]
+      if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
+      // rule: waits-by-its-own-clock
+      if (delayUntil > 0) reply[3] = delayUntil + this.#aheadMs
+      this.#tellDrained(asleep)
       return undefined
     }
     // In the order of replies: BullMQ opens the job later.
-    this.#isDrained = this.#toldDrained = false
+    this.#toldDrained = false
     const [, jobId, , , told] = reply as readonly unknown[]
     const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
     const visit = this.#settings.visits?.fetched(String(jobId), {
-      turn: turn as Turn['turn'],
+      turn: turn as Told['turn'],
       lines,
       usedMs: Number(burst),
-      slots: slotsFrom(slots),
+      slots: slots ? (JSON.parse(slots) as Slots) : undefined,
       share,
       chargedMs: Number(charged),
     })
@@ -683,12 +605,12 @@ export class LineBackend extends Backend implements LineRunner {
     return visit
   }
 
-  /** Where there is no job, BullMQ is told when there will be one: it counts on the clock here. */
-  #countByOwnClock(reply: number[]): void {
-    const [, , , delayUntil = 0, serverMs] = reply
-    if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
-    // rule: waits-by-its-own-clock
-    if (delayUntil > 0) reply[3] = delayUntil + this.#aheadMs
+  /** @param asleep 1 where jobs sleep in lines. */
+  #tellDrained(asleep: number | undefined): void {
+    // rule: worker-is-drained-once-when-no-job-sleeps
+    if (this.#toldDrained || asleep !== 0) return
+    this.#toldDrained = true
+    atEndOfTurn(() => this.#settings.onDrained?.())
   }
 
   #nextJoin(): Join {
@@ -700,37 +622,28 @@ export class LineBackend extends Backend implements LineRunner {
     return { earlier, done }
   }
 
-  /** BullMQ's keys and arguments, and ours as one. */
-  #send(
+  async #sendAs(name: string, args: readonly unknown[], ours: Arguments): Promise<unknown> {
+    const replaced = this.#scripts.replaced.get(name) as Replacement
+    return this.#send(await this.#client(), replaced, args, ours)
+  }
+
+  /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
+  async #send(
     client: Client,
-    script: ComposedScript,
+    { name, script, keys: count }: Replacement,
     args: readonly unknown[],
     ours: Arguments,
   ): Promise<unknown> {
-    return this.#call(client, script, [...args, this.#named(ours)])
-  }
-
-  /** The same for a script that takes the place of several of BullMQ's. */
-  #sendFor(
-    client: Client,
-    name: string,
-    args: readonly unknown[],
-    ours: Arguments,
-  ): Promise<unknown> {
-    const script = this.#scripts.composed.get(name) as ComposedScript
-    const own = keysOf(name)
-    const more = Array<unknown>(script.numberOfKeys - 1 - own).fill(args[0])
-    return this.#send(client, script, args.toSpliced(own, 0, ...more), { replaces: name, ...ours })
-  }
-
-  /** Whatever goes wrong, it rejects. @param args without the absent key. */
-  async #call(client: Client, script: ComposedScript, args: unknown[]): Promise<unknown> {
-    args.splice(script.numberOfKeys - 1, 0, this.#absentKey)
-    return await client.runCommand(script.command, args)
+    const keys = args.slice(0, count)
+    // It may take the place of another script, which has more of them.
+    while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
+    const text = this.#named({ replaces: name, ...ours })
+    const all = [...keys, this.#absentKey, ...args.slice(count), text]
+    return await client.runCommand(script.command, all)
   }
 
   #named(ours: Arguments): string {
-    return argumentsText(this.toKey(''), this.#settings.slots, ours)
+    return argumentsText(this.#base, this.#settings.slots, ours)
   }
 
   async #client(): Promise<Client> {
@@ -740,10 +653,8 @@ export class LineBackend extends Backend implements LineRunner {
   /** Pipelines and transactions know only what was defined before they were made. */
   #prepare(client: Client): void {
     this.#ready = client
-    const { composed, ...others } = this.#scripts
-    for (const script of [...composed.values(), ...Object.values(others)]) {
-      this.#define(client, script)
-    }
+    const { replaced, cancel, finish } = this.#scripts
+    for (const { script } of [...replaced.values(), cancel, finish]) this.#define(client, script)
   }
 
   #define(client: Client, script: ComposedScript): void {
@@ -754,27 +665,30 @@ export class LineBackend extends Backend implements LineRunner {
   }
 }
 
-/** As `lua/finish.lua` has it. */
-function unusualOf({ next, offers, share, chargeMs }: Move): Arguments {
-  return {
-    back: next === 'back' || undefined,
-    offers: offers || undefined,
-    share: share || undefined,
-    chargeMs: share === '' ? undefined : chargeMs,
-  }
-}
-
-function keysOf(name: string): number {
-  return bullmqScripts().get(name)?.numberOfKeys ?? 0
-}
-
-function slotsFrom(text: unknown): Slots | undefined {
-  return typeof text === 'string' && text !== '' ? (JSON.parse(text) as Slots) : undefined
-}
-
-/** How long a job may wait; undefined for any time. */
-function limitOf(maxWaitMs: number): number | undefined {
-  return maxWaitMs > Number.MAX_SAFE_INTEGER / 2 ? undefined : maxWaitMs
+/**
+ * The options of BullMQ's `moveToFinished`, of a job and of its worker, by their names in its text.
+ * BullMQ's backend packs the same.
+ */
+function finishOptions(
+  opts: JobsOptions,
+  keepJobs: KeepJobs,
+  { name, limiter, lockDuration, metrics }: QueueBaseOptions & Partial<WorkerOptions>,
+): string {
+  const { count, age, limit } = keepJobs as { count?: number; age?: number; limit?: number }
+  // BullMQ's text takes null for undefined, and Lua has a value of its own for the null of JSON.
+  return JSON.stringify({
+    keepJobs: { count: count ?? undefined, age: age ?? undefined, limit: limit ?? undefined },
+    attempts: opts.attempts ?? undefined,
+    fpof: Boolean(opts.failParentOnFailure) || undefined,
+    cpof: Boolean(opts.continueParentOnFailure) || undefined,
+    idof: Boolean(opts.ignoreDependencyOnFailure) || undefined,
+    rdof: Boolean(opts.removeDependencyOnFailure) || undefined,
+    name: name ?? undefined,
+    limiter: limiter ?? undefined,
+    // Redis makes a text of a number for every command.
+    lockDuration: String(lockDuration),
+    maxMetricsSize: metrics?.maxDataPoints ? metrics.maxDataPoints : '',
+  })
 }
 
 /** When a job could start first, as far as its options say it. */
@@ -782,18 +696,27 @@ export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' 
   return (Number.isFinite(timestamp) ? timestamp : 0) + delay
 }
 
+type Connection = RedisQueueBackend['connection']
+
+/** There before it is connected. Protected in BullMQ's types. */
+function unreadyClientOf(connection: Connection | undefined): UnreadyClient | undefined {
+  return (connection as { readonly _client?: UnreadyClient } | undefined)?._client
+}
+
+interface UnreadyClient {
+  readonly options?: { readonly host?: string; reconnectOnError?: unknown }
+  disconnect(): void
+}
+
 /**
  * After a failover the former master may keep its connections, as a replica that refuses every
  * write. Its name leads to the new master, for a client that connects anew.
  */
-function leaveReplicas(connection: RedisQueueBackend['connection']): void {
-  // There before it is connected. Protected in BullMQ's types.
-  const { _client: client } = connection as unknown as {
-    readonly _client?: { readonly options?: { reconnectOnError?: unknown } }
-  }
-  if (client?.options === undefined) return
+function leaveReplicas(connection: Connection): void {
+  const options = unreadyClientOf(connection)?.options
+  if (options === undefined) return
   // rule: replica-is-left
-  client.options.reconnectOnError ??= ({ message }: Error) => message.startsWith('READONLY')
+  options.reconnectOnError ??= ({ message }: Error) => message.startsWith('READONLY')
 }
 
 async function refusedLater(error: unknown): Promise<never> {

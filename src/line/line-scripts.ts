@@ -2,17 +2,26 @@
  * The scripts by which lines move, each in the trip that BullMQ makes anyway: a job and its place
  * are added together; a finished job leaves, wakes the next and fetches; look and park are one.
  */
-import { composedScript, type ComposedScript } from './bullmq/composed-script.ts'
+import { bullmqScripts, composedScript, type ComposedScript } from './bullmq/composed-script.ts'
+import type { Arguments } from './line-runner.ts'
+
+/** What takes the place of a script of BullMQ. */
+export interface Replacement {
+  readonly name: string
+  readonly script: ComposedScript
+  /** BullMQ's keys, which come first, are so many. */
+  readonly keys: number
+  /** What ours takes from BullMQ's arguments. */
+  readonly told: (argv: readonly unknown[]) => Arguments
+}
 
 export interface LineScripts {
-  /** By the name of BullMQ's script whose place they take. */
-  readonly composed: ReadonlyMap<string, ComposedScript>
-  /** Takes the place of `cleanJobsInSet` for jobs that wait. */
-  readonly cleanWaiting: ComposedScript
-  /** Takes the place of `moveToFinished`, for a job that is cancelled from outside. */
-  readonly cancel: ComposedScript
-  /** Takes the place of `moveToFinished`, for the jobs that end together. */
-  readonly finish: ComposedScript
+  /** By the name of BullMQ's script. */
+  readonly replaced: ReadonlyMap<string, Replacement>
+  /** For a job that is cancelled from outside. */
+  readonly cancel: Replacement
+  /** For the jobs that end together. */
+  readonly finish: Replacement
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
@@ -34,32 +43,34 @@ const ENDS_CALL = [
 ]
 
 export const ADDS: readonly string[] = [
-  'addStandardJob',
-  'addPrioritizedJob',
-  'addDelayedJob',
-  'addParentJob',
+  ...['addStandardJob', 'addPrioritizedJob', 'addDelayedJob', 'addParentJob'],
 ]
-
 /** Scripts by which a worker is given a job, or gives one back. */
 export const FETCHES: readonly string[] = ['moveToActive', 'moveToDelayed', 'retryJob']
 
-/** BullMQ's scripts that show or move sleeping jobs, and must take them for waiting ones. */
-const VIEWED = [
-  ...['getCounts', 'getCountsPerPriority', 'getJobs', 'getRanges', 'getState', 'getStateV2'],
-  'moveJobsToWait',
-]
+/** BullMQ's scripts that need no more than another view of a queue: see `lua/around.lua`. */
+const AROUND: Readonly<Record<string, Arguments>> = {
+  getCounts: { isAsleep: true },
+  getCountsPerPriority: { isAsleep: true },
+  getJobs: { isAsleep: true },
+  getRanges: { isAsleep: true },
+  getState: { isAsleep: true },
+  getStateV2: { isAsleep: true },
+  moveJobsToWait: { isAsleep: true },
+  // rule: changed-delay-by-the-clock-of-the-server
+  changeDelay: { isAsleep: true, time: 2 },
+  addJobScheduler: { removes: true, time: 7 },
+  updateJobScheduler: { removes: true, time: 5 },
+  removeJobScheduler: { removes: true },
+  removeUnprocessedChildren: { removes: true },
+  // They look for the locks of jobs, with the absent key: those that are elsewhere would be lost.
+  extendLocks: {},
+  moveStalledJobsToWait: {},
+}
 
-/** BullMQ's scripts by which a user starts a job that is delayed or finished. */
-const STARTS = ['promote', 'reprocessJob']
-
-/** BullMQ's scripts that delete the job of a scheduler, or the children of a parent. */
-const REMOVING = ['removeJobScheduler', 'removeUnprocessedChildren']
-
-/** BullMQ's scripts that look for locks: those that are elsewhere would be lost. */
-const OF_LOCKS = ['extendLocks', 'moveStalledJobsToWait']
-
-/** BullMQ's scripts that say when the next job of a scheduler is due. */
-const SCHEDULES = ['addJobScheduler', 'updateJobScheduler']
+const CLEANED: Readonly<Record<string, string>> = {
+  ...{ wait: 'wait', paused: 'wait', prioritized: 'prioritized' },
+}
 
 let scripts: LineScripts | undefined
 
@@ -69,32 +80,48 @@ export function lineScripts(): LineScripts {
 }
 
 function defineAll(): LineScripts {
-  const composed = [
-    composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL }),
-    composedScript(FETCHES, 'fetch', { watched: MOVES }),
-    ...STARTS.map((name) => composedScript([name], 'promote')),
-    composedScript(['obliterate'], 'obliterate'),
-    composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] }),
-    composedScript(['moveToWaitingChildren'], 'wait-for-children'),
-    composedScript(['changeDelay'], 'change-delay'),
-    ...SCHEDULES.map((name) => composedScript([name], 'schedule')),
-    composedScript(['changePriority'], 'change-priority'),
-    composedScript(['drain'], 'remove-waiting'),
-    composedScript(['cleanJobsInSet'], 'clean'),
-    ...REMOVING.map((name) => composedScript([name], 'remove-others')),
-    ...OF_LOCKS.map((name) => composedScript([name], 'of-locks')),
-    ...VIEWED.map((name) => composedScript([name], 'view')),
+  const add = composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL })
+  const fetch = composedScript(FETCHES, 'fetch', { watched: MOVES })
+  const own = (name: string, file = name): ComposedScript => composedScript([name], file)
+  const remove = composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] })
+  const usual = { variant: ':together', watched: MOVES, usual: ENDS_CALL }
+  const finish = composedScript(['moveToFinished'], 'finish', usual)
+  const replaced = [
+    ...ADDS.map((name) => replacement(name, add)),
+    ...FETCHES.map((name) => replacement(name, fetch)),
+    ...Object.entries(AROUND).map(([name, told]) =>
+      replacement(name, own(name, 'around'), () => told),
+    ),
+    replacement('promote', own('promote'), ([, id]) => ({ id })),
+    replacement('reprocessJob', own('reprocessJob', 'promote'), ([id]) => ({ id })),
+    replacement('obliterate', own('obliterate')),
+    replacement('removeJob', remove, ([id]) => ({ id })),
+    replacement(
+      'moveToWaitingChildren',
+      own('moveToWaitingChildren', 'wait-for-children'),
+      (argv) => ({
+        id: argv[3],
+      }),
+    ),
+    replacement('changePriority', own('changePriority', 'change-priority'), (argv) => {
+      return { id: argv[2], priority: argv[0], lifo: argv[3] === 1 }
+    }),
+    replacement('drain', own('drain', 'remove-many'), () => ({ which: 'both' })),
+    replacement('cleanJobsInSet', own('cleanJobsInSet', 'remove-many'), (argv) => {
+      return { which: CLEANED[String(argv[3])] }
+    }),
   ]
   return {
-    composed: new Map(
-      composed.flatMap((script) => script.replaces.map((name) => [name, script] as const)),
-    ),
-    cleanWaiting: composedScript(['cleanJobsInSet'], 'remove-waiting', { variant: ':waiting' }),
-    cancel: composedScript(['moveToFinished'], 'cancel'),
-    finish: composedScript(['moveToFinished'], 'finish', {
-      variant: ':together',
-      watched: MOVES,
-      usual: ENDS_CALL,
-    }),
+    replaced: new Map(replaced.map((each) => [each.name, each])),
+    cancel: replacement('moveToFinished', own('moveToFinished', 'cancel')),
+    finish: replacement('moveToFinished', finish),
   }
+}
+
+function replacement(
+  name: string,
+  script: ComposedScript,
+  told: Replacement['told'] = () => ({}),
+): Replacement {
+  return { name, script, keys: bullmqScripts().get(name)?.numberOfKeys ?? 0, told }
 }

@@ -6,7 +6,7 @@ import { shareFrom, type Share } from './shares.ts'
 
 /** Jobs of a line that are looked at. */
 const MAX_MEMBERS = 100
-const FIELDS = 5
+const DATES = new Set(['activeSince', 'delayedUntil', 'heldUntil'])
 
 const placesScript = ownScript('line/lua/places')
 
@@ -15,13 +15,11 @@ export interface Member {
   readonly jobId: string
   readonly addedAtMs: number
   readonly state: string
-  /** Its state is `delayed`, and its delay is over. */
-  readonly isDue: boolean
   /** Of a job that failed and holds the line. */
   readonly failedReason?: string
   /** When a worker was given it; of a job that runs. */
   readonly activeSince?: Date
-  /** When its delay or backoff ends; of a job that has one. */
+  /** When its delay or backoff ends; of a job that has one, which is not over. */
   readonly delayedUntil?: Date
   /** When the rate or the pause of its resource lets it start; of the first job of its line. */
   readonly heldUntil?: Date
@@ -41,24 +39,12 @@ export async function membersOf(
   limit: number = MAX_MEMBERS,
 ): Promise<Members> {
   const reply = await runner.run(placesScript, { most: limit, resource })
-  const [length, limits, ...fields] = reply as readonly [number, string, ...string[]]
-  const members: Member[] = []
-  for (let index = 0; index + FIELDS <= fields.length; index += FIELDS) {
-    const [jobId = '', timestamp, share = '', state = '', told = ''] = fields.slice(
-      index,
-      index + FIELDS,
-    )
-    const isDue = state === 'due'
-    const own = { jobId, state: isDue ? 'delayed' : state, isDue }
-    const known = shareFrom(share)
-    members.push({
-      ...{ ...own, addedAtMs: Number(timestamp) },
-      ...(known !== undefined && { share: known }),
-      ...(state === 'failed' && { failedReason: told }),
-      ...(state === 'active' && told !== '' && { activeSince: new Date(Number(told)) }),
-      ...(state === 'delayed' && { delayedUntil: new Date(Number(told)) }),
-      ...(state === 'held' && { heldUntil: new Date(Number(told)) }),
-    })
+  const [length, limits, ...members] = reply as readonly [number, string, ...string[]]
+  const revived = (name: string, value: unknown): unknown => {
+    if (name === 'addedAtMs') return Number(value)
+    if (name === 'share') return shareFrom(String(value))
+    return DATES.has(name) ? new Date(Number(value)) : value
   }
-  return { length, limits: limitsFrom(limits), members }
+  const all = members.map((text) => JSON.parse(text, revived) as Member)
+  return { length, limits: limitsFrom(limits), members: all }
 }

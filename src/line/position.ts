@@ -38,15 +38,13 @@ const MIN_LONG_MS = 10_000
 
 const positionScript = ownScript('line/lua/position')
 
-type LineFacts = readonly [
-  resource: string,
-  ahead: number,
-  length: number,
-  slots: number,
-  /** JSON numbers: ms until the line opens, -1 for never; ms between two starts. */
-  opensInMs: string,
-  intervalMs: string,
-]
+interface LineFacts extends Pick<LinePosition, 'resource' | 'ahead' | 'length'> {
+  readonly slots: number
+  /** Until the line opens; -1 for never. */
+  readonly opensInMs: number
+  /** Between two starts. */
+  readonly intervalMs: number
+}
 
 /**
  * Undefined for a job that has ended, does not exist, or has no place in a line.
@@ -58,24 +56,24 @@ export async function positionOf(
   queueStands: () => Promise<boolean>,
 ): Promise<LinePosition | undefined> {
   const reply = await runner.run(positionScript, { id: jobId, most: RECENT })
-  const [lines, own, all] = reply as readonly [LineFacts[], number[], number[]]
-  const [line] = [...lines].sort((a, b) => b[1] - a[1])
+  const [lines, own, all] = reply as readonly [string[], number[], number[]]
+  const facts = lines.map((text) => JSON.parse(text) as LineFacts)
+  const line = facts.sort((a, b) => b.ahead - a.ahead)[0]
   if (line === undefined) return undefined
-  const [resource, ahead, length, slots, opensInMs, intervalMs] = line
+  const { resource, ahead, length, opensInMs } = line
   const { members } = await membersOf(resource, runner, Math.min(ahead + 1, MAX_BEFORE))
   const before = members.slice(0, ahead).map(({ jobId: id, state }) => ({ jobId: id, state }))
   const place = { resource, ahead, length, before }
   const holds = own.length >= MIN_OWN ? own : all
   // The first job of an open line waits for a worker or the lease, of which the line knows nothing.
-  const isNext = ahead === 0 && Number(opensInMs) === 0
+  const isNext = ahead === 0 && opensInMs === 0
   const isDelayed = members[ahead]?.delayedUntil !== undefined
   const stands = isDelayed || (members[0] !== undefined && standsBehind(members[0], holds))
   // rule: no-estimate-while-the-line-stands
-  if (stands || isNext || holds.length === 0 || Number(opensInMs) < 0) return place
+  if (stands || isNext || holds.length === 0 || opensInMs < 0) return place
   // rule: no-estimate-while-the-queue-stands
   if (await queueStands()) return place
-  const rest = { slots, opensInMs: Number(opensInMs), intervalMs: Number(intervalMs) }
-  return { ...place, estimate: estimateOf(ahead, holds, rest) }
+  return { ...place, estimate: estimateOf(line, holds) }
 }
 
 /** Whether it is unknown how long the first job of a line keeps it. */
@@ -85,16 +83,11 @@ function standsBehind({ state, delayedUntil, activeSince }: Member, holdsMs: rea
   return systemClock.wallNow() - (activeSince?.getTime() ?? Infinity) > LONG * longestMs
 }
 
-/** @internal Of jobs that run, half of their time is over on average. */
-export function estimateOf(
-  ahead: number,
+/** Of jobs that run, half of their time is over on average. */
+function estimateOf(
+  { ahead, slots, opensInMs, intervalMs }: LineFacts,
   holdsMs: readonly number[],
-  {
-    slots,
-    opensInMs,
-    intervalMs,
-  }: { readonly slots: number; readonly opensInMs: number; readonly intervalMs: number },
-): { readonly startsInMs: number; readonly spreadMs: number } {
+): NonNullable<LinePosition['estimate']> {
   const mean = holdsMs.reduce((sum, ms) => sum + ms, 0) / holdsMs.length
   const variance = holdsMs.reduce((sum, ms) => sum + (ms - mean) ** 2, 0) / holdsMs.length
   const running = Math.min(ahead, slots)

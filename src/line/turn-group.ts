@@ -5,57 +5,61 @@
 export class TurnGroup<Item> {
   readonly #most: { readonly items: number; readonly bytes: number }
   readonly #send: (items: readonly Item[]) => Promise<unknown>
-  readonly #settle: (item: Item, reply: unknown) => void
-  #items: Item[] = []
+  #waiting: Waiting<Item>[] = []
   #bytes = 0
   /** Calls that were sent, and are not settled. */
   #underWay = 0
 
-  /** @param settle is told what the server said about an item: an Error, or its reply. */
   constructor(
     most: { items: number; bytes: number },
     send: (items: readonly Item[]) => Promise<unknown>,
-    settle: (item: Item, reply: unknown) => void,
   ) {
     this.#most = most
     this.#send = send
-    this.#settle = settle
   }
 
-  /** @param bytes about how long it is. */
-  add(item: Item, bytes: number): void {
-    if (this.#items.length === 0) process.nextTick(this.flush)
-    this.#items.push(item)
-    this.#bytes += bytes
-    const { items: mostItems, bytes: mostBytes } = this.#most
-    if (this.#items.length >= mostItems || this.#bytes >= mostBytes) void this.flush()
+  /**
+   * @param bytes about how long it is.
+   * @returns what the server says about it.
+   */
+  add(item: Item, bytes: number): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      if (this.#waiting.length === 0) process.nextTick(this.flush)
+      this.#waiting.push({ item, resolve, reject })
+      this.#bytes += bytes
+      const { items: mostItems, bytes: mostBytes } = this.#most
+      if (this.#waiting.length >= mostItems || this.#bytes >= mostBytes) void this.flush()
+    })
   }
 
   readonly flush = async (): Promise<void> => {
-    const items = this.#items
-    if (items.length === 0) return
-    this.#items = []
+    const waiting = this.#waiting
+    if (waiting.length === 0) return
+    this.#waiting = []
     this.#bytes = 0
     this.#underWay++
     try {
-      const reply = await this.#send(items)
+      const reply = await this.#send(waiting.map(({ item }) => item))
       // Replies that came together are settled in a turn each. So what the jobs of one call send
       // leaves, and the server works, before those of the next call are settled.
       if (this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
       const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
-      for (const [index, item] of items.entries()) {
+      for (const [index, { resolve, reject }] of waiting.entries()) {
         const own = replies[index]
         const message: unknown = Array.isArray(own) ? own[0] : undefined
-        const isError = typeof message === 'string'
-        this.#settle(
-          item,
-          isError ? Object.assign(new Error(message), { name: 'ReplyError' }) : own,
-        )
+        if (typeof message !== 'string') resolve(own)
+        else reject(Object.assign(new Error(message), { name: 'ReplyError' }))
       }
     } catch (error) {
-      for (const item of items) this.#settle(item, error)
+      for (const { reject } of waiting) reject(error)
     } finally {
       this.#underWay--
     }
   }
+}
+
+interface Waiting<Item> {
+  readonly item: Item
+  readonly resolve: (reply: unknown) => void
+  readonly reject: (error: unknown) => void
 }

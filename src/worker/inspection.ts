@@ -63,7 +63,7 @@ export async function inspectResource(
   const stands = waits.includes(undefined) ? await standstill() : undefined
   const free = `a free worker${stands === undefined ? '' : `. ${inWords(stands)}`}`
   const line = members.map((member, ahead) => {
-    const { jobId, addedAtMs, state, isDue: _, ...more } = member
+    const { jobId, addedAtMs, state, ...more } = member
     return {
       queue,
       jobId,

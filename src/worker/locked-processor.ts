@@ -141,21 +141,15 @@ export function jobRuns<Data, Result, Name extends string>(
   options: LockedProcessorOptions<Data>,
   processor: LeasedProcessor<Data, Result, Name>,
 ): JobRuns {
-  const { logger = defaultLogger(), resource, maxWaitMs = Infinity } = options
+  const { logger = defaultLogger(), resource, maxWaitMs = Infinity, jobLogLevel } = options
   const leaseOptions = jobLeaseOptions(options)
-  const log = new Log(logger, options.jobLogLevel)
-  const channel = loggedChannel(log, undefined, [callbacks(options)])
   return new JobRuns({
-    ...{
-      resource: resource as ResourceOf,
-      channel,
-      logger,
-      maxWaitMs,
-      maxUnreachableMs: MAX_UNREACHABLE_MS,
-    },
+    ...{ locks: redlock, leaseOptions, waitMs: 0, resource: resource as ResourceOf, maxWaitMs },
     process: processOf(processor),
-    admission: { locks: redlock, leaseOptions, waitMs: 0 },
     visits: new Visits(redlock, leaseOptions, 0),
+    maxUnreachableMs: MAX_UNREACHABLE_MS,
+    channel: loggedChannel(new Log(logger, jobLogLevel), undefined, [callbacks(options)]),
+    logger,
   })
 }
 

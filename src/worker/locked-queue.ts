@@ -15,6 +15,7 @@ import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import {
   checkedRate,
   LineLimits,
+  rateText,
   type JobRate,
   type LimitOptions,
   type Rate,
@@ -22,7 +23,7 @@ import {
 } from '../line/limits.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
-import { checkedTenant, checkedWeight, type Share } from '../line/shares.ts'
+import { checkedTenant, checkedWeight, shareText, type Share } from '../line/shares.ts'
 import { resourceName, resourceOption, resourcesOf } from '../line/resource.ts'
 import { bullmqOptions } from './bullmq-options.ts'
 import { standstillOf } from './inspection.ts'
@@ -155,12 +156,11 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       refuse('whenFull', "'refuse' with `within: 'priority'`", whenFull)
     }
     resourceOption(resource)
-    if (rate !== undefined && typeof rate !== 'function') {
-      refuse('rate', 'a function of the data, such as () => ({ limit: 10, perMs: 1_000 })', rate)
-    }
-    for (const [option, value] of Object.entries({ tenant, weight })) {
+    for (const [option, value] of Object.entries({ rate, tenant, weight })) {
       if (value === undefined || typeof value === 'function') continue
-      refuse(option, 'a function of the data, such as ({ customer }) => customer', value)
+      const example =
+        option === 'rate' ? '() => ({ limit: 10, perMs: 1_000 })' : '({ customer }) => customer'
+      refuse(option, `a function of the data, such as ${example}`, value)
     }
     const hasShares = tenant !== undefined || weight !== undefined
     const shareOf = (data: Data, resources: readonly string[]): Share => ({
@@ -170,20 +170,17 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     const placement = (given: unknown, jobId?: string): LinePlacement => {
       const data = given as Data
       const resources = resourcesOf(resource, data, jobId)
-      const share = hasShares ? shareOf(data, resources) : undefined
-      const ownSlots = typeof slots === 'function' ? checkedSlots(slots(data)) : undefined
-      const jobRate = rate?.(data)
-      const ownRate = jobRate === undefined ? undefined : checkedRate(jobRate, 'rate')
-      return { resources, share, slots: ownSlots, rate: ownRate }
+      const ofJob = rate?.(data)
+      return {
+        resources,
+        share: hasShares ? shareText(shareOf(data, resources)) : undefined,
+        slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
+        rate: ofJob && rateText(checkedRate(ofJob, 'rate')),
+      }
     }
     const factory = LineBackend.factory({
-      slots: base,
-      within,
-      maxWaitMs: maxWaitMs ?? Infinity,
-      onFailure: 'continue',
-      maxLength,
-      drops: DROPS[whenFull],
-      placement,
+      ...{ slots: base, within, maxWaitMs: maxWaitMs ?? Infinity, onFailure: 'continue' },
+      ...{ maxLength, drops: DROPS[whenFull], placement },
     })
     super(name, bullmqOptions(options, KNOWN) as unknown as QueueOptions, factory)
     this.#placement = placement

@@ -3,7 +3,13 @@
  * come the lease, crash recovery that is derived from the lease's length, and a start that waits
  * for the lock masters.
  */
-import { Worker, type Job, type WorkerListener, type WorkerOptions } from 'bullmq'
+import {
+  Worker,
+  type GetNextJobOptions,
+  type Job,
+  type WorkerListener,
+  type WorkerOptions,
+} from 'bullmq'
 import pRetry from 'p-retry'
 import type { Channel, Listener, ToldWorker } from '../channel.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
@@ -30,7 +36,7 @@ import { checkProcessorOptions, jobLeaseOptions, type LeasedProcessor } from './
 import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import { batching, type OpenedJob } from './run/batches.ts'
+import { batching } from './run/batches.ts'
 import { checkpointing } from './run/checkpoints.ts'
 import { processOf } from './run/job-lease.ts'
 import { isPassing } from './run/failure.ts'
@@ -164,12 +170,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       (job, token) => this.#runs.run(job, token) as Promise<Result>,
       { ...recovery, ...bullmq, autorun: false },
       LineBackend.factory({
-        slots,
-        within: 'added',
-        maxWaitMs,
-        onFailure,
-        workerName: bullmq.name,
-        visits,
+        ...{ slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name, visits },
+        onDrained: () => super.emit('drained'),
       }),
     )
     const lines = LineBackend.of(this)
@@ -177,21 +179,24 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const channel = loggedChannel(log, namespace, [this.#events()])
     this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const lockOfResults = { locks: redlock, leaseMs: options.leaseMs ?? redlock.leaseMs }
+    const leaseMs = options.leaseMs ?? redlock.leaseMs
     const shared =
-      dedupe && new SharedResults(lockOfResults, results, dedupe as Dedupe<unknown>, channel)
+      dedupe && new SharedResults(redlock, leaseMs, results, dedupe as Dedupe<unknown>, channel)
     let process = processOf(processor)
     if (checkpoints) process = checkpointing(process, results, channel)
     if (shared !== undefined) process = shared.sharing(process)
     if (batched !== undefined) {
-      const openTaken = this.#openTaken.bind(this)
-      process = batching(process, batched, channel, { lines, visits, openTaken })
+      const open = ([data, id]: TakenJob, token: string): Promise<Job> =>
+        this.nextJobFromJobData(data, id, token)
+      const run = (job: Job, token: string): Promise<unknown> =>
+        this.processJob(job as never, token, () => false).catch(this.#onError)
+      process = batching(process, batched, channel, { lines, visits, open, run })
     }
     const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0
     this.#runs = new JobRuns({
-      ...{ resource: resource as ResourceOf, process, visits, lines, shared, channel, logger },
-      ...{ ordered: isStrict, maxWaitMs, maxUnreachableMs: OUTAGE_SLEEP_MS },
-      admission: { locks: redlock, leaseOptions, waitMs },
+      ...{ locks: redlock, leaseOptions, waitMs, resource: resource as ResourceOf, maxWaitMs },
+      ...{ process, visits, lines, ordered: isStrict, shared, channel, logger },
+      maxUnreachableMs: OUTAGE_SLEEP_MS,
       onLocksClosed: () => void super.pause(true),
     })
     this.#redlock = redlock
@@ -312,9 +317,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   }
 
   protected override async moveToActive(
-    ...args: Parameters<Worker<Data, Result, Name>['moveToActive']>
-  ): ReturnType<Worker<Data, Result, Name>['moveToActive']> {
-    return (this.#isLeaving ? undefined : await super.moveToActive(...args)) as never
+    token: string,
+    name?: string,
+  ): Promise<Job<Data, Result, Name>> {
+    return (this.#isLeaving ? undefined : await super.moveToActive(token, name)) as never
   }
 
   /** BullMQ tells `drained` when it is given no job. Jobs that sleep in line wait all the same. */
@@ -322,22 +328,15 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     event: Event,
     ...args: Parameters<LockedWorkerListener<Data, Result, Name>[Event]>
   ): boolean {
-    if (event === 'drained' && !this.#lines.tellDrained()) return false
-    return super.emit(event as never, ...(args as never))
-  }
-
-  protected override async nextJobFromJobData(
-    ...args: Parameters<Worker<Data, Result, Name>['nextJobFromJobData']>
-  ): ReturnType<Worker<Data, Result, Name>['nextJobFromJobData']> {
-    if (!args[0]) this.emit('drained') // BullMQ, which has told it before, would not.
-    return super.nextJobFromJobData(...args)
+    return event !== 'drained' && super.emit(event as never, ...(args as never))
   }
 
   /** As BullMQ's. */
   override async getNextJob(
-    ...args: Parameters<Worker<Data, Result, Name>['getNextJob']>
-  ): ReturnType<Worker<Data, Result, Name>['getNextJob']> {
-    const job = await super.getNextJob(...args)
+    token: string,
+    options?: GetNextJobOptions,
+  ): Promise<Job<Data, Result, Name>> {
+    const job = await super.getNextJob(token, options)
     // BullMQ's type leaves it out.
     if ((job as Job | undefined) === undefined) return job
     // rule: job-fetched-by-hand-adds-the-next-of-its-scheduler
@@ -348,34 +347,31 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   /** As BullMQ's. */
   override async processJob(
     ...args: Parameters<Worker<Data, Result, Name>['processJob']>
-  ): ReturnType<Worker<Data, Result, Name>['processJob']> {
+  ): Promise<void | Job<Data, Result, Name>> {
     const [{ id = '', deferredFailure }] = args
     // BullMQ fails it without its processor.
     if (deferredFailure) await this.#runs.addNextOf(id).catch(this.#onError)
-    const next = await super.processJob(...args)
-    if (!next) this.emit('drained') // BullMQ may wait for a job already, and look seconds later.
-    return next
+    return super.processJob(...args)
   }
 
   protected override handleCompleted(
     ...args: Parameters<Worker<Data, Result, Name>['handleCompleted']>
-  ): ReturnType<Worker<Data, Result, Name>['handleCompleted']> {
-    return this.#untilTaken(() => super.handleCompleted(...args)) as never
+  ): Promise<Job<Data, Result, Name>> {
+    return this.#untilTaken(() => super.handleCompleted(...args))
   }
 
   protected override handleFailed(
     ...args: Parameters<Worker<Data, Result, Name>['handleFailed']>
-  ): ReturnType<Worker<Data, Result, Name>['handleFailed']> {
-    return this.#untilTaken(() => super.handleFailed(...args)) as never
+  ): Promise<Job<Data, Result, Name>> {
+    return this.#untilTaken(() => super.handleFailed(...args))
   }
 
   /**
    * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here
    * the server is asked again, while the job can be this worker's. Then it stalls, and runs again.
    */
-  async #untilTaken<Next>(end: () => Promise<Next>): Promise<Next | undefined> {
-    const { lockDuration = 0 } = this.opts
-    const limit = systemClock.now() + lockDuration
+  async #untilTaken<Next>(end: () => Promise<Next>): Promise<Next> {
+    const limit = systemClock.now() + (this.opts.lockDuration ?? 0)
     for (;;) {
       try {
         return await end()
@@ -384,7 +380,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         if (!isPassing(error)) throw error
         this.#onError(error)
       }
-      if (systemClock.now() >= limit) return undefined
+      if (systemClock.now() >= limit) return undefined as never // There may be none.
       await sleep(systemClock, END_RETRY_MS)
     }
   }
@@ -492,24 +488,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     }
   }
 
-  async #openTaken(found: readonly TakenJob[], token: string): Promise<readonly OpenedJob[]> {
-    const taken: OpenedJob[] = []
-    for (const [data, id] of found) {
-      // Undefined where the next job of its scheduler could not be added. Then it stalls.
-      const member = (await this.nextJobFromJobData(data, id, token)) as
-        Job<Data, Result, Name> | undefined
-      if (member === undefined) continue
-      const run = async (): Promise<void> => {
-        await this.processJob(member, token, () => false).catch(this.#onError)
-      }
-      taken.push({ job: member, run })
-    }
-    return taken
-  }
-
   async #idleWithin(limitMs: number): Promise<boolean> {
     const until = systemClock.now() + limitMs
-    while (this.#runs.running.visits.size > 0) {
+    while (this.#runs.running.size > 0) {
       if (systemClock.now() >= until) return false
       await sleep(systemClock, IDLE_POLL_MS)
     }
@@ -579,21 +560,19 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */
   async #reportSilentQueue(): Promise<void> {
-    const ready = new AbortController()
-    this.waitUntilReady().then(
-      () => {
-        ready.abort()
-      },
-      () => undefined, // Closed before it was ready; BullMQ emits what went wrong.
+    const { signal } = this.#closing
+    // Closed before it was ready: BullMQ emits what went wrong.
+    const ready = this.waitUntilReady().then(
+      () => true,
+      () => true,
     )
-    const stop = AbortSignal.any([this.#closing.signal, ready.signal])
-    try {
-      await sleep(systemClock, QUEUE_PATIENCE_MS, stop)
-    } catch {
-      return // Ready, or closing.
-    }
+    const late = sleep(systemClock, QUEUE_PATIENCE_MS, signal).then(
+      () => false,
+      () => true,
+    )
+    if (await Promise.race([ready, late])) return
     const cause = await this.#lines.tlsMismatch()
-    if (stop.aborted) return
+    if (signal.aborted || (await Promise.race([ready, Promise.resolve(false)]))) return
     this.emit('error', new QueueUnreachableError(this.name, QUEUE_PATIENCE_MS, cause))
   }
 }

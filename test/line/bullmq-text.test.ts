@@ -1,7 +1,11 @@
 /** What the composed scripts rely on in BullMQ's text, and what a release is refused for. */
 import { expect, test } from 'vitest'
-import { bullmqScripts } from '../../src/line/bullmq/bullmq-scripts.ts'
-import { hasFunction, passedOn, unlike } from '../../src/line/bullmq/composed-script.ts'
+import {
+  bullmqScripts,
+  hasFunction,
+  passedOn,
+  unlike,
+} from '../../src/line/bullmq/composed-script.ts'
 
 const text = bullmqScripts().get('moveToFinished')?.lua ?? ''
 

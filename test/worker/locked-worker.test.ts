@@ -331,10 +331,10 @@ describe('one signal', () => {
     const first = runs.run(job, 'token')
     await until('it runs', () => signals.length === 1)
     await expect(runs.run(job, 'token')).rejects.toThrow(DelayedError)
-    expect(runs.running.visits.size).toBe(1)
+    expect(runs.running.size).toBe(1)
     expect(runs.running.cancel(id, 'customer left')).toBe(true)
     await expect(first).rejects.toThrow('The job was cancelled: customer left')
-    expect(runs.running.visits.size).toBe(0)
+    expect(runs.running.size).toBe(0)
   })
 
   test('aborts those that run when all jobs are cancelled', async () => {

@@ -1,13 +1,15 @@
 import type { Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import type { Lease } from '../../src/index.ts'
-import { NO_TURN } from '../../src/line/visit.ts'
+import type { Told } from '../../src/line/visit.ts'
 import type { LockService } from '../../src/lock/lock-service.ts'
 import { RunningJobs } from '../../src/worker/run/running-jobs.ts'
 import { Visits } from '../../src/worker/run/visits.ts'
 
 const LINES = '["customer:1"]'
-const WOKEN = { ...NO_TURN, turn: 'woken', lines: LINES } as const
+const WOKEN: Told = {
+  ...{ turn: 'woken', lines: LINES, usedMs: 0, slots: undefined, share: '', chargedMs: 0 },
+}
 const jobOf = (id: string): Job => ({ id, timestamp: 1 }) as never
 
 /** A lease of which only the release counts. */
@@ -34,7 +36,7 @@ describe('the visit of a job', () => {
     const fetched = visits.fetched('1', WOKEN)
     const visit = visits.start(job, 'token', undefined)
     expect(visit).toBe(fetched)
-    visits.done(visit, 1)
+    visits.done(visit, 1, false)
     visits.end(visit)
     expect(visits.ending(jobOf('1'))).toBeUndefined()
     expect(visits.ending(job)).toBe(visit)
@@ -43,9 +45,9 @@ describe('the visit of a job', () => {
   })
 
   test('is not stopped by the lost lock of an earlier run', () => {
-    const running = new RunningJobs({ tell: () => undefined } as never)
-    const visit = visitsWith().start(jobOf('1'), 'token', undefined)
-    running.visits.add(visit)
+    const visits = visitsWith()
+    const running = new RunningJobs(visits.running, { tell: () => undefined } as never)
+    const visit = visits.start(jobOf('1'), 'token', undefined)
     const { startedAt = NaN } = visit
     running.locksLost(['1'], startedAt - 1)
     expect(visit.stop.isAborted).toBe(false)
@@ -86,9 +88,9 @@ describe('the visit of a job', () => {
     visits.fetched('1', WOKEN)
     const visit = visits.start(jobOf('1'), 'token', undefined)
     visit.lease = own.lease
-    visits.done(visit, 1)
+    visits.done(visit, 1, false)
     const second = visits.fetched('2', WOKEN)
-    visits.returned(visit, second)
+    visit.settle?.(second)
     expect(visit.lease).toBeUndefined()
     expect(second.lease).toBe(next.lease)
     await next.released
@@ -101,9 +103,9 @@ describe('the visit of a job', () => {
     visits.fetched('1', WOKEN)
     const visit = visits.start(jobOf('1'), 'token', undefined)
     visit.lease = own.lease
-    visits.done(visit, 1)
+    visits.done(visit, 1, false)
     const other = visits.fetched('2', { ...WOKEN, lines: '["customer:2"]' })
-    visits.returned(visit, other)
+    visit.settle?.(other)
     expect(other.lease).toBeUndefined()
     await own.released
   })

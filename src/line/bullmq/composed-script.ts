@@ -5,8 +5,8 @@
  * KEYS are BullMQ's, and one that is never there. The last of ARGV has our arguments as JSON, which
  * our text sees as ARGV, by name; those before it are BullMQ's (`theirs`).
  */
+import { RedisConnection } from 'bullmq'
 import { luaText, withTexts } from '../../lua.ts'
-import { bullmqScripts, type BullmqScript } from './bullmq-scripts.ts'
 
 export interface ComposedScript {
   /** BullMQ's scripts whose place it takes. Where there are several, ARGV says which one. */
@@ -18,8 +18,14 @@ export interface ComposedScript {
   readonly lua: string
 }
 
+/** A script of the installed BullMQ. */
+interface BullmqScript {
+  readonly numberOfKeys: number
+  readonly lua: string
+}
+
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 13
+const REVISION = 14
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
@@ -147,6 +153,26 @@ export function ownScript(path: string): ComposedScript {
 function promoteFor(text: string): readonly string[] {
   if (!text.includes('bullmqPromote')) return []
   return [asFunction('bullmqPromote', REDIS, scriptOf('promote').lua)]
+}
+
+let scripts: Map<string, BullmqScript> | undefined
+
+/**
+ * BullMQ's scripts by name without a version, as its own connection class registers them. Empty for
+ * a BullMQ that registers none: BullMQ 5 and older.
+ */
+export function bullmqScripts(): ReadonlyMap<string, BullmqScript> {
+  if (scripts !== undefined) return scripts
+  const found = new Map<string, BullmqScript>()
+  scripts = found
+  const defineCommand = (name: string, script: BullmqScript): unknown =>
+    found.set(name.split(':')[0] ?? name, script)
+  // `protected` in BullMQ's types; it only calls `defineCommand` on the client.
+  const prototype = RedisConnection.prototype as unknown as {
+    loadCommands?: (this: { readonly _client: object }, version: string) => void
+  }
+  prototype.loadCommands?.call({ _client: { defineCommand } }, 'any')
+  return found
 }
 
 /** As BullMQ has it, without comments. */

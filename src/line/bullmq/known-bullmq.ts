@@ -3,10 +3,14 @@
  * at the arguments that BullMQ's backend builds; no server is asked and no key is touched.
  */
 import * as bullmq from 'bullmq'
-import { bullmqScripts } from './bullmq-scripts.ts'
 import { ADDS, FETCHES } from '../line-scripts.ts'
-import { BULLMQ_FUNCTIONS, hasFunction, passedOn, unlike } from './composed-script.ts'
-import { FINISH_OPTIONS } from './finish-options.ts'
+import {
+  BULLMQ_FUNCTIONS,
+  bullmqScripts,
+  hasFunction,
+  passedOn,
+  unlike,
+} from './composed-script.ts'
 
 /** How BullMQ stores a job. */
 const STORES =
@@ -55,6 +59,9 @@ const PROMOTING = ['moveToFinished', ...FETCHES]
 
 /** Scripts whose functions are made once a call, or on demand. Those of one list share them. */
 const REPEATED = [['moveToFinished'], FETCHES, ADDS]
+
+/** Options that BullMQ packs for `moveToFinished`, with the token: those of `line-backend.ts`. */
+const FINISH_OPTIONS = 11
 
 type Args = readonly unknown[] | undefined
 

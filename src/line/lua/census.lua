@@ -1,23 +1,54 @@
 --[[
-  ARGV  base · slots · most: lines to look at
-  Returns  lines in which jobs sleep, sleeping jobs of the queue, sleeping jobs of the longest
-  line, resources with limits, tenants with jobs that may start, adds that full lines refused, jobs
-  that they dropped, jobs that run or that a free worker could start, ms for which the oldest job waits
+  What waits in a queue, and what keeps it waiting.
+
+  ARGV  base · slots · most: lines to look at · isWhole: also what costs a look at each of them
+  Returns  JSON: what `Census` has
 ]]
 --- @include "line"
---- @include "oldest"
-local longest = 0
-for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARGV.most - 1)) do
-  longest = math.max(longest, redis.call('ZCARD', lineKey(resource)) - SLOTS)
-end
-local runnable = redis.call('LLEN', WAIT) + redis.call('ZCARD', PRIORITIZED) + redis.call('LLEN', ACTIVE)
-for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, ARGV.most - 1)) do
-  runnable = runnable + redis.call('ZCARD', readyJobsKey(tenant))
-end
+--- @include "waiting"
 local leastAsleep = string.format('%.0f', ASLEEP)
-local asleep = redis.call('ZCOUNT', DELAYED, leastAsleep, '+inf')
-local oldest, since = oldestWaiting(leastAsleep)
-return {redis.call('ZCARD', SPACE .. 'sleeping-lines'), asleep, longest, redis.call('HLEN', SPACE .. 'limits'),
-  redis.call('ZCARD', SPACE .. 'ready'), tonumber(redis.call('HGET', SPACE .. 'full', 'refused') or 0),
-  tonumber(redis.call('HGET', SPACE .. 'full', 'dropped') or 0), runnable,
-  oldest == '' and 0 or math.max(0, math.floor(nowMs() - since))}
+local waiting, asleep = waitingJobs(WAIT, BASE .. 'paused', PRIORITIZED, DELAYED, leastAsleep)
+local full = redis.call('HMGET', SPACE .. 'full', 'at', 'resource', 'refused', 'dropped')
+local found = {
+  lines = redis.call('ZCARD', SPACE .. 'sleeping-lines'), parked = asleep, longest = 0,
+  limited = redis.call('HLEN', SPACE .. 'limits'), tenants = redis.call('ZCARD', SPACE .. 'ready'),
+  refused = tonumber(full[3] or 0), dropped = tonumber(full[4] or 0), oldestMs = 0, waiting = waiting,
+  runnable = redis.call('LLEN', WAIT) + redis.call('ZCARD', PRIORITIZED) + redis.call('LLEN', ACTIVE),
+  fullAtMs = tonumber(full[1] or 0), fullResource = full[2] or '', held = 0,
+}
+for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, ARGV.most - 1)) do
+  found.runnable = found.runnable + redis.call('ZCARD', readyJobsKey(tenant))
+end
+-- Of the jobs that start next, the one that waits longest.
+for _, id in ipairs({
+  redis.call('LINDEX', WAIT, -1) or redis.call('LINDEX', BASE .. 'paused', -1) or '',
+  redis.call('ZRANGE', PRIORITIZED, 0, 0)[1] or '',
+  redis.call('ZRANGEBYSCORE', DELAYED, leastAsleep, '+inf', 'LIMIT', 0, 1)[1],
+}) do
+  local times = id ~= '' and redis.call('HMGET', BASE .. id, 'redlock:from', 'timestamp') or {}
+  local from = tonumber(times[1] or times[2] or nil)
+  if from and from < (found.oldestSinceMs or math.huge) then
+    found.oldest, found.oldestSinceMs = id, from
+    found.oldestMs = math.max(0, math.floor(nowMs() - from))
+  end
+end
+for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARGV.most - 1)) do
+  local line = lineKey(resource)
+  local length = redis.call('ZCARD', line)
+  found.longest = math.max(found.longest, length - SLOTS)
+  local places = ARGV.isWhole and redis.call('ZRANGE', line, 0, 1) or {}
+  local isMarked = places[1] == MARK
+  local place = places[isMarked and 2 or 1]
+  local job = place and jobAt(place)
+  if job and job.finishedOn then
+    found.held = found.held + 1
+    local behind = length - (isMarked and 2 or 1)
+    if behind > (found.behind or -1) then
+      found.behind, found.heldResource, found.holder = behind, resource, job.id
+      found.failedReason = redis.call('HGET', job.jobKey, 'failedReason') or ''
+    end
+  end
+end
+local settings = redis.call('HMGET', SPACE .. 'settings', 'LockedWorker', 'LockedQueue', 'reported')
+found.ofWorker, found.ofProducer = settings[1] or nil, settings[2] or settings[3] or nil
+return cjson.encode(found)

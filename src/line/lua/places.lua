@@ -1,8 +1,7 @@
 --[[
   ARGV  base · slots · most: places to look at · resource
-  Returns  places in the line, its limits (JSON), then of each living one: id, timestamp, share,
-  state: asleep, ready, held, active, delayed, due, prioritized, waiting, failed,
-  and why it failed, since when it is active, or when it is due (ms)
+  Returns  places in the line, its limits (JSON), then of each living one what `Member` has (JSON):
+  its state is asleep, ready, held, active, delayed, prioritized, waiting or failed
 ]]
 --- @include "line"
 --- @include "limits-in-force"
@@ -15,21 +14,22 @@ local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
 for _, place in ipairs(places) do
   local job = jobAt(place)
   if job then
-    local state, told = 'waiting', ''
+    local share = job.share or redis.call('HGET', job.jobKey, 'redlock:share') or nil
+    local member = {jobId = job.id, addedAtMs = string.match(place, '(%S+)$'), share = share, state = 'waiting'}
     local score = not job.finishedOn and (job.held or not job.asleep) and redis.call('ZSCORE', DELAYED, job.id)
-    local dueAtMs = score and string.format('%.0f', score / 4096)
-    if job.finishedOn then state, told = 'failed', redis.call('HGET', job.jobKey, 'failedReason') or ''
-    elseif job.held and score then state, told = 'held', dueAtMs
+    local dueAtMs = score and math.floor(score / 4096)
+    if job.finishedOn then
+      member.state, member.failedReason = 'failed', redis.call('HGET', job.jobKey, 'failedReason') or ''
+    elseif job.held and score then member.state, member.heldUntil = 'held', dueAtMs
     elseif job.asleep and not job.held then
-      state = job.share and shareRules().isReady(job.id, job.share) and 'ready' or 'asleep'
+      member.state = job.share and shareRules().isReady(job.id, job.share) and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then
-      state, told = 'active', redis.call('HGET', job.jobKey, 'processedOn') or ''
-    elseif redis.call('ZSCORE', PRIORITIZED, job.id) then state = 'prioritized'
-    elseif score then state, told = score / 4096 > nowMs() and 'delayed' or 'due', dueAtMs
+      member.state, member.activeSince = 'active', tonumber(redis.call('HGET', job.jobKey, 'processedOn') or nil)
+    elseif redis.call('ZSCORE', PRIORITIZED, job.id) then member.state = 'prioritized'
+    elseif score then
+      member.state, member.delayedUntil = 'delayed', score / 4096 > nowMs() and dueAtMs or nil
     end
-    local timestamp = string.match(place, '(%S+)$')
-    local share = job.share or redis.call('HGET', job.jobKey, 'redlock:share') or ''
-    for _, field in ipairs({job.id, timestamp, share, state, told}) do found[#found + 1] = field end
+    found[#found + 1] = cjson.encode(member)
   end
 end
 return found

@@ -2,7 +2,7 @@
   The jobs that sleep behind the first job of a batch. Part of `fetch`.
 
   ARGV  base · slots · resource: of the batch · most: jobs to take · before: jobs taken for it before
-        token: of its worker · id, timestamp: of its first job
+        id, timestamp: of its first job · at: ms · opts: of BullMQ's `moveToActive`
   Returns  [data, id] of each; nothing where the first is not in its line
   Keeps: order. It ends at a job that may not start, or of several resources.
 ]]
@@ -12,9 +12,8 @@ local function take()
   if not rank then return found end
   local _, slots, limits = headsOf(ARGV.resource)
   if slots == 0 then return found end
-  local at, opts = theirs[2], cmsgpack.unpack(theirs[3])
   local function wasTaken(job)
-    return ARGV.before > 0 and not job.asleep and redis.call('GET', job.jobKey .. ':lock') == ARGV.token
+    return ARGV.before > 0 and not job.asleep and redis.call('GET', job.jobKey .. ':lock') == ARGV.opts.token
   end
   for _, place in ipairs(redis.call('ZRANGE', line, rank + 1, rank + ARGV.before + ARGV.most)) do
     local job = jobAt(place, true)
@@ -23,7 +22,7 @@ local function take()
       if areSeveral(job.lines) or not job.asleep or job.held or opensAt(job, limits) then break end
       if #found == ARGV.most then break end
       upNext = job
-      local result = fetchSleeping(at, opts, getQueueMetadata(META, ACTIVE, WAIT))
+      local result = fetchSleeping(ARGV.at, ARGV.opts, getQueueMetadata(META, ACTIVE, WAIT))
       if not result then break end
       rateOpensAt(job.lines, job.rate, true) -- It counts.
       found[#found + 1] = {result[1], result[2]}

@@ -4,38 +4,16 @@ import type { Standstill } from '../../worker/inspection.ts'
 import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
 import type { Finding } from '../../services/finding.ts'
-import { ownScript } from '../../line/bullmq/composed-script.ts'
+import { censusOf } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
 import type { LineRunner } from '../../line/line-runner.ts'
 import { duration } from './duration.ts'
 import { findingsOf } from './findings.ts'
 
-/** Lines that are looked at. */
-const LINES = 1_000
 /** A job that has waited longer is told of. */
 const LONG_MS = 60_000
 /** For how long a full line is told of. */
 const FULL_RECENTLY_MS = 600_000
-
-const standingScript = ownScript('line/lua/standing')
-
-/** As `line/lua/standing.lua` returns it. */
-type Standing = readonly [
-  waiting: number,
-  oldestId: string,
-  oldestSinceMs: number,
-  held: number,
-  heldResource: string,
-  holder: string,
-  failedReason: string,
-  behind: number,
-  fullAtMs: number,
-  fullResource: string,
-  refused: number,
-  dropped: number,
-  ofWorker: string,
-  ofProducer: string,
-]
 
 export interface OldestJob {
   readonly queue: string
@@ -49,19 +27,10 @@ export async function checkJobs(
   standstill: () => Promise<Standstill | undefined>,
 ): Promise<readonly Finding[]> {
   const queue = runner.queueName
-  const reply = (await runner.run(standingScript, { most: LINES })) as Standing
-  const [
-    waiting,
-    oldestId,
-    oldestSinceMs,
-    held,
-    heldResource,
-    holder,
-    failedReason,
-    behind,
-    ...more
-  ] = reply
-  const [fullAtMs, fullResource, refused, dropped, ofWorker, ofProducer] = more
+  const census = await censusOf(runner, true)
+  const { waiting, oldest: oldestId = '', oldestSinceMs = 0, held, heldResource = '' } = census
+  const { holder = '', failedReason = '', behind = 0, fullAtMs, fullResource } = census
+  const { refused, dropped, ofWorker = '', ofProducer = '' } = census
   const stands = waiting === 0 ? undefined : await standstill()
   return findingsOf(`queue ${queue}`, (report) => {
     const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
@@ -102,9 +71,8 @@ export async function checkJobs(
 
 /** Of the jobs that start next, the one that has waited longest; undefined where none waits. */
 export async function oldestJob(runner: LineRunner): Promise<OldestJob | undefined> {
-  const reply = (await runner.run(standingScript, { most: 1 })) as Standing
-  const [, jobId, sinceMs] = reply
-  return jobId === '' ? undefined : { queue: runner.queueName, jobId, since: sinceMs }
+  const { oldest: jobId, oldestSinceMs: since = 0 } = await censusOf(runner, false)
+  return jobId === undefined ? undefined : { queue: runner.queueName, jobId, since }
 }
 
 /** Of the last LockedWorker and the last LockedQueue, which stored their settings as JSON. */

@@ -14,8 +14,10 @@ const SPLIT_RETRY_MS = { min: 3, max: 40 }
 /** Where slots are set, no lock service tells when one is free. */
 const SLOT_RETRIES_MS = [2, 2, 4, 8, 16]
 
+/** What a worker asks for a job. */
 export interface AdmissionOptions {
   readonly locks: LockService
+  /** The lease of each job. */
   readonly leaseOptions: LeaseOptions
   /**
    * No job of its line is ahead of it. The lease may be on its way out, or a job of another queue
@@ -24,10 +26,8 @@ export interface AdmissionOptions {
   readonly waitMs: number
 }
 
-/** @param slots those that are set for its resources, in place of those of the worker. */
 export async function leaseFor(
-  { resources, stop }: Visit,
-  slots: Slots | undefined,
+  { resources, slots, stop }: Visit,
   admission: AdmissionOptions,
 ): Promise<AcquireOutcome> {
   const { locks, leaseOptions, waitMs } = admission

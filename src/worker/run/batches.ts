@@ -7,8 +7,7 @@ import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import type { LineBackend, TakenJob } from '../../line/line-backend.ts'
 import { settledOf, settledValue, type Batched } from './batch.ts'
-import { hasMoved } from './failure.ts'
-import { insist } from './insist.ts'
+import { hasMoved, insist } from './failure.ts'
 import { awaitingSteps, type JobLease, type Process } from './job-lease.ts'
 import type { Visit } from './visit.ts'
 import type { Visits } from './visits.ts'
@@ -17,15 +16,10 @@ import type { Visits } from './visits.ts'
 export interface BatchSource {
   readonly lines: LineBackend
   readonly visits: Visits
-  /** BullMQ opens jobs that were taken for a batch. */
-  readonly openTaken: (found: readonly TakenJob[], token: string) => Promise<readonly OpenedJob[]>
-}
-
-/** A job that was taken for a batch. */
-export interface OpenedJob {
-  readonly job: Job
+  /** BullMQ's job, opened; undefined where the next job of its scheduler could not be added. */
+  readonly open: (taken: TakenJob, token: string) => Promise<Job | undefined>
   /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
-  readonly run: () => Promise<void>
+  readonly run: (job: Job, token: string) => Promise<unknown>
 }
 
 type Outcome = PromiseSettledResult<unknown>
@@ -61,7 +55,7 @@ export function batching(
     const gather = async (): Promise<void> => {
       for (;;) {
         const most = size - 1 - members.length
-        const take = (): ReturnType<typeof membersOf> =>
+        const take = (): Promise<readonly BatchMember[]> =>
           membersOf(first, most, members.length, source)
         if (most > 0) members.push(...(await insist(first, channel, take)))
         const leftMs = until - systemClock.now()
@@ -102,21 +96,26 @@ async function membersOf(
   first: Visit,
   most: number,
   before: number,
-  { lines, visits, openTaken }: BatchSource,
+  { lines, visits, open, run }: BatchSource,
 ): Promise<readonly BatchMember[]> {
-  const opened = await openTaken(await lines.take(first, most, before), first.token ?? '0')
-  return opened.map(({ job: member, run }) => {
+  const { token = '0' } = first
+  const jobs: Job[] = []
+  for (const taken of await lines.take(first, most, before)) {
+    const job = await open(taken, token)
+    if (job !== undefined) jobs.push(job) // Else it stalls.
+  }
+  return jobs.map((job) => {
     let settle!: (outcome: Outcome) => void
     const outcome = new Promise<Outcome>((resolve) => {
       settle = resolve
     })
     const sent = new Promise<void>((resolve) => {
-      const visit = visits.member(member, first, { outcome, sent: resolve })
-      void run().finally(() => {
+      const visit = visits.member(job, first, { outcome, sent: resolve })
+      void run(job, token).finally(() => {
         visits.drop(visit) // BullMQ may have failed it without running it.
         resolve()
       })
     })
-    return { job: member, settle, sent }
+    return { job, settle, sent }
   })
 }

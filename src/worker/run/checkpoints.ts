@@ -1,6 +1,6 @@
 /** With `checkpoints`: a step that an earlier run of the job completed is not run again. */
 import type { Channel } from '../../channel.ts'
-import { insist } from './insist.ts'
+import { insist } from './failure.ts'
 import type { Process } from './job-lease.ts'
 import { runOf, stepsKey, type ResultStore, type StoredResult } from './result-store.ts'
 

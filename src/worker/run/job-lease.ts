@@ -88,10 +88,9 @@ export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
 /** A processor as it runs a job. One that asks for the signal is given it. */
 export function processOf(processor: (...args: never) => unknown): Process {
   const run = processor as (...args: unknown[]) => Promise<unknown>
-  return awaitingSteps(
-    processor.length > 2
-      ? ({ job, stop }, lease) => run(job, lease, stop.signal)
-      : ({ job }, lease) => run(job, lease),
+  const asksForSignal = processor.length > 2
+  return awaitingSteps(({ job, stop }, lease) =>
+    asksForSignal ? run(job, lease, stop.signal) : run(job, lease),
   )
 }
 
@@ -103,7 +102,7 @@ export function awaitingSteps(process: Process): Process {
     try {
       result = await process(visit, lease)
     } finally {
-      if (lease.hasOpenSteps) open = await lease.untilStepsEnd()
+      if (lease.openSteps.size > 0) open = await lease.untilStepsEnd()
     }
     // rule: open-step-fails-the-job
     if (open.length > 0) throw new StepNotAwaitedError(open)
@@ -124,8 +123,8 @@ export class SteppedLease extends String implements JobLease {
   checkpoints: Checkpoints | undefined
   readonly #visit: Visit
   readonly #lease: Lease
-  /** Steps that have not ended, by their names. */
-  #open: Map<Promise<unknown>, string> | undefined
+  /** Those that have not ended, with their names. */
+  readonly openSteps: Map<Promise<unknown>, string> = new Map()
   readonly #host: LeaseHost
   #currentStep: string | undefined
   #logger: Logger | undefined
@@ -199,9 +198,8 @@ export class SteppedLease extends String implements JobLease {
     channel.tell('step:started', about)
     const startedAt = systemClock.now()
     const running = channel.within({ kind: 'step', ...about }, () => this.#step(name, fn))
-    this.#open ??= new Map()
-    const open = this.#open.set(running, name)
-    const end = (): boolean => open.delete(running)
+    this.openSteps.set(running, name)
+    const end = (): boolean => this.openSteps.delete(running)
     running.then(end, end)
     if (!channel.hears('step:ended')) return running
     const ended = (outcome: 'done' | 'failed') => (): void => {
@@ -211,16 +209,11 @@ export class SteppedLease extends String implements JobLease {
     return running
   }
 
-  get hasOpenSteps(): boolean {
-    return this.#open !== undefined && this.#open.size > 0
-  }
-
   /** Waits for steps that still run. @returns their names */
   async untilStepsEnd(): Promise<readonly string[]> {
-    const open = this.#open ?? new Map<Promise<unknown>, string>()
-    const names = [...open.values()]
+    const names = [...this.openSteps.values()]
     // rule: open-step-holds-the-lease
-    while (open.size > 0) await Promise.allSettled(open.keys())
+    while (this.openSteps.size > 0) await Promise.allSettled(this.openSteps.keys())
     return names
   }
 

@@ -11,12 +11,10 @@
  * lease was lost in its last moment: fencing tokens are for the writes of a lost lease. With
  * `dedupe`, a stored result is returned without a lease and without running anything.
  */
-import { AsyncResource } from 'node:async_hooks'
 import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../../clock.ts'
 import { RedlockClosedError, type ShutdownError, WaitedTooLongError } from '../../errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { AcquireOutcome, NotGranted } from '../../lock/outcome.ts'
 import { labelOf } from '../../lock/names.ts'
 import { dueAt, type LineBackend } from '../../line/line-backend.ts'
 import { LineLimits } from '../../line/limits.ts'
@@ -25,21 +23,18 @@ import { leaseFor, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
 import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
-import type { Slots } from '../../slots.ts'
-import { failureOf, hasMoved, isGivenBack } from './failure.ts'
-import { insistToStart, NotStarted } from './insist.ts'
+import { failureOf, hasMoved, isGivenBack, insistToStart, NotStarted } from './failure.ts'
 import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
 import { delay, giveBack, requeue, requeueDelayMs, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
-import { lossOf, RunningJobs } from './running-jobs.ts'
+import { RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
-import type { Visit } from './visit.ts'
+import { lossOf, type Visit } from './visit.ts'
 import type { Visits } from './visits.ts'
 
-export interface JobRunsOptions {
+export interface JobRunsOptions extends AdmissionOptions {
   readonly resource: ResourceOf
   readonly process: Process
-  readonly admission: AdmissionOptions
   readonly visits: Visits
   readonly maxWaitMs: number
   /** The longest sleep of a job that met an outage of the masters. */
@@ -66,8 +61,8 @@ export class JobRuns {
   #isStopping = false
 
   constructor(options: JobRunsOptions) {
-    const { channel, logger } = options
-    this.running = new RunningJobs(channel)
+    const { visits, channel, logger } = options
+    this.running = new RunningJobs(visits.running, channel)
     this.#options = options
     this.#host = { channel, logger, sleep: (visit, delayMs) => this.#sleep(visit, delayMs) }
   }
@@ -87,8 +82,8 @@ export class JobRuns {
    * Releases what is held: leases that wait for a next job, and with `all` those of running jobs.
    */
   async close(all: boolean): Promise<void> {
-    const running = all ? [...this.running.visits] : []
     const { visits } = this.#options
+    const running = all ? [...visits.running] : []
     await Promise.all([visits.close(), ...running.map(({ lease }) => lease?.release())])
   }
 
@@ -96,24 +91,22 @@ export class JobRuns {
   async run(job: Job, token: string | undefined, signal?: AbortSignal): Promise<unknown> {
     const { visits, channel } = this.#options
     const visit = visits.start(job, token, signal)
-    this.running.visits.add(visit)
     try {
       return await channel.within({ kind: 'job', job }, () => this.#run(visit))
     } finally {
-      this.running.visits.delete(visit)
       visits.end(visit)
     }
   }
 
   async #run(visit: Visit): Promise<unknown> {
     const { resource, lines, ordered, shared } = this.#options
-    const { job, turn, member } = visit
-    let { lease } = visit
+    const { job, turn } = visit
+    const isMember = visit.outcome !== undefined
     try {
-      if (member === undefined) {
+      if (!isMember) {
         // A paused BullMQ worker that was waiting for a job still takes one.
         this.#assertMayStart()
-        const named = turn.lines !== '' && (JSON.parse(turn.lines) as string[])
+        const named = visit.lines !== '' && (JSON.parse(visit.lines) as string[])
         visit.resources = named || resourcesOf(resource, job, job.id)
         const stored = await shared?.peek(visit)
         if (stored !== undefined) {
@@ -121,17 +114,16 @@ export class JobRuns {
           await this.#addNext(visit)
           return stored.value
         }
-        const isTurn = !ordered || turn.turn === 'woken' || turn.turn === 'yes'
-        const slots = isTurn || !lines ? turn.slots : await this.#takeTurn(lines, visit)
-        lease ??= await this.#acquire(visit, slots)
-        visit.lease = lease
+        const isTurn = !ordered || turn === 'woken' || turn === 'yes'
+        if (!isTurn && lines) await this.#takeTurn(lines, visit)
+        visit.lease ??= await this.#acquire(visit)
       }
       // rule: started-job-adds-the-next-of-its-scheduler
       await this.#addNext(visit)
-      if (member === undefined) this.#assertMayStart()
+      if (!isMember) this.#assertMayStart()
     } catch (error) {
       // That of a batch is its first job's.
-      if (member === undefined) await this.#leaveUnused(visit)
+      if (!isMember) await this.#leaveUnused(visit)
       if (error instanceof DelayedError) throw error
       if (!(error instanceof NotStarted)) {
         // rule: job-that-ends-adds-the-next-of-its-scheduler
@@ -141,7 +133,7 @@ export class JobRuns {
       if (error.cause instanceof RedlockClosedError) this.#options.onLocksClosed?.()
       return this.#giveBack(visit)
     }
-    return this.#runUnder(lease as Lease, visit)
+    return this.#runUnder(visit.lease as Lease, visit)
   }
 
   /** For a job that was fetched and is not run here: BullMQ fails it, or a caller runs it. */
@@ -169,46 +161,41 @@ export class JobRuns {
     await visit.letGo()?.release()
   }
 
-  /** Parks a job that may not start yet. @returns the slots that are set for it */
-  async #takeTurn(lines: LineBackend, visit: Visit): Promise<Slots | undefined> {
-    const { job, resources } = visit
+  /** Parks a job that may not start yet. */
+  async #takeTurn(lines: LineBackend, visit: Visit): Promise<void> {
+    const { resources } = visit
     const answer = await insistToStart(visit, this.#options.channel, () => lines.park(visit))
+    if (answer === 'late') throw this.#waitedTooLong(visit)
     if (typeof answer === 'object') {
       if (visit.lines === '') visit.lines = JSON.stringify(resources)
-      return answer.slots
+      visit.slots = answer.slots
+      return
     }
-    if (answer === 'late') throw this.#waitedTooLong(resources)
     const label = labelOf(resources)
     const reason = `other jobs of \`${label}\` are ahead of it, or its limits let none start`
-    throw this.#requeued(job, { status: 'in-line', resource: label, delayMs: 0, reason }, 0)
+    throw this.#requeued(visit, { status: 'in-line', resource: label, delayMs: 0, reason }, 0)
   }
 
-  async #acquire(visit: Visit, slots: Slots | undefined): Promise<Lease> {
-    const { admission, channel, lines, maxUnreachableMs } = this.#options
-    const ask = (): Promise<AcquireOutcome> =>
-      insistToStart(visit, channel, () => leaseFor(visit, slots, admission))
-    let outcome = await ask()
+  async #acquire(visit: Visit): Promise<Lease> {
+    const { channel, lines, maxUnreachableMs } = this.#options
+    const { job, token, stop } = visit
     // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
     // rule: scheduled-job-without-a-line-waits-in-place
-    const staysHere = lines === undefined && visit.job.repeatJobKey !== undefined
-    for (let tries = 0; outcome.status !== 'granted' && staysHere; tries++) {
-      if (await this.#isLate(visit)) break
-      const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
-      await insistToStart(visit, channel, () => sleep(systemClock, ms, visit.stop.signal))
-      outcome = await ask()
+    const staysHere = lines === undefined && job.repeatJobKey !== undefined
+    for (let tries = 0; ; tries++) {
+      const outcome = await insistToStart(visit, channel, () => leaseFor(visit, this.#options))
+      if (outcome.status === 'granted') return outcome.lease
+      if (await this.#isLate(visit)) throw this.#waitedTooLong(visit)
+      const at = systemClock.now()
+      const why = await insistToStart(visit, channel, async () => {
+        if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
+        const random = systemClock.random()
+        const ms = requeueDelayMs(outcome, tries, random, maxUnreachableMs)
+        await sleep(systemClock, ms, stop.signal)
+        return undefined
+      })
+      if (why !== undefined) throw this.#requeued(visit, why, systemClock.now() - at)
     }
-    return outcome.status === 'granted' ? outcome.lease : this.#requeue(visit, outcome)
-  }
-
-  async #requeue(visit: Visit, outcome: NotGranted): Promise<never> {
-    const { job, token, resources } = visit
-    const { maxUnreachableMs, channel } = this.#options
-    if (await this.#isLate(visit)) throw this.#waitedTooLong(resources)
-    const startedAt = systemClock.now()
-    const why = await insistToStart(visit, channel, () =>
-      requeue(job, token, outcome, maxUnreachableMs),
-    )
-    throw this.#requeued(job, why, systemClock.now() - startedAt)
   }
 
   async #isLate(visit: Visit): Promise<boolean> {
@@ -220,29 +207,31 @@ export class JobRuns {
   }
 
   /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
-  #requeued(job: Job, why: Requeue, tookMs: number): DelayedError {
+  #requeued({ job }: Visit, why: Requeue, tookMs: number): DelayedError {
     this.#options.channel.tell('job:requeued', { job, why, tookMs })
     return new DelayedError(why.reason)
   }
 
-  #waitedTooLong(resources: readonly string[]): UnrecoverableError {
+  #waitedTooLong({ resources }: Visit): UnrecoverableError {
     const { message } = new WaitedTooLongError(labelOf(resources), this.#options.maxWaitMs)
     return new UnrecoverableError(message)
   }
 
   async #runUnder(lease: Lease, visit: Visit): Promise<unknown> {
     const { process, lines, visits, channel } = this.#options
-    const { job, token, stop, member } = visit
-    if (member === undefined) stop.follow(lease)
-    this.#tellStarted(visit, lease)
+    const { job, token, stop, outcome } = visit
+    if (outcome === undefined) stop.follow(lease)
+    if (channel.hears('job:started')) this.#tellStarted(visit, lease)
     const startedAt = systemClock.now()
     let isDone = false
     try {
-      const work =
-        member === undefined
-          ? process(visit, new SteppedLease(visit, lease, this.#host))
-          : member.outcome.then(settledValue)
-      const result = await this.running.unlessGivenUp(visit, work)
+      const result = await new Promise((resolve, reject) => {
+        // A processor may go on although its lease is lost.
+        visit.giveUp = reject
+        const own = outcome?.then(settledValue)
+        const work = own ?? process(visit, new SteppedLease(visit, lease, this.#host))
+        work.then(resolve, reject)
+      })
       isDone = true
       return result
     } catch (error) {
@@ -260,14 +249,12 @@ export class JobRuns {
     } finally {
       const lost = lossOf(lease)
       const workedMs = systemClock.now() - startedAt
-      if (member === undefined) {
+      if (outcome === undefined) {
         stop.end()
         const mayPass = isDone && lost === undefined && visit.lines !== '' && !this.#isStopping
         if (lines === undefined) await visit.letGo()?.release()
-        else if (mayPass) {
-          if (channel.hears('lease:ended')) visit.trace = new AsyncResource('redlock.job')
-          visits.done(visit, workedMs)
-        } else {
+        else if (mayPass) visits.done(visit, workedMs, channel.hears('lease:ended'))
+        else {
           void visit.letGo()?.release()
           // Also where the job is tried again: BullMQ decides that later.
           this.#charge(visit, workedMs)
@@ -275,18 +262,16 @@ export class JobRuns {
         if (lost !== undefined) channel.tell('job:lease-lost', { job, lease, error: lost })
       }
       if (channel.hears('job:ended')) {
-        const outcome = isDone ? 'done' : 'failed'
-        channel.tell('job:ended', { job, lease, outcome, tookMs: workedMs })
+        const how = isDone ? 'done' : 'failed'
+        channel.tell('job:ended', { job, lease, outcome: how, tookMs: workedMs })
       }
     }
   }
 
   #tellStarted({ job, leftAt }: Visit, lease: Lease): void {
-    const { channel } = this.#options
-    if (!channel.hears('job:started')) return
     const dueAt = job.timestamp + (job.opts.delay ?? 0)
     const isFirst = job.attemptsMade === 0 && job.stalledCounter === 0
-    channel.tell('job:started', {
+    this.#options.channel.tell('job:started', {
       job,
       lease,
       attempt: job.attemptsMade + 1,
@@ -307,7 +292,7 @@ export class JobRuns {
   }
 
   /** Counts work for the tenant of a job whose last trip does not. */
-  #charge({ turn: { share, chargedMs } }: Visit, workedMs: number): void {
+  #charge({ share, chargedMs }: Visit, workedMs: number): void {
     const { lines } = this.#options
     if (lines === undefined || share === '' || workedMs === chargedMs) return
     void chargeShare(lines, share, workedMs - chargedMs).catch(() => undefined)

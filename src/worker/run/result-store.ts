@@ -5,7 +5,7 @@
  */
 import type { Job } from 'bullmq'
 import { JobLockLostError, LeaseLostError, ValueTooLargeError } from '../../errors.ts'
-import { ownScript } from '../../line/bullmq/composed-script.ts'
+import { ownScript, type ComposedScript } from '../../line/bullmq/composed-script.ts'
 import type { Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
@@ -63,9 +63,7 @@ export class ResultStore {
     ttlMs: number,
     asker?: PlaceInLine,
   ): Promise<ReadonlyMap<string, unknown>> {
-    const own = { ...fenceOf(writer), ttlMs: Math.ceil(ttlMs) }
-    const args = { store: this.keyOf(store), ...own, ...asker }
-    const fields = fieldsOf(await this.#backend.run(claimScript, args), writer)
+    const fields = await this.#write(claimScript, store, writer, ttlMs, { ...asker })
     const values = new Map<string, unknown>()
     for (let index = 0; index + 1 < fields.length; index += 2) {
       const field = fields[index] ?? ''
@@ -87,9 +85,8 @@ export class ResultStore {
     const text = JSON.stringify(value ?? null)
     const bytes = Buffer.byteLength(text)
     if (bytes > this.#maxBytes) throw new ValueTooLargeError(name, bytes, this.#maxBytes)
-    const own = { ...fenceOf(writer), ttlMs: Math.ceil(ttlMs) }
-    const args = { store: this.keyOf(store), ...own, field: FIELD_PREFIX + name, value: text }
-    fieldsOf(await this.#backend.run(writeScript, args), writer)
+    const field = FIELD_PREFIX + name
+    await this.#write(writeScript, store, writer, ttlMs, { field, value: text })
     return JSON.parse(text)
   }
 
@@ -104,6 +101,27 @@ export class ResultStore {
     return this.#backend.keyOf(store)
   }
 
+  /** As `lua/fence.lua` allows. @returns what is stored, if the script says that. */
+  async #write(
+    script: ComposedScript,
+    store: string,
+    writer: Holder | Run,
+    ttlMs: number,
+    more: Arguments,
+  ): Promise<readonly string[]> {
+    const fence =
+      'lock' in writer
+        ? { job: writer.jobId, lock: writer.lock }
+        : { lease: writer.resources.join(), fencingToken: String(writer.fencingToken) }
+    const args = { store: this.keyOf(store), ...fence, ttlMs: Math.ceil(ttlMs), ...more }
+    const reply = await this.#backend.run(script, args)
+    const [word, rest = []] = reply as readonly [string, (string | string[])?]
+    if (word === 'kept') return rest as readonly string[]
+    if ('lock' in writer) throw new JobLockLostError(writer.jobId)
+    const reason = `a later holder (fencing token ${String(rest)}) has written since`
+    throw new LeaseLostError(writer.resource, writer.fencingToken, reason)
+  }
+
   /** @throws TypeError, which fails the job. Another try would read the same. */
   #parse(store: string, text = 'null'): unknown {
     try {
@@ -113,20 +131,6 @@ export class ResultStore {
       throw new TypeError(`The stored result in \`${key}\` is not JSON: delete this key`, { cause })
     }
   }
-}
-
-/** As `lua/fence.lua` has it. */
-function fenceOf(writer: Holder | Run): Arguments {
-  if ('lock' in writer) return { job: writer.jobId, lock: writer.lock }
-  return { lease: writer.resources.join(), fencingToken: String(writer.fencingToken) }
-}
-
-function fieldsOf(reply: unknown, writer: Holder | Run): readonly string[] {
-  const [word, rest] = reply as [string, (string | string[])?]
-  if (word === 'kept') return Array.isArray(rest) ? rest : []
-  if ('lock' in writer) throw new JobLockLostError(writer.jobId)
-  const reason = `a later holder (fencing token ${String(rest)}) has written since`
-  throw new LeaseLostError(writer.resource, writer.fencingToken, reason)
 }
 
 /** The run of a job that this worker was given. */

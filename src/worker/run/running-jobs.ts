@@ -2,22 +2,25 @@
  * The jobs that run in this worker, and what stops one of them from outside: BullMQ's lock on it is
  * lost, it is cancelled, or the worker shuts down.
  */
-import type { Lease } from '../../lock/lease.ts'
-import { JobCancelledError, JobLockLostError, LeaseLostError } from '../../errors.ts'
+import { JobCancelledError, JobLockLostError } from '../../errors.ts'
 import type { Channel } from '../../channel.ts'
 import { systemClock } from '../../clock.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { cancelRequests } from '../../line/cancel.ts'
 import { asError } from './failure.ts'
-import type { Visit } from './visit.ts'
+import { lossOf, type Visit } from './visit.ts'
 
 export class RunningJobs {
-  /** A job is here twice when another run began while the first one works without its lock. */
-  readonly visits: Set<Visit> = new Set()
+  readonly #visits: ReadonlySet<Visit>
   readonly #channel: Channel
 
-  constructor(channel: Channel) {
+  constructor(visits: ReadonlySet<Visit>, channel: Channel) {
+    this.#visits = visits
     this.#channel = channel
+  }
+
+  get size(): number {
+    return this.#visits.size
   }
 
   /** BullMQ's locks on these jobs are lost, as the server said when it was asked then. */
@@ -34,17 +37,9 @@ export class RunningJobs {
    */
   loseLocksBefore(renewedAt: number, lockMs: number): void {
     const now = systemClock.now()
-    for (const visit of this.visits) {
+    for (const visit of this.#visits) {
       if (now - Math.max(renewedAt, visit.startedAt ?? now) > lockMs) this.#stop(visit)
     }
-  }
-
-  /** What `work` gives, unless the job is given up before: see `giveUpLost`. */
-  unlessGivenUp<Value>(visit: Visit, work: Promise<Value>): Promise<Value> {
-    return new Promise((resolve, reject) => {
-      visit.giveUp = reject
-      work.then(resolve, reject)
-    })
   }
 
   /**
@@ -53,7 +48,7 @@ export class RunningJobs {
    */
   giveUpLost(graceMs: number): void {
     const now = systemClock.now()
-    for (const visit of this.visits) {
+    for (const visit of this.#visits) {
       const lost = lossOf(visit.lease)
       if (lost === undefined) continue
       visit.lostAt ??= now
@@ -64,7 +59,7 @@ export class RunningJobs {
 
   /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
   async pollCancels(lines: LineBackend): Promise<void> {
-    const ids = [...this.visits].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
+    const ids = [...this.#visits].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
     if (ids.length === 0) return
     for (const { jobId, token, reason } of await cancelRequests(lines, ids)) {
       const error = new JobCancelledError(jobId, reason)
@@ -83,11 +78,11 @@ export class RunningJobs {
   }
 
   abortAll(reason: unknown): void {
-    for (const { stop } of this.visits) stop.abort(reason)
+    for (const { stop } of this.#visits) stop.abort(reason)
   }
 
   #runsOf(jobId: string): readonly Visit[] {
-    return [...this.visits].filter(({ job }) => job.id === jobId)
+    return [...this.#visits].filter(({ job }) => job.id === jobId)
   }
 
   #stop({ job, lease, stop }: Visit): void {
@@ -96,16 +91,6 @@ export class RunningJobs {
     const error = new JobLockLostError(job.id ?? '')
     // rule: lost-lock-stops-its-job
     stop.abort(error)
-  }
-}
-
-/** Why a lease that was not released may not be trusted any more, if so. */
-export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
-  try {
-    lease?.assertHeld()
-    return undefined
-  } catch (error) {
-    return error instanceof LeaseLostError ? error : undefined
   }
 }
 

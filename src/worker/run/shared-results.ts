@@ -4,7 +4,7 @@ import type { Job } from 'bullmq'
 import type { Channel } from '../../channel.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { insist, insistToStart } from './insist.ts'
+import { insist, insistToStart } from './failure.ts'
 import type { Process } from './job-lease.ts'
 import type { PlaceInLine, ResultStore, StoredResult } from './result-store.ts'
 import type { Visit } from './visit.ts'
@@ -45,7 +45,8 @@ export class SharedResults {
 
   /** @param leaseMs of the lease on a result. */
   constructor(
-    { locks, leaseMs }: { readonly locks: LockService; readonly leaseMs: number },
+    locks: LockService,
+    leaseMs: number,
     results: ResultStore,
     dedupe: Dedupe<unknown>,
     channel: Channel,

@@ -1,22 +1,21 @@
 /** One job in this worker, from the fetch to the trip that ends it, and its one signal. */
-import type { AsyncResource } from 'node:async_hooks'
 import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
-import { leave, systemClock, type DeadlineQueue, type Expiring } from '../../clock.ts'
+import { leave, type DeadlineQueue, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { Join, LineVisit, Move, Turn } from '../../line/visit.ts'
+import type { Slots } from '../../slots.ts'
+import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
+import { LeaseLostError } from '../../errors.ts'
 import type { SharedResult } from './shared-results.ts'
 
-/** A job of a batch that is not its first: it waits for what becomes of it. */
-export interface Membership {
-  readonly outcome: Promise<PromiseSettledResult<unknown>>
-  /** To be called when its last trip is under way. */
-  readonly sent: () => void
-}
-
 export class Visit implements LineVisit, Expiring {
-  /** As the queue's Redis told it with the job. */
-  readonly turn: Turn
+  turn: Told['turn'] = 'none'
+  /** Its resources (JSON); '' where it has no lines. */
+  lines = ''
+  usedMs = 0
+  slots: Slots | undefined
+  share = ''
+  chargedMs = 0
   join: Join | undefined
   addNext: (() => Promise<unknown>) | undefined
   /** BullMQ's, once it starts the job. */
@@ -27,19 +26,16 @@ export class Visit implements LineVisit, Expiring {
   startedAt: number | undefined
   stop!: JobSignal
   resources: readonly string[] = []
-  /** Its lines as the queue's Redis has them (JSON); '' for none. */
-  lines: string
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
   lease: Lease | undefined
   /** The job before it, which left it the lease, had done its work at this time. */
   leftAt: number | undefined
-  /** What its line has used of its burst. */
-  usedMs: number
   /** What it shares with other jobs, with `dedupe`. */
   shared: SharedResult | undefined
   /** The first job of its batch, which may be itself. */
   first: Visit | undefined
-  member: Membership | undefined
+  /** What becomes of it in its batch, where it is not the first job. */
+  outcome: Promise<PromiseSettledResult<unknown>> | undefined
   /** It was cancelled in a batch. The other jobs continue. */
   cancelled: Error | undefined
   /** Its lease was found lost at this time, on the monotonic clock. */
@@ -52,28 +48,13 @@ export class Visit implements LineVisit, Expiring {
   move: Move | undefined
   /** It had done its work at this time. */
   endedAt = 0
+  sent: (() => void) | undefined
+  settle: ((next: LineVisit | undefined) => void) | undefined
   /** BullMQ ends it, or starts it, before then: else its lease is released. */
   queue: DeadlineQueue | undefined
   before: Expiring | undefined
   after: Expiring | undefined
   endsAt = 0
-  /** The trace that what is done after its end belongs to, where a listener asks. */
-  trace: AsyncResource | undefined
-
-  constructor(turn: Turn) {
-    this.turn = turn
-    this.lines = turn.lines
-    this.usedMs = turn.usedMs
-  }
-
-  /** @param signal BullMQ's, of a worker that asks for it. */
-  start(job: Job, token: string | undefined, signal: AbortSignal | undefined): void {
-    this.job = job
-    this.token = token
-    this.startedAt = systemClock.now()
-    leave(this)
-    this.stop = this.first?.stop ?? new JobSignal(signal)
-  }
 
   /** The lease is no longer its own. */
   letGo(): Lease | undefined {
@@ -85,6 +66,16 @@ export class Visit implements LineVisit, Expiring {
 
   expire(): void {
     void this.letGo()?.release()
+  }
+}
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
+  try {
+    lease?.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
   }
 }
 

@@ -8,16 +8,17 @@
  * job goes behind the jobs that wait, and what was used too much counts against the next burst.
  * A line that pauses starts anew. With tenants, all work counts for the tenant instead.
  */
+import { AsyncResource } from 'node:async_hooks'
 import { performance } from 'node:perf_hooks'
 import type { Job } from 'bullmq'
-import { Deadlines, systemClock } from '../../clock.ts'
+import { Deadlines, leave, systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { shareFrom } from '../../line/shares.ts'
-import { NO_TURN, type LineVisits, type Move, type Turn } from '../../line/visit.ts'
+import type { LineVisits, Move, Told } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
-import { Visit, type Membership } from './visit.ts'
+import { JobSignal, Visit } from './visit.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
 const LIMIT_MS = 1_000
@@ -29,6 +30,8 @@ const SHORT_JOB_MS = 5
 const BUSY = 0.5
 
 export class Visits implements LineVisits {
+  /** Those that run. A job is here twice when another run began while the first has no lock. */
+  readonly running: Set<Visit> = new Set()
   readonly #locks: LockService
   readonly #leaseOptions: LeaseOptions
   readonly #burstMs: number
@@ -43,8 +46,8 @@ export class Visits implements LineVisits {
     this.#burstMs = burstMs
   }
 
-  fetched(jobId: string, turn: Turn): Visit {
-    const visit = new Visit(turn)
+  fetched(jobId: string, told?: Told): Visit {
+    const visit = Object.assign(new Visit(), told)
     this.#visits.set(jobId, visit)
     return visit
   }
@@ -57,29 +60,43 @@ export class Visits implements LineVisits {
   /** BullMQ starts a job. @param signal BullMQ's, of a worker that asks for it. */
   start(job: Job, token: string | undefined, signal: AbortSignal | undefined): Visit {
     const { id = '' } = job
-    const visit = this.waiting(id) ?? this.fetched(id, NO_TURN)
-    visit.start(job, token, signal)
+    const visit = this.waiting(id) ?? this.fetched(id)
+    visit.job = job
+    visit.token = token
+    visit.startedAt = systemClock.now()
+    leave(visit)
+    visit.stop = visit.first?.stop ?? new JobSignal(signal)
+    this.running.add(visit)
     return visit
   }
 
   /** A job was taken for the batch of another one. */
-  member(job: Job, first: Visit, member: Membership): Visit {
+  member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent'>): Visit {
     const { lease, lines } = first
-    const visit = this.fetched(job.id ?? '', NO_TURN)
-    const leaves = { next: 'back', usedMs: 0, share: '', chargeMs: 0, offers: false } as const
-    const move = { timestamp: job.timestamp, lines, ...leaves }
-    return Object.assign(visit, { job, first, member, lease, move })
+    const visit = this.fetched(job.id ?? '')
+    const move = { usedMs: 0, back: true, offers: undefined, share: undefined, chargeMs: undefined }
+    return Object.assign(visit, { job, first, lease, lines, move, ...own })
   }
 
-  /** A job has done its work: the trip that ends it moves its lines, and may pass on its lease. */
-  done(visit: Visit, workedMs: number): void {
+  /**
+   * A job has done its work: the trip that ends it moves its lines, and may pass on its lease.
+   * @param isTraced somebody listens to what is done with the lease.
+   */
+  done(visit: Visit, workedMs: number, isTraced: boolean): void {
     visit.endedAt = systemClock.now()
     visit.move = moveBehind(visit, workedMs, this.#burstMs, this.#visits.size > 1)
+    const settle = (next: unknown): void => {
+      this.#passOn(visit, next as Visit | undefined)
+    }
+    visit.settle = isTraced ? AsyncResource.bind(settle) : settle
+    // Behind the bytes of the trip, and while it is under way.
+    if (visit.move.offers === true) visit.sent = () => visit.settle?.(undefined)
     this.#deadlines.in(LIMIT_MS, visit)
   }
 
   /** A job has ended here. BullMQ's trip asks only for one of which something is to be said. */
   end(visit: Visit): void {
+    this.running.delete(visit)
     visit.join?.done()
     if (visit.move === undefined) this.drop(visit)
   }
@@ -97,22 +114,6 @@ export class Visits implements LineVisits {
     return visit?.job === job ? visit : undefined
   }
 
-  /** Behind the bytes of the trip, and while it is under way. */
-  sent(visit: Visit): void {
-    visit.member?.sent()
-    if (visit.move?.offers === true) this.returned(visit, undefined)
-  }
-
-  returned(visit: Visit, next: Visit | undefined): void {
-    if (visit.lease === undefined || visit.member !== undefined) return
-    if (visit.trace === undefined) this.#passOn(visit, next)
-    else {
-      visit.trace.runInAsyncScope(() => {
-        this.#passOn(visit, next)
-      })
-    }
-  }
-
   /** Releases what nothing has come for. */
   async close(): Promise<void> {
     const waiting = [...this.#visits.values()].filter(({ startedAt }) => startedAt === undefined)
@@ -125,8 +126,8 @@ export class Visits implements LineVisits {
     if (lease === undefined) return
     // Jobs of other queues may wait for it.
     // rule: spent-burst-releases-its-lease
-    const isInBurst = move?.next === 'front'
-    const isNext = next?.turn.turn === 'woken' && next.lines === visit.lines
+    const isInBurst = move?.back !== true
+    const isNext = next?.turn === 'woken' && next.lines === visit.lines
     const passed = isInBurst && isNext && mayPass(lease, next) ? this.#handOver(lease) : undefined
     if (passed === undefined || next === undefined) {
       void lease.release()
@@ -152,13 +153,13 @@ export class Visits implements LineVisits {
  * The slots may have been lowered while the job ran: then the lease of a higher slot is not used
  * again.
  */
-function mayPass(lease: Lease, { turn: { slots }, lines }: Visit): boolean {
+function mayPass(lease: Lease, { slots, lines }: Visit): boolean {
   return slots === undefined || isWithin(lease.resources, JSON.parse(lines) as string[], slots)
 }
 
 /** @param isOneOfMany other jobs run here too. */
 export function moveBehind(
-  { job: { timestamp }, lines, usedMs, turn: { share, chargedMs } }: Visit,
+  { usedMs, share, chargedMs }: Pick<Visit, 'usedMs' | 'share' | 'chargedMs'>,
   workedMs: number,
   usualBurstMs: number,
   isOneOfMany: boolean,
@@ -169,15 +170,14 @@ export function moveBehind(
   const allMs = usedMs + workMs
   const isSpent = allMs >= burstMs
   const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
+  // A process with time left runs a line as fast as any other, and a change of process costs.
+  const offers = isSpent && isOneOfMany && (workedMs < SHORT_JOB_MS || loopLoad() >= BUSY)
   return {
-    timestamp,
-    lines,
-    next: isSpent ? 'back' : 'front',
     usedMs: isSpent ? carriedMs : allMs,
-    share,
-    chargeMs: workMs - chargedMs,
-    // A process with time left runs a line as fast as any other, and a change of process costs.
-    offers: isSpent && isOneOfMany && (workedMs < SHORT_JOB_MS || loopLoad() >= BUSY),
+    back: isSpent || undefined,
+    offers: offers || undefined,
+    share: share || undefined,
+    chargeMs: share === '' ? undefined : workMs - chargedMs,
   }
 }
 

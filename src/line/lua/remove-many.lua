@@ -1,12 +1,14 @@
 --[[
-  Takes the place of `drain` and of `cleanJobsInSet` for jobs that wait: sleeping jobs are put
-  among those that wait, BullMQ removes what it removes, and the others sleep again.
+  Takes the place of `drain` and of `cleanJobsInSet`: sleeping jobs are put among those that wait,
+  BullMQ removes what it removes, and the others sleep again.
 
-  ARGV  base · slots · which: 'wait' | 'prioritized' | 'both'
+  ARGV  base · slots · which: of the jobs that wait, 'wait' | 'prioritized' | 'both'; nil for none
 ]]
 --- @include "keys"
+--- @include "asleep-view"
 --- @include "removing"
 local which = ARGV.which
+if not which then return bullmq(removing(viewOf()), KEYS, theirs) end
 local from = which == 'prioritized' and ASLEEP_PRIORITIZED or ASLEEP
 local to = which == 'wait' and '(' .. string.format('%.0f', ASLEEP_PRIORITIZED) or '+inf'
 local sleepers = redis.call('ZRANGEBYSCORE', DELAYED, string.format('%.0f', from), to, 'WITHSCORES')
