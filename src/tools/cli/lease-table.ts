@@ -2,20 +2,18 @@
 import { counted } from '../../counted.ts'
 import { hasQuorum } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
-import type { RunningJob } from '../operator/running-jobs.ts'
+import type { JobsByResource } from '../operator/running-jobs.ts'
 import { duration } from '../operator/duration.ts'
 import type { Output } from './output.ts'
 import { printable } from './printable.ts'
 import { tooFewAnswer } from './quorum.ts'
 import { table } from './table.ts'
 
-/** The job under each lease, by resource; undefined where no queue is named. */
-export type Jobs = ReadonlyMap<string, RunningJob> | undefined
-
+/** @param jobs undefined where no queue is named. */
 export function leaseTable(
   { leases, masters }: Pick<LiveLeases, 'leases' | 'masters'>,
   out: Output,
-  jobs?: Jobs,
+  jobs?: JobsByResource,
 ): string {
   const jobHead = jobs === undefined ? [] : ['JOB', 'SINCE']
   return table(
@@ -24,7 +22,12 @@ export function leaseTable(
   )
 }
 
-function row(lease: LiveLease, masters: number, out: Output, jobs: Jobs): readonly string[] {
+function row(
+  lease: LiveLease,
+  masters: number,
+  out: Output,
+  jobs?: JobsByResource,
+): readonly string[] {
   const { resource, state, holder, fencingToken, freeInMs, votes } = lease
   const job = jobs?.get(resource)
   const jobCells =

@@ -29,15 +29,13 @@ export class History {
     at: number,
     { leases, truncated }: LiveLeases,
     { unknown }: LeaseChanges,
-    queues: readonly QueueCounts[] | undefined,
-    rates: readonly FinishedRates[] | undefined,
+    queues: readonly QueueCounts[] | null,
+    rates: readonly FinishedRates[],
   ): readonly Sample[] {
     const sum = (count: (queue: QueueCounts) => number): number | undefined =>
       queues?.reduce((total, queue) => total + count(queue), 0)
     const rate = (of: (rates: FinishedRates) => number): number | undefined =>
-      rates === undefined || rates.length === 0
-        ? undefined
-        : rates.reduce((total, one) => total + of(one), 0)
+      rates.length === 0 ? undefined : rates.reduce((total, one) => total + of(one), 0)
     const known = unknown === undefined && !truncated
     const sample: Sample = {
       at,

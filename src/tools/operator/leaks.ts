@@ -51,10 +51,10 @@ export function checkLeases({ leases }: LiveLeases): readonly Finding[] {
 async function immortalKeys(probe: Probe, namespace: string): Promise<readonly string[]> {
   const own = /^(?:(?:lease|fence|wait|next|tomb):|flag$)/
   const found = new Set<string>()
-  for await (const page of probe.scan(`${globEscape(namespace)}:*`, MAX_SCANNED)) {
+  await probe.scan(`${globEscape(namespace)}:*`, MAX_SCANNED, async (page) => {
     const keys = page.filter((key) => own.test(key.slice(namespace.length + 1)))
-    if (keys.length === 0) continue
+    if (keys.length === 0) return
     for (const key of (await probe.run(immortalScript, keys, [])) as string[]) found.add(key)
-  }
+  })
   return [...found].sort()
 }

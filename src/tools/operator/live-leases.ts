@@ -66,27 +66,20 @@ export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promis
   }
 }
 
-interface Names {
-  readonly names: readonly string[]
-  readonly complete: boolean
-}
-
 async function findNames(
   probe: Probe,
   keys: Keyspace,
   { match = '*', limit, maxScanned = MAX_SCANNED }: LeaseSearch,
-): Promise<Names> {
+): Promise<{ readonly names: readonly string[]; readonly complete: boolean }> {
   const pattern = keys.leasePattern.slice(0, -1) + match
   const prefixLength = keys.lease('').length
   const names = new Set<string>()
-  const pages = probe.scan(pattern, maxScanned)
-  for (;;) {
-    const page = await pages.next()
-    if (page.done === true) return { names: [...names], complete: page.value }
-    for (const key of page.value) names.add(key.slice(prefixLength))
+  const complete = await probe.scan(pattern, maxScanned, (page) => {
+    for (const key of page) names.add(key.slice(prefixLength))
     // One more than wanted says that there are more.
-    if (names.size > limit) return { names: [...names], complete: false }
-  }
+    return names.size > limit && 'enough'
+  })
+  return { names: [...names], complete }
 }
 
 /** The lease keys of these resources on one master. */

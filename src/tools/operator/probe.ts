@@ -77,20 +77,22 @@ export class Probe {
 
   /**
    * Keys that match a glob pattern, a page at a time, with SCAN: a key may come twice, and one that
-   * appears meanwhile may be missed. Ends when the server has looked at `maxLooked` keys.
+   * appears meanwhile may be missed. Ends when the server has looked at `maxScanned` keys, or
+   * `onKeys` says `enough`.
    * @returns whether all of the server's keys have been looked at.
    */
-  async *scan(
+  async scan(
     pattern: string,
     maxScanned: number,
-  ): AsyncGenerator<readonly string[], boolean, undefined> {
+    onKeys: (keys: readonly string[]) => unknown,
+  ): Promise<boolean> {
     let cursor = '0'
     for (let scanned = 0; scanned < maxScanned; scanned += SCAN_COUNT) {
       const from = cursor
       const [next, keys] = await this.#ask((redis) =>
         redis.scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT),
       )
-      if (keys.length > 0) yield keys
+      if (keys.length > 0 && (await onKeys(keys)) === 'enough') return false
       if (next === '0') return true
       cursor = next
     }

@@ -59,13 +59,10 @@ export class QueueServer {
   }
 
   /** As {@link Probe.scan}, on every node that has keys. */
-  async *scan(
-    pattern: string,
-    maxScanned: number,
-  ): AsyncGenerator<readonly string[], boolean, undefined> {
+  async scan(...given: Parameters<Probe['scan']>): Promise<boolean> {
     let areAllScanned = true
     for (const { probe } of await this.#withKeys()) {
-      if (!(yield* probe.scan(pattern, maxScanned))) areAllScanned = false
+      if (!(await probe.scan(...given))) areAllScanned = false
     }
     return areAllScanned
   }

@@ -62,8 +62,6 @@ const FENCE_LEASES = 10
 const DRIFT_FACTOR = 0.01
 /** What a resize changes, and what says so. */
 const CHANGING = ['max-lease-differs', 'fleet-size-differs', 'resizing', 'retired', 'no-quorum']
-/** Keys of one script call. */
-const PAGE = 1_000
 
 const scriptOf = (name: string): Script => defineScript(name, luaText(`tools/operator/lua/${name}`))
 const outstandingScript = scriptOf('outstanding')
@@ -235,20 +233,15 @@ async function outstandingOn(
 ): Promise<{ readonly leftMs: number; readonly largest: number }> {
   const [lease, fence] = [keys.lease(''), keys.fence('')]
   let [leftMs, largest] = [0, 0]
-  const pages = probe.scan(`${globEscape(namespace)}:*`, Infinity)
-  let page = await pages.next()
-  for (; page.done !== true; page = await pages.next()) {
-    for (let from = 0; from < page.value.length; from += PAGE) {
-      const some = page.value.slice(from, from + PAGE)
-      const leases = some.filter((key) => key.startsWith(lease))
-      const all = [...leases, ...some.filter((key) => key.startsWith(fence))]
-      if (all.length === 0) continue
-      const reply = await probe.run(outstandingScript, all, [leases.length])
-      const [left, counter] = reply as [number, string]
-      leftMs = left < 0 || leftMs < 0 ? -1 : Math.max(leftMs, left)
-      largest = Math.max(largest, Number(counter))
-    }
-  }
+  await probe.scan(`${globEscape(namespace)}:*`, Infinity, async (page) => {
+    const leases = page.filter((key) => key.startsWith(lease))
+    const all = [...leases, ...page.filter((key) => key.startsWith(fence))]
+    if (all.length === 0) return
+    const reply = await probe.run(outstandingScript, all, [leases.length])
+    const [left, counter] = reply as [number, string]
+    leftMs = left < 0 || leftMs < 0 ? -1 : Math.max(leftMs, left)
+    largest = Math.max(largest, Number(counter))
+  })
   return { leftMs, largest }
 }
 

@@ -1,4 +1,4 @@
-/** What keeps the jobs of a queue waiting, for `doctor`. */
+/** What keeps jobs of all queues waiting. */
 import { commandLine } from '../../command-line.ts'
 import type { Standstill } from '../../worker/inspection.ts'
 import { counted } from '../../counted.ts'
@@ -6,9 +6,9 @@ import { systemClock } from '../../clock.ts'
 import type { Finding } from '../../services/finding.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
-import type { LineRunner } from '../../line/line-runner.ts'
 import { duration } from './duration.ts'
 import { findingsOf } from './findings.ts'
+import type { Places } from './places.ts'
 
 /** Lines that are looked at. */
 const LINES = 1_000
@@ -21,20 +21,10 @@ const standingScript = ownScript('line/lua/standing')
 
 /** As `line/lua/standing.lua` returns it. */
 type Standing = readonly [
-  waiting: number,
-  oldestId: string,
-  oldestSinceMs: number,
-  held: number,
-  heldResource: string,
-  holder: string,
-  failedReason: string,
-  behind: number,
-  fullAtMs: number,
-  fullResource: string,
-  refused: number,
-  dropped: number,
-  ofWorker: string,
-  ofProducer: string,
+  ...[waiting: number, oldestId: string, oldestSinceMs: number, held: number, heldResource: string],
+  ...[holder: string, failedReason: string, behind: number, fullAtMs: number],
+  ...[fullResource: string, refused: number, dropped: number],
+  ...[ofWorker: string, ofProducer: string],
 ]
 
 export interface OldestJob {
@@ -44,25 +34,40 @@ export interface OldestJob {
   readonly since: number
 }
 
-export async function checkJobs(
-  runner: LineRunner,
-  standstill: () => Promise<Standstill | undefined>,
-): Promise<readonly Finding[]> {
-  const queue = runner.queueName
-  const reply = (await runner.run(standingScript, { most: LINES })) as Standing
-  const [
-    waiting,
-    oldestId,
-    oldestSinceMs,
-    held,
-    heldResource,
-    holder,
-    failedReason,
-    behind,
-    ...more
-  ] = reply
-  const [fullAtMs, fullResource, refused, dropped, ofWorker, ofProducer] = more
-  const stands = waiting === 0 ? undefined : await standstill()
+export interface StandingJobs {
+  readonly findings: readonly Finding[]
+  /** Of the jobs that start next, the one that has waited longest; undefined where none waits. */
+  readonly oldest: OldestJob | undefined
+}
+
+/** Of all queues. */
+export async function standingJobs(places: Places): Promise<StandingJobs> {
+  const found = (await places.shown()).map(async (place) => {
+    const standing = (await place.run(standingScript, { most: LINES })) as Standing
+    const stands = standing[0] === 0 ? undefined : await places.standstill(place)
+    const [, jobId, since] = standing
+    const { queueName: queue } = place
+    return {
+      findings: checkJobs(queue, standing, stands),
+      oldest: jobId === '' ? [] : [{ queue, jobId, since }],
+    }
+  })
+  const all = await Promise.all(found)
+  const findings = all.flatMap((each) => each.findings)
+  const [oldest] = all.flatMap((each) => each.oldest).sort((a, b) => a.since - b.since)
+  // Shards of a queue may have the same finding.
+  const distinct = new Map(findings.map((each) => [JSON.stringify(each), each]))
+  return { findings: [...distinct.values()], oldest }
+}
+
+function checkJobs(
+  queue: string,
+  standing: Standing,
+  stands: Standstill | undefined,
+): readonly Finding[] {
+  const [waiting, oldestId, oldestSinceMs, held, heldResource, holder, failedReason, ...more] =
+    standing
+  const [behind, fullAtMs, fullResource, refused, dropped, ofWorker, ofProducer] = more
   return findingsOf(`queue ${queue}`, (report) => {
     const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
     const oldest = `job ${oldestId} has waited for ${duration(Math.max(0, ageMs))}`
@@ -98,13 +103,6 @@ export async function checkJobs(
       )
     }
   })
-}
-
-/** Of the jobs that start next, the one that has waited longest; undefined where none waits. */
-export async function oldestJob(runner: LineRunner): Promise<OldestJob | undefined> {
-  const reply = (await runner.run(standingScript, { most: 1 })) as Standing
-  const [, jobId, sinceMs] = reply
-  return jobId === '' ? undefined : { queue: runner.queueName, jobId, since: sinceMs }
 }
 
 /** Of the last LockedWorker and the last LockedQueue, which stored their settings as JSON. */
