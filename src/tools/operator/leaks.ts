@@ -1,9 +1,8 @@
 /** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
 import { commandLine } from '../../command-line.ts'
 import { luaText } from '../../lua.ts'
-import type { Finding } from '../../services/finding.ts'
+import { findingsOf, type Finding } from '../../services/finding.ts'
 import { defineScript } from '../../redlock/wire/script.ts'
-import { findingsOf } from './findings.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape } from './glob.ts'
 import type { LiveLeases } from './live-leases.ts'

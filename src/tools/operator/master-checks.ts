@@ -1,9 +1,8 @@
 /** What can be wrong with one master. Pure. */
 import { counted } from '../../counted.ts'
 import { ALLOW_COMMANDS } from '../../redlock/wire/trial.ts'
-import type { Finding } from '../../services/finding.ts'
+import { findingsOf, type Finding, type Report } from '../../services/finding.ts'
 import { duration } from './duration.ts'
-import { findingsOf, type Report } from './findings.ts'
 import type { ServerSurvey } from './server-survey.ts'
 import type { MasterSurvey } from './survey.ts'
 

@@ -1,8 +1,7 @@
 /** What can be wrong with the queue's Redis. Pure. */
 import type { ServerSurvey } from './server-survey.ts'
 import type { ServerAnswer } from './fleet-probe.ts'
-import type { Finding } from '../../services/finding.ts'
-import { findingsOf, type Report } from './findings.ts'
+import { findingsOf, type Finding, type Report } from '../../services/finding.ts'
 import { checkMemory, unreachable } from './master-checks.ts'
 import type { MasterSurvey } from './survey.ts'
 

@@ -3,11 +3,10 @@ import { commandLine } from '../../command-line.ts'
 import type { Standstill } from '../../worker/inspection.ts'
 import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
-import type { Finding } from '../../services/finding.ts'
+import { findingsOf, type Finding } from '../../services/finding.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
 import { duration } from './duration.ts'
-import { findingsOf } from './findings.ts'
 import type { Places } from './places.ts'
 
 /** Lines that are looked at. */

@@ -1,7 +1,11 @@
 import { counted } from '../../../counted.ts'
-import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
+import {
+  grouped,
+  withFindings,
+  type Diagnosis,
+  type MasterHealth,
+} from '../../operator/diagnosis.ts'
 import type { Finding } from '../../../services/finding.ts'
-import { grouped } from '../../operator/findings.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
 import { standingJobs } from '../../operator/standing-jobs.ts'
