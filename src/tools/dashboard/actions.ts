@@ -48,9 +48,6 @@ export interface Hands {
   readonly maxLeaseMs: number | undefined
 }
 
-/** An action that cannot be done, in words for the operator. */
-class Refused extends Error {}
-
 interface Action {
   /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
@@ -110,9 +107,9 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   release: {
     on: ['resource'],
     act: async ({ resource }, { fleet, maxLeaseMs }) => {
-      if (fleet === undefined) throw new Refused('Only leases on lock masters can be released.')
+      if (fleet === undefined) throw new Error('Only leases on lock masters can be released.')
       const stored = maxLeaseMs ?? (await storedMaxLeaseMs(fleet))
-      if (stored === undefined) throw new Refused('No master says its maxLeaseMs. Try again later.')
+      if (stored === undefined) throw new Error('No master says its maxLeaseMs. Try again later.')
       const { free, masters } = await forceRelease(fleet, resource, stored)
       const released = masters.filter(({ outcome }) => outcome === 'released').length
       const where = `It was released on ${released} of ${counted(masters.length, 'master')}.`
@@ -122,14 +119,14 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 }
 
 type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[2]>[0]
-interface Said {
-  readonly by: string
-  readonly reason?: string
-}
 
 /** An action on what is set for a resource. */
 function limiting(
-  change: (limits: LineLimits, wanted: Wanted, said: Said) => Promise<void>,
+  change: (
+    limits: LineLimits,
+    wanted: Wanted,
+    said: { readonly by: string; readonly reason?: string },
+  ) => Promise<void>,
   outcome: (wanted: Wanted) => string,
   to: (wanted: Wanted) => string = () => '',
 ): Action {
@@ -146,7 +143,7 @@ function limiting(
 
 function queueOf({ queue }: Hands): QueueView {
   if (queue !== undefined) return queue
-  throw new Refused('Name the queue’s Redis (--queue-redis, queueRedis).')
+  throw new Error('Name the queue’s Redis (--queue-redis, queueRedis).')
 }
 
 /** Undefined for what names no action, or not what it works on. */

@@ -25,7 +25,7 @@ import { file, give, isPublic, json, makeSafe, posted, redirect, text } from './
 import { routedRequest, type HttpAnswer, type RoutedRequest } from './answers.ts'
 import { Snapshots, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
-import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
+import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'
 import { WrongTokens } from './wrong-tokens.ts'
 
 /** What express, connect and h3 call when another handler answers. */
@@ -46,8 +46,6 @@ export interface DashboardHandler {
 
 /** The most streams that are open at once. */
 const MAX_VIEWERS = 50
-/** As long as a resource's name may be. */
-const MAX_NAME = 512
 /** How long a browser waits before it connects again. */
 const RETRY_MS = 2_000
 
@@ -97,7 +95,10 @@ class Dashboard {
   readonly #streams = new Set<ServerResponse>()
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => this.#page(),
-    '/state': async (to) => this.#stateNow(to),
+    '/state': async ({ request, query }) => {
+      const operator = await this.#access.operatorOf(request)
+      return json(await this.#state(await this.#snapshots.latest(), viewIn(query), operator))
+    },
     '/events': (to) => this.#stream(to),
     '/resource': (to) => this.#resource(to),
     '/job': (to) => this.#job(to),
@@ -228,18 +229,13 @@ class Dashboard {
     return file('index.html')
   }
 
-  async #stateNow(to: RoutedRequest): Promise<HttpAnswer> {
-    const operator = await this.#access.operatorOf(to.request)
-    return json(await this.#state(await this.#snapshots.latest(), viewIn(to), operator))
-  }
-
   async #stream(to: RoutedRequest): Promise<HttpAnswer | undefined> {
     const { request, response } = to
     if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
     if (this.#snapshots.viewers >= MAX_VIEWERS) {
       return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
     }
-    const view = viewIn(to)
+    const view = viewIn(to.query)
     const operator = await this.#access.operatorOf(request)
     request.socket.setTimeout(0) // It stays open.
     // Proxies that collect what passes would make news old.
@@ -302,12 +298,3 @@ const LOGIN = '/login'
 const ACT = '/act'
 const BEARER = { 'www-authenticate': 'Bearer' }
 const WRONG_TOKEN = '<p class="problem" role="alert">Wrong token.</p>'
-
-function viewIn({ query }: RoutedRequest): View {
-  const page = Number(query.get('page'))
-  return {
-    search: (query.get('search') ?? '').slice(0, MAX_NAME),
-    sort: LEASE_SORTS.find((sort) => sort === query.get('sort')) ?? 'resource',
-    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
-  }
-}

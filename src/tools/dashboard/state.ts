@@ -56,7 +56,9 @@ interface LeaseRow extends LiveLease {
   readonly job: RunningJob | undefined
 }
 
-export const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
+/** As long as a resource's name may be. */
+export const MAX_NAME = 512
+const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
 type LeaseSort = (typeof LEASE_SORTS)[number]
 
 /** What one viewer asked for. */
@@ -65,6 +67,15 @@ export interface View {
   readonly sort: LeaseSort
   /** From 1. */
   readonly page: number
+}
+
+export function viewIn(query: URLSearchParams): View {
+  const page = Number(query.get('page'))
+  return {
+    search: (query.get('search') ?? '').slice(0, MAX_NAME),
+    sort: LEASE_SORTS.find((sort) => sort === query.get('sort')) ?? 'resource',
+    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+  }
 }
 
 /** How many leases are shown at once. */

@@ -4,8 +4,7 @@ import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import { findingsOf, type Finding } from '../../services/finding.ts'
 import { duration } from './duration.ts'
-import { checkMaster, silences, unreachable, waits } from './master-checks.ts'
-import { checkQueue } from './queue-checks.ts'
+import { checkMaster, checkQueue, silences, unreachable, waits } from './server-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
 export interface Diagnosis {

@@ -18,7 +18,7 @@ import {
   type LiveLease,
   type LiveLeases,
 } from './live-leases.ts'
-import { checkQueue } from './queue-checks.ts'
+import { checkQueue } from './server-checks.ts'
 import { viewResource, type ResourceView } from './resource-view.ts'
 import { surveyFleet } from './survey.ts'
 

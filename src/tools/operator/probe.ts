@@ -25,7 +25,7 @@ const PAGE = 400
 
 const CLOSED = 'the connection was closed'
 
-type KeyValue = readonly [value: string, ttlMs: number]
+type KeyFacts = readonly [value: string, ttlMs: number]
 
 const valuesScript = defineScript('values', luaText('tools/operator/lua/values'))
 
@@ -108,11 +108,11 @@ export class Probe {
   }
 
   /** The text of each key, '' for none, and its time to live: -1 for one that never expires. */
-  async values(keys: readonly string[]): Promise<readonly KeyValue[]> {
-    const found: KeyValue[] = []
+  async values(keys: readonly string[]): Promise<readonly KeyFacts[]> {
+    const found: KeyFacts[] = []
     for (let start = 0; start < keys.length; start += PAGE) {
       const page = await this.run(valuesScript, keys.slice(start, start + PAGE), [])
-      found.push(...(page as KeyValue[]))
+      found.push(...(page as KeyFacts[]))
     }
     return found
   }

@@ -2,11 +2,10 @@ import type { LiveLease } from '../../operator/live-leases.ts'
 import { jobsUnder, type JobsByResource } from '../../operator/running-jobs.ts'
 import type { Cli } from '../cli.ts'
 import type { ExitCode } from '../exit-code.ts'
-import { countLeases, leaseTable } from '../lease-table.ts'
+import { answeredByQuorum, countLeases, leaseTable } from '../lease-table.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
 import { printable } from '../printable.ts'
-import { answeredByQuorum } from '../quorum.ts'
 import { messageOf } from '../../../message-of.ts'
 
 interface LeasesFlags {

@@ -6,7 +6,7 @@ import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { listOption, type CommandSpec } from '../command.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, coverageOf } from '../quorum.ts'
+import { answeredByQuorum, coverageOf } from '../lease-table.ts'
 
 export const why: CommandSpec = {
   usage: 'why <queue> <jobId>',

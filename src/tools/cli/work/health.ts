@@ -8,7 +8,7 @@ import { messageOf } from '../../../message-of.ts'
 import { json, type HttpAnswer } from '../../dashboard/answers.ts'
 import { ungrantedBy, type Diagnosis } from '../../operator/diagnosis.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
-import type { Pages } from './http-pages.ts'
+import type { Pages } from '../listen.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
 /** As much of a diagnosis as readiness needs. */
