@@ -25,19 +25,14 @@ export interface Done {
   readonly outcome: string
 }
 
-/** What the page asks for. Absent where the action needs none. */
-export interface Wanted {
-  readonly action: string
-  readonly queue: string
-  readonly jobId: string
-  readonly resource: string
-  readonly reason: string
-  /** 0 for those of the options. */
-  readonly slots: number
-  /** How many may start in `perMs`; 0 for the rate of the options. */
-  readonly limit: number
-  readonly perMs: number
-}
+const TEXTS = ['action', 'queue', 'jobId', 'resource', 'reason'] as const
+/** 0 `slots` or `limit` for those of the options. `limit` is how many may start in `perMs`. */
+const NUMBERS = ['slots', 'limit', 'perMs'] as const
+
+/** What the page asks for; '' and 0 for what the action does not need. */
+export type Wanted = Readonly<
+  Record<(typeof TEXTS)[number], string> & Record<(typeof NUMBERS)[number], number>
+>
 
 /** What an action works on. */
 export interface Hands {
@@ -148,19 +143,12 @@ function queueOf({ queue }: Hands): QueueView {
 
 /** Undefined for what names no action, or not what it works on. */
 export function wantedIn(given: Readonly<Record<string, unknown>>): Wanted | undefined {
-  const text = (name: string): string => {
-    const value = given[name]
-    return typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
-  }
-  const number = (name: string): number => {
-    const value = given[name]
-    return typeof value === 'number' && Number.isSafeInteger(value) ? value : 0
-  }
-  const wanted: Wanted = {
-    ...{ action: text('action'), queue: text('queue'), jobId: text('jobId') },
-    ...{ resource: text('resource'), reason: text('reason') },
-    ...{ slots: number('slots'), limit: number('limit'), perMs: number('perMs') },
-  }
+  const text = (value: unknown): string =>
+    typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
+  const wanted = Object.fromEntries([
+    ...TEXTS.map((name) => [name, text(given[name])]),
+    ...NUMBERS.map((name) => [name, Number.isSafeInteger(given[name]) ? given[name] : 0]),
+  ]) as Wanted
   if (!Object.hasOwn(ACTIONS, wanted.action)) return undefined
   const { on } = ACTIONS[wanted.action] ?? { on: [] }
   return on.every((name) => wanted[name] !== '') ? wanted : undefined

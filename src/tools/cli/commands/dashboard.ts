@@ -1,6 +1,7 @@
 import { createServer } from 'node:http'
 import { isLoopback, MIN_TOKEN_LENGTH } from '../../dashboard/access.ts'
 import { dashboardHandler } from '../../dashboard/handler.ts'
+import type { DashboardOptions } from '../../dashboard/options.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
@@ -73,10 +74,7 @@ async function run(cli: Cli, flags: DashboardFlags): Promise<ExitCode> {
   return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
 
-async function optionsOf(
-  cli: Cli,
-  flags: DashboardFlags,
-): Promise<Parameters<typeof dashboardHandler>[0]> {
+async function optionsOf(cli: Cli, flags: DashboardFlags): Promise<DashboardOptions> {
   const { settings } = cli
   const { allowedHost = [], everyMs, limit } = flags
   const locks = await cli.locks()
