@@ -100,32 +100,17 @@ export class Log {
   }
 }
 
-/** The fields of facts that are a line as they are told, or nearly so. */
+/** The fields of facts that are not a line as they are told. */
 const FIELDS: { readonly [Name in FactName & LineName]?: (fact: Facts[Name]) => object } = {
-  'master:connecting': asTold,
-  'master:enrolled': asTold,
-  'master:quarantined': asTold,
-  'master:refused': asTold,
-  'master:clock-jump': asTold,
-  'master:clock-skew': asTold,
-  'fleet:resized': asTold,
-  'fleet:votes': asTold,
-  'fleet:even': asTold,
-  'queue:is-master': asTold,
-  'breaker:open': asTold,
-  'breaker:closed': asTold,
   'job:started': ({ attempt, ...about }) => ({ ...ofJob(about), attempt }),
   'job:ended': ({ outcome, tookMs, ...about }) => ({ ...ofJob(about), ...took(outcome, tookMs) }),
   'job:requeued': ({ job, why }) => ({ queue: job.queueName, job: job.id, ...why }),
   'job:given-back': ({ job }) => ({ queue: job.queueName, job: job.id }),
-  'job:server-refused': asTold,
   'job:lease-lost': ({ error, ...about }) => ({ ...ofJob(about), reason: error.reason }),
   'job:lock-lost': ofJob,
-  'step:ended': ({ step, outcome, tookMs, ...about }) => ({
-    ...ofJob(about),
-    step,
-    ...took(outcome, tookMs),
-  }),
+  'step:ended': ({ step, outcome, tookMs, ...about }) => {
+    return { ...ofJob(about), step, ...took(outcome, tookMs) }
+  },
 }
 
 /** What one lock or worker tells, also to its log. @param own who else listens to it alone. */
@@ -141,17 +126,17 @@ export function loggedChannel(
 
 /** Of everything but leases. */
 function logListener(log: Log): Listener {
-  const entries = Object.entries(FIELDS) as [LineName, (fact: unknown) => object][]
+  const lines = (Object.keys(LINES) as LineName[]).filter((line) => !line.startsWith('lease:'))
+  const fieldsOf = FIELDS as Readonly<Partial<Record<LineName, (fact: object) => object>>>
+  const writing = lines.map((line) => [
+    line,
+    (fact: object): void => {
+      log.write(line, fieldsOf[line]?.(fact) ?? fact)
+    },
+  ])
   return {
     hears: (event) => log.hears(event as LineName),
-    on: Object.fromEntries(
-      entries.map(([line, fields]) => [
-        line,
-        (fact: unknown): void => {
-          log.write(line, fields(fact))
-        },
-      ]),
-    ),
+    on: Object.fromEntries(writing) as object,
   }
 }
 
@@ -161,10 +146,6 @@ export function ofJob({
   lease: { resource, fencingToken },
 }: Facts['job:lock-lost']): Record<string, unknown> {
   return { queue: job.queueName, job: job.id, resource, fencingToken }
-}
-
-function asTold(fact: object): object {
-  return fact
 }
 
 function took(outcome: string, tookMs: number): object {

@@ -130,11 +130,12 @@ export class FencedTable {
    */
   updateStatement({ fencingToken }: Fenced, key: Row, columns: Row): Statement {
     const values: unknown[] = []
-    const set = this.#assignments(values, fencingToken, columns)
+    const set = this.#equations('column', values, columns)
+    const token = this.#placeholder(values, fencingToken, true)
     const where = this.#where(values, key)
     const limit = this.#placeholder(values, fencingToken, true)
     // rule: stale-update-matches-no-row
-    const text = `UPDATE ${this.#table} SET ${set} WHERE ${where} AND (${this.#token} IS NULL OR ${this.#token} <= ${limit})`
+    const text = `UPDATE ${this.#table} SET ${[...set, `${this.#token} = ${token}`].join(', ')} WHERE ${where} AND (${this.#token} IS NULL OR ${this.#token} <= ${limit})`
     return { text, values }
   }
 
@@ -194,17 +195,14 @@ export class FencedTable {
     return { text: `SELECT * FROM ${this.#table} WHERE ${this.#where(values, key)}`, values }
   }
 
-  #assignments(values: unknown[], fencingToken: number, columns: Row): string {
-    const set = Object.entries(columns).map(
-      ([name, value]) => `${this.#quoted('column', name)} = ${this.#placeholder(values, value)}`,
-    )
-    return [...set, `${this.#token} = ${this.#placeholder(values, fencingToken, true)}`].join(', ')
+  #where(values: unknown[], key: Row): string {
+    return this.#equations('key', values, this.#keyOf(key)).join(' AND ')
   }
 
-  #where(values: unknown[], key: Row): string {
-    return Object.entries(this.#keyOf(key))
-      .map(([name, value]) => `${this.#quoted('key', name)} = ${this.#placeholder(values, value)}`)
-      .join(' AND ')
+  #equations(option: string, values: unknown[], row: Row): readonly string[] {
+    return Object.entries(row).map(
+      ([name, value]) => `${this.#quoted(option, name)} = ${this.#placeholder(values, value)}`,
+    )
   }
 
   #keyOf(key: Row): Row {

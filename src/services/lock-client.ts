@@ -107,8 +107,9 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     signal?.throwIfAborted()
     const startedAt = clock.now()
     const waiter = waitMs > 0 && slots === 1 ? randomBytes(10).toString('hex') : undefined
-    const listening = waiter && this.#driver.listen?.(names, waiter, waitMs)
-    const turns = listening ? turnsOf(listening) : undefined
+    const heard = new HeardChanges()
+    const listening = waiter && this.#driver.listen?.(names, waiter, heard.wake)
+    const turns = listening ? heard.of(listening) : undefined
     const attempt = (): Promise<AcquireOutcome> => this.#try(names, options, waiter)
     let granted = false
     try {
@@ -117,7 +118,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
       granted = true
       return lease
     } finally {
-      if (listening) listening.stop(granted)
+      if (listening) listening.stop()
       const waited = { resources: names, granted, waitMs: clock.now() - startedAt }
       this.#channel.tell('lease:waited', waited)
     }
@@ -293,21 +294,27 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
 }
 
 /** A change is heard from the beginning of an attempt on. */
-function turnsOf(listening: Listening): Turns {
-  let change = listening.changed()
-  let react: ((place: number) => void) | undefined
-  return {
-    live: true,
-    onTurn: (then) => {
-      react = then
-      const tryAgain = (): void => {
-        if (react === then) then(0)
-      }
-      change.then(tryAgain, tryAgain)
-    },
-    forget: () => {
-      react = undefined
-      change = listening.changed()
-    },
+class HeardChanges {
+  #isHeard = false
+  #react: ((place: number) => void) | undefined
+
+  readonly wake = (): void => {
+    this.#isHeard = true
+    this.#react?.(0)
+  }
+
+  of(listening: Listening): Turns {
+    return {
+      live: true,
+      onTurn: (react) => {
+        this.#react = react
+        if (this.#isHeard) react(0)
+      },
+      forget: () => {
+        this.#react = undefined
+        this.#isHeard = false
+        listening.again?.()
+      },
+    }
   }
 }

@@ -42,12 +42,9 @@ export type ClaimOutcome<Granted extends Claim> =
 export type Renewal = { readonly ageMs?: number } | 'gone'
 
 export interface Listening {
-  /**
-   * Resolves when another attempt makes sense. Called before the attempt, so that no change is
-   * missed.
-   */
-  changed(): Promise<void>
-  stop(granted: boolean): void
+  /** Another attempt begins. For what hears one change only. */
+  again?(): void
+  stop(): void
 }
 
 export interface LockDriver<Granted extends Claim = Claim> {
@@ -62,8 +59,8 @@ export interface LockDriver<Granted extends Claim = Claim> {
   release(claim: Granted): Promise<void>
   /** Undoes an attempt whose outcome is unknown, and refuses it where it has not arrived yet. */
   abandon(wish: Wish): Promise<void>
-  /** Tells a waiter when to try again. */
-  listen?(resources: readonly string[], waiter: string, waitMs: number): Listening
+  /** Wakes a waiter when another attempt makes sense, from before its first attempt on. */
+  listen?(resources: readonly string[], waiter: string, wake: () => void): Listening
   inspect(resource: string): Promise<Inspection>
   /** The leases of the namespace, at most `limit`, in any order. */
   leases?(limit: number): Promise<readonly ListedLease[]>

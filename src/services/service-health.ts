@@ -1,6 +1,6 @@
 /** What a lock service besides Redis tells people of its leases and its servers. */
 import { messageOf } from '../message-of.ts'
-import type { Finding } from './finding.ts'
+import { findingsOf, type Finding } from './finding.ts'
 import type { Inspection } from '../lock/inspection.ts'
 
 /** A lease as the server of a lock service lists it. */
@@ -44,32 +44,28 @@ export function heldInspection(master: string, lease: ListedLease): Inspection {
   }
 }
 
-export interface ServerProbe {
-  readonly server: string
-  readonly ask: () => Promise<
-    Omit<ServerHealth, 'server'> & { readonly findings?: readonly Finding[] }
-  >
+/** What one server answers. */
+export interface ServerAnswers extends Omit<ServerHealth, 'server'> {
+  readonly findings?: readonly Finding[]
 }
 
 /** Asks every server by itself; `serves` rejects where no lease can be had. */
 export async function healthOf(
   service: string,
-  servers: readonly ServerProbe[],
+  servers: ReadonlyMap<string, () => Promise<ServerAnswers>>,
   serves: () => Promise<unknown>,
 ): Promise<ServiceHealth> {
   const answers = await Promise.all(
-    servers.map(async ({ server, ask }) => {
-      try {
-        const { findings = [], ...health } = await ask()
-        return { health: { server, ...health }, findings }
-      } catch (error) {
+    [...servers].map(async ([server, ask]) => {
+      const { findings = [], ...health } = await ask().catch((error: unknown): ServerAnswers => {
         const problem = messageOf(error)
-        const fact = `does not answer: ${problem}`
         const fix = 'start it again, and check that this machine and the other servers can reach it'
-        const severity = 'error' as const
-        const finding = { severity, code: 'unreachable', where: server, fact, fix }
-        return { health: { server, problem }, findings: [finding] }
-      }
+        const findings = findingsOf(server, (report) => {
+          report('error', 'unreachable', `does not answer: ${problem}`, fix)
+        })
+        return { problem, findings }
+      })
+      return { health: { server, ...health }, findings }
     }),
   )
   const problem = await serves().then(() => undefined, messageOf)

@@ -2,15 +2,9 @@
 import { sleep, systemClock, type Clock } from '../clock.ts'
 import { describeToken } from '../lock/names.ts'
 import type { Inspection } from '../lock/inspection.ts'
-import type { ListedLease } from '../services/service-health.ts'
-import type {
-  Claim,
-  ClaimOutcome,
-  Listening,
-  LockDriver,
-  Renewal,
-  Wish,
-} from '../services/lock-driver.ts'
+import { heldInspection, type ListedLease } from '../services/service-health.ts'
+import type { Claim, ClaimOutcome, LockDriver, Wish } from '../services/lock-driver.ts'
+import type { Listening, Renewal } from '../services/lock-driver.ts'
 
 /** Faults between clients and servers. */
 export interface TestNetwork {
@@ -112,29 +106,17 @@ export class MemoryServer implements LockDriver<MemoryClaim> {
     })
   }
 
-  listen(resources: readonly string[]): Listening {
-    const waiter = { resources, wake: () => undefined as void }
+  listen(resources: readonly string[], _waiter: string, wake: () => void): Listening {
+    const waiter = { resources, wake }
     this.#waiters.add(waiter)
-    return {
-      changed: () =>
-        new Promise<void>((resolve) => {
-          waiter.wake = resolve
-        }),
-      stop: () => {
-        this.#waiters.delete(waiter)
-      },
-    }
+    return { stop: () => void this.#waiters.delete(waiter) }
   }
 
   inspect(resource: string): Promise<Inspection> {
     return this.#network.ask(() => {
       const [lease] = this.#listed(resource)
       if (lease === undefined) return { resource, masters: [{ master: this.name }] }
-      const { holder, fencingToken, freeInMs } = lease
-      return {
-        ...{ resource, holder: { name: holder, fencingToken, freeInMs } },
-        masters: [{ master: this.name, holder, ttlMs: freeInMs, counter: fencingToken }],
-      }
+      return heldInspection(this.name, lease)
     })
   }
 

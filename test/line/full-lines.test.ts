@@ -9,6 +9,7 @@ import {
   type LockedQueueOptions,
 } from '../../src/index.ts'
 import { QueueView } from '../../src/tools/operator/queue-view.ts'
+import { standingJobs } from '../../src/tools/operator/standing-jobs.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Call {
@@ -191,8 +192,8 @@ describe('a full line', () => {
     for (const nr of [2, 3]) await queue.add('call', call(nr)).catch(() => undefined)
     const view = new QueueView({ url: fixture.fleet.queue.url, prefix: 'bull', timeoutMs: 5_000 })
     fixture.defer(() => view.close())
-    const all = await view.findings()
-    const findings = all.filter(
+    const standing = await standingJobs(view.places)
+    const findings = standing.findings.filter(
       ({ code, where }) => code === 'line-full' && where === `queue ${fixture.namespace}`,
     )
     expect(findings).toMatchObject([{ severity: 'warning' }])

@@ -422,7 +422,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'old-leases-are-over-before-masters-open',
-    ['Math.min(longestMs, leftMs) : longestMs', '0 : 0'],
+    ['Math.min(from.maxLeaseMs, Math.max(...lefts))', '0'],
     'tools/operator/resize: a lease of the old fleet',
   ),
   mutant(
@@ -593,7 +593,11 @@ const services: readonly Mutant[] = [
     'fenced/fenced: a value does not fit',
   ),
   mutant('bad-line-ends-its-watch', ['} catch {', '} finally {'], `${ETCD}: has an error line`),
-  mutant('ended-watch-wakes-no-waiter', ['stop', 'changed'], `${ETCD}: ends at once`),
+  mutant(
+    'ended-watch-wakes-no-waiter',
+    ['heard, stop', 'heard, () => (stop(), wake())'],
+    `${ETCD}: ends at once`,
+  ),
   mutant('endpoint-of-another-cluster-has-failed', 'never', `${ETCD}: has failed from the moment`),
   mutant(
     'only-etcd-refuses',

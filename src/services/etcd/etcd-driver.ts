@@ -7,10 +7,9 @@
  * leader. So neither a deposed leader nor a key deleted by hand passes for a renewal.
  */
 import type { Inspection } from '../../lock/inspection.ts'
-import type { ListedLease, ServiceHealth } from '../service-health.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import { describeToken } from '../../lock/names.ts'
-import { heldInspection } from '../service-health.ts'
+import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
 import { EtcdError, type EtcdGateway, type Reply } from './gateway.ts'
 import { etcdHealth } from './health.ts'
 
@@ -87,38 +86,29 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     await this.#revoke(leaseIdOf(token))
   }
 
-  listen(resources: readonly string[]): Listening {
-    let wake: (() => void) | undefined
+  listen(resources: readonly string[], _waiter: string, wake: () => void): Listening {
     let stops: (() => void)[] = []
     const stop = (): void => {
       for (const one of stops.splice(0)) one()
     }
-    const changed = (): void => {
-      stop()
-      wake?.()
+    const heard = (message: Reply): void => {
+      const isChange = 'events' in message
+      // It may have been compacted meanwhile.
+      if (isChange || message['canceled'] === true) stop()
+      if (isChange) wake()
     }
-    return {
-      changed: () =>
-        new Promise((resolve) => {
-          wake = resolve
-          if (stops.length > 0) return
-          const from = { start_revision: String(this.#revision + 1), filters: ['NOPUT'] }
-          stops = resources.map((resource) =>
-            this.#gateway.watch(
-              { create_request: { key: this.#key(resource), ...from } },
-              (message) => {
-                if ('events' in message) changed()
-                // Compacted meanwhile, for example.
-                else if (message['canceled'] === true) stop()
-              },
-              // It tells of no change. Until the waiter looks again by itself, there is no watch.
-              // rule: ended-watch-wakes-no-waiter
-              stop,
-            ),
-          )
-        }),
-      stop,
+    const again = (): void => {
+      if (stops.length > 0) return
+      const from = { start_revision: String(this.#revision + 1), filters: ['NOPUT'] }
+      stops = resources.map((resource) => {
+        const watched = { create_request: { key: this.#key(resource), ...from } }
+        // An end tells of no change. Until the waiter looks again by itself, there is no watch.
+        // rule: ended-watch-wakes-no-waiter
+        return this.#gateway.watch(watched, heard, stop)
+      })
     }
+    again()
+    return { again, stop }
   }
 
   async inspect(resource: string): Promise<Inspection> {

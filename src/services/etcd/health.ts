@@ -1,7 +1,6 @@
 /** How the members of etcd are, each by itself. */
-import type { Finding } from '../finding.ts'
-import type { ServiceHealth } from '../service-health.ts'
-import { healthOf, type ServerProbe } from '../service-health.ts'
+import { findingsOf, type Finding } from '../finding.ts'
+import { healthOf, type ServerAnswers, type ServiceHealth } from '../service-health.ts'
 import type { EtcdGateway } from './gateway.ts'
 
 interface Status {
@@ -16,34 +15,32 @@ export function etcdHealth(
   gateway: EtcdGateway,
   read: () => Promise<void>,
 ): Promise<ServiceHealth> {
-  const servers = gateway.endpoints.map((endpoint): ServerProbe => {
+  const servers = gateway.endpoints.map((endpoint) => {
     const server = new URL(endpoint).host
-    const ask: ServerProbe['ask'] = async () => {
+    const ask = async (): Promise<ServerAnswers> => {
       const status = (await gateway.callAt(endpoint, '/v3/maintenance/status', {})) as Status
       const { version = '?', leader, header } = status
       const role = leader === header?.member_id ? 'leader' : 'follower'
-      return { version, role, findings: findingsOf(server, status) }
+      return { version, role, findings: checked(server, status) }
     }
-    return { server, ask }
+    return [server, ask] as const
   })
-  return healthOf('etcd', servers, read)
+  return healthOf('etcd', new Map(servers), read)
 }
 
-function findingsOf(where: string, { version = '', leader, errors = [] }: Status): Finding[] {
-  const found: Finding[] = errors.map((fact) => ({
-    ...{ severity: 'error', code: 'alarm', where, fact },
-    fix: 'free space and disarm the alarm: etcdctl defrag, etcdctl alarm disarm',
-  }))
-  if (leader === undefined || leader === '0') {
-    const fix = 'check that a majority of the members runs and that they reach each other'
-    found.push({ severity: 'error', code: 'no-leader', where, fact: 'sees no leader', fix })
-  }
-  if (!isFixed(version)) {
-    const fact = `etcd ${version}: a leader that was frozen may revoke leases that were renewed`
-    const fix = 'use 3.5.10 or newer (etcd issue 15247)'
-    found.push({ severity: 'warning', code: 'old-version', where, fact, fix })
-  }
-  return found
+function checked(where: string, { version = '', leader, errors = [] }: Status): readonly Finding[] {
+  return findingsOf(where, (report) => {
+    const disarm = 'free space and disarm the alarm: etcdctl defrag, etcdctl alarm disarm'
+    for (const fact of errors) report('error', 'alarm', fact, disarm)
+    if (leader === undefined || leader === '0') {
+      const fix = 'check that a majority of the members runs and that they reach each other'
+      report('error', 'no-leader', 'sees no leader', fix)
+    }
+    if (!isFixed(version)) {
+      const fact = `etcd ${version}: a leader that was frozen may revoke leases that were renewed`
+      report('warning', 'old-version', fact, 'use 3.5.10 or newer (etcd issue 15247)')
+    }
+  })
 }
 
 function isFixed(version: string): boolean {

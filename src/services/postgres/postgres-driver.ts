@@ -1,13 +1,12 @@
 /** Leases as rows of a table. No connection is held between two statements. */
-import { jitteredMs } from '../../backoff.ts'
-import { sleep } from '../../clock.ts'
-import type { Finding } from '../finding.ts'
+import pRetry from 'p-retry'
+import { findingsOf, type Finding } from '../finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
-import type { ListedLease, ServiceHealth } from '../service-health.ts'
-import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
+import type { Claim, ClaimOutcome, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import type { LockSettings } from '../../lock/lock-settings.ts'
 import { describeToken } from '../../lock/names.ts'
-import { healthOf, heldInspection, type ServerProbe } from '../service-health.ts'
+import { healthOf, heldInspection } from '../service-health.ts'
+import type { ListedLease, ServerAnswers, ServiceHealth } from '../service-health.ts'
 import type { PgListener, PgPool, PgRows } from './pg.ts'
 import { ReleaseListener } from './release-listener.ts'
 import { statementsFor, type Statements } from './statements.ts'
@@ -35,8 +34,7 @@ interface Server {
 const NO_TABLE = '42P01'
 /** Transactions that PostgreSQL asked to repeat: serialization failures and deadlocks. */
 const REPEATED = new Set(['40001', '40P01'])
-const MAX_REPEATS = 5
-const PAUSE_MS = { min: 5, max: 100 }
+const REPEATS = { retries: 5, minTimeout: 5, maxTimeout: 100, randomize: true }
 const AWAITED_MS = 5_000
 const PRUNE_EVERY_MS = 3_600_000
 
@@ -47,7 +45,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   readonly #table: string
   readonly #statements: Statements
   readonly #listener: ReleaseListener | undefined
-  readonly listen?: (resources: readonly string[]) => Listening
+  readonly listen?: NonNullable<LockDriver['listen']>
   #prunedAt = -Infinity
 
   constructor(
@@ -63,7 +61,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
     if (listen === undefined) return
     const listener = new ReleaseListener(listen, settings.clock)
     this.#listener = listener
-    this.listen = (resources) => listener.listen(settings.namespace, resources)
+    this.listen = (resources, _, wake) => listener.listen(settings.namespace, resources, wake)
   }
 
   /** Creates the table where it is missing. */
@@ -126,12 +124,12 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   }
 
   health(): Promise<ServiceHealth> {
-    const ask: ServerProbe['ask'] = async () => {
+    const ask = async (): Promise<ServerAnswers> => {
       const server = await this.#server()
       const role = server.standby ? 'standby' : 'primary'
-      return { version: server.version, role, findings: findingsOf(server) }
+      return { version: server.version, role, findings: checked(server) }
     }
-    return healthOf(this.name, [{ server: this.name, ask }], async () => {
+    return healthOf(this.name, new Map([[this.name, ask]]), async () => {
       const [problem] = problemsOf(await this.#server())
       if (problem !== undefined) throw new Error(problem.fact)
     })
@@ -182,16 +180,10 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
 
   async #query(text: string, values: readonly unknown[] = []): Promise<PgRows> {
     const query_timeout = this.#settings.requestTimeoutMs
-    for (let repeats = 0; ; repeats++) {
-      try {
-        return await this.#pool.query({ text, values: [...values], query_timeout })
-      } catch (error) {
-        const { code = '' } = error as { code?: string }
-        if (!REPEATED.has(code) || repeats === MAX_REPEATS) throw error
-        const { clock } = this.#settings
-        await sleep(clock, jitteredMs(repeats, PAUSE_MS.min, PAUSE_MS.max, clock.random()))
-      }
-    }
+    return pRetry(() => this.#pool.query({ text, values: [...values], query_timeout }), {
+      ...REPEATS,
+      shouldRetry: ({ error }) => REPEATED.has((error as { code?: string }).code ?? ''),
+    })
   }
 
   /** Forgets resources that were not leased for a day. */
@@ -205,27 +197,23 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
 
 /** That no lease is safe with. */
 function problemsOf(server: Server): readonly Finding[] {
-  return findingsOf(server).filter(({ severity }) => severity === 'error')
+  return checked(server).filter(({ severity }) => severity === 'error')
 }
 
-function findingsOf({ exists, standby, commit }: Server): readonly Finding[] {
-  const where = 'PostgreSQL'
-  const found: Finding[] = []
-  if (standby) {
-    const fact = 'This PostgreSQL server is a standby'
-    found.push({ severity: 'error', code: 'standby', where, fact, fix: 'Connect to the primary' })
-  }
-  if (commit === 'off') {
-    const fact = '`synchronous_commit` is off, so a crash forgets leases'
-    const fix = 'Set it to on for this role'
-    found.push({ severity: 'error', code: 'forgets', where, fact, fix })
-  }
-  if (!exists) {
-    const fact = 'the table of leases does not exist'
-    const fix = 'nothing to do: the first worker creates it'
-    found.push({ severity: 'note', code: 'no-table', where, fact, fix })
-  }
-  return found
+function checked({ exists, standby, commit }: Server): readonly Finding[] {
+  return findingsOf('PostgreSQL', (report) => {
+    if (standby) {
+      report('error', 'standby', 'This PostgreSQL server is a standby', 'Connect to the primary')
+    }
+    if (commit === 'off') {
+      const fact = '`synchronous_commit` is off, so a crash forgets leases'
+      report('error', 'forgets', fact, 'Set it to on for this role')
+    }
+    if (!exists) {
+      const fix = 'nothing to do: the first worker creates it'
+      report('note', 'no-table', 'the table of leases does not exist', fix)
+    }
+  })
 }
 
 function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLease {

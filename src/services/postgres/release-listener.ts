@@ -2,6 +2,7 @@
  * Hears of releases over one session, which is opened for the first waiter and again when it broke.
  */
 import type { Clock } from '../../clock.ts'
+import { getOrInsert } from '../../get-or-insert.ts'
 import type { Listening } from '../lock-driver.ts'
 import type { PgListener } from './pg.ts'
 import { CHANNEL } from './statements.ts'
@@ -22,24 +23,15 @@ export class ReleaseListener {
     this.#clock = clock
   }
 
-  listen(namespace: string, resources: readonly string[]): Listening {
+  listen(namespace: string, resources: readonly string[], wake: () => void): Listening {
     this.#connect()
     const keys = resources.map((resource) => JSON.stringify([namespace, resource]))
-    let wake: (() => void) | undefined
-    const heard = (): void => wake?.()
-    for (const key of keys) {
-      const waiters = this.#waiters.get(key) ?? new Set()
-      this.#waiters.set(key, waiters.add(heard))
-    }
+    for (const key of keys) getOrInsert(this.#waiters, key, () => new Set()).add(wake)
     return {
-      changed: () =>
-        new Promise((resolve) => {
-          wake = resolve
-        }),
       stop: () => {
         for (const key of keys) {
           const waiters = this.#waiters.get(key)
-          waiters?.delete(heard)
+          waiters?.delete(wake)
           if (waiters?.size === 0) this.#waiters.delete(key)
         }
       },

@@ -1,7 +1,6 @@
 /** How the servers of ZooKeeper are: each is asked `srvr`, the word that is allowed by default. */
 import { connect } from 'node:net'
-import type { ServiceHealth } from '../service-health.ts'
-import { healthOf, type ServerProbe } from '../service-health.ts'
+import { healthOf, type ServerAnswers, type ServiceHealth } from '../service-health.ts'
 
 const ASK_MS = 1_000
 const DEFAULT_PORT = 2_181
@@ -12,11 +11,11 @@ export function zooKeeperHealth(
   session: () => Promise<void>,
 ): Promise<ServiceHealth> {
   const addresses = servers.replace(/\/.*$/, '').split(',')
-  const probes = addresses.map((server) => ({ server, ask: () => roleOf(server) }))
-  return healthOf('ZooKeeper', probes, session)
+  const asks = new Map(addresses.map((server) => [server, () => roleOf(server)]))
+  return healthOf('ZooKeeper', asks, session)
 }
 
-async function roleOf(server: string): ReturnType<ServerProbe['ask']> {
+async function roleOf(server: string): Promise<ServerAnswers> {
   const said = await ask(server)
   const version = /version: ([^-,\s]+)/.exec(said)?.[1] ?? '?'
   const role = /Mode: (\w+)/.exec(said)?.[1]

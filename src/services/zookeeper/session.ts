@@ -4,7 +4,7 @@
  *
  * A session that expired never comes back: its leases are gone, and `current()` opens another one.
  */
-import { createClient, Exception, type Client } from 'node-zookeeper-client'
+import { createClient, Exception, type Client, type Transaction } from 'node-zookeeper-client'
 import { withinMs, type Clock, type Timer } from '../../clock.ts'
 import { Touches } from './touches.ts'
 
@@ -17,7 +17,7 @@ export interface SessionOptions {
   readonly clock: Clock
 }
 
-type Callback<Value> = (error: Error | Exception | null, value: Value) => void
+type Callback = (error: Error | Exception | null, value?: unknown) => void
 
 /** Leaders ping every half tick; the rest is allowance. */
 const RELAY_TICKS = 0.75
@@ -81,8 +81,27 @@ export class Session {
   }
 
   /** One request. Sent when the session is connected; the caller has a deadline. */
-  ask<Value>(send: (client: Client, callback: Callback<Value>) => void): Promise<Value> {
-    return new Promise<Value>((resolve, reject) => {
+  ask(
+    method: 'exists' | 'getChildren' | 'getData' | 'mkdirp' | 'remove',
+    ...args: readonly unknown[]
+  ): Promise<unknown> {
+    return this.#ask((callback) => {
+      const client: Readonly<Record<typeof method, (...given: never[]) => void>> = this.client
+      client[method](...([...args, callback] as never[]))
+    })
+  }
+
+  /** All or nothing, which a quorum commits. */
+  commit(build: (transaction: Transaction) => void): Promise<unknown> {
+    return this.#ask((callback) => {
+      const transaction = this.client.transaction()
+      build(transaction)
+      transaction.commit(callback)
+    })
+  }
+
+  #ask(send: (callback: Callback) => void): Promise<unknown> {
+    return new Promise((resolve, reject) => {
       this.#asking.add(reject)
       this.#send(send)
         .finally(() => this.#asking.delete(reject))
@@ -90,12 +109,12 @@ export class Session {
     })
   }
 
-  async #send<Value>(send: (client: Client, callback: Callback<Value>) => void): Promise<Value> {
+  async #send(send: (callback: Callback) => void): Promise<unknown> {
     await this.#connected
     if (this.#isOver) throw new Error(OVER)
     const startedAt = this.#clock.now()
-    const value = await new Promise<Value>((resolve, reject) => {
-      send(this.client, (error, result) => {
+    const value = await new Promise((resolve, reject) => {
+      send((error, result) => {
         if (error === null || (error as unknown) === undefined) resolve(result)
         else reject(error instanceof Error ? error : new Error(String(error)))
       })
@@ -147,9 +166,7 @@ export class Session {
         })
       }
       watch()
-      this.ask<unknown>((client, callback) => {
-        client.exists('/', callback)
-      })
+      this.ask('exists', '/')
         .catch(() => undefined) // The library connects again.
         .finally(() => {
           late?.cancel()

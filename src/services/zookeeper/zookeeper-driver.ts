@@ -9,12 +9,12 @@
  * A lease lasts as long as the session that all leases of one process share.
  */
 import { CreateMode, Exception, type Stat } from 'node-zookeeper-client'
-import { jitteredMs } from '../../backoff.ts'
-import { sleep, withinMs, type Clock } from '../../clock.ts'
+import pRetry from 'p-retry'
+import { withinMs, type Clock } from '../../clock.ts'
+import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
-import type { ListedLease, ServiceHealth } from '../service-health.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import { heldInspection } from '../service-health.ts'
+import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
 import { zooKeeperHealth } from './health.ts'
 import { bucketOf, firstOf, guidOf, nodePrefix, resourceOf } from './places.ts'
 import { Session, type SessionOptions } from './session.ts'
@@ -25,7 +25,7 @@ export interface ZooKeeperClaim extends Claim {
 }
 
 interface NodeWaiter {
-  wake: (() => void) | undefined
+  readonly wake: () => void
   watching?: Set<NodeWaiter>
   /** The token of its latest attempt; undefined where it has left. */
   attempt?: string | undefined
@@ -41,15 +41,10 @@ interface KeptNodes {
 /** Waiters by the node that each waits for. A reconnected library sets its watches again. */
 type Watches = Map<string, Set<NodeWaiter>>
 
-interface MultiResult {
-  readonly path?: string
-}
-
 /** A predecessor may vanish while it is looked for. */
 const MAX_PREDECESSOR_TRIES = 10
 /** Each waits until the session is connected again. */
-const MAX_TRIES = 50
-const PAUSE_MS = { min: 10, max: 500 }
+const REPEATS = { retries: 50, minTimeout: 10, maxTimeout: 500, randomize: true }
 
 export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   readonly name = 'ZooKeeper'
@@ -122,7 +117,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
    */
   async abandon(wish: Wish): Promise<void> {
     const session = this.#current()
-    await this.#persistently(session, async () => {
+    await persistently(session, async () => {
       // rule: abandon-writes-before-it-reads
       await this.#touch(
         session,
@@ -140,14 +135,10 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     })
   }
 
-  listen(_resources: readonly string[], id: string): Listening {
-    const waiter: NodeWaiter = { wake: undefined }
+  listen(_resources: readonly string[], id: string, wake: () => void): Listening {
+    const waiter: NodeWaiter = { wake }
     this.#waiters.set(id, waiter)
     return {
-      changed: () =>
-        new Promise((resolve) => {
-          waiter.wake = resolve
-        }),
       stop: () => {
         this.#waiters.delete(id)
         const { place, watching } = waiter
@@ -235,38 +226,29 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   /** All nodes in one transaction, which a quorum commits. */
   async #create(session: Session, wish: Wish): Promise<readonly string[]> {
     const data = Buffer.from(wish.token.slice(wish.token.indexOf('@') + 1))
-    const create = (): Promise<readonly MultiResult[]> =>
-      session.ask((client, callback) => {
-        const transaction = client.transaction()
+    const create = async (): Promise<readonly string[]> => {
+      const made = await session.commit((transaction) => {
         for (const resource of wish.resources) {
           const path = `${this.#parent(resource)}/${nodePrefix(resource, wish.token)}`
           transaction.create(path, data, CreateMode.EPHEMERAL_SEQUENTIAL)
         }
-        transaction.commit(callback)
       })
-    try {
-      return pathsOf(await create())
-    } catch (error) {
-      if (!isCode(error, Exception.NO_NODE)) throw error
+      return (made as readonly { readonly path?: string }[]).map(({ path = '' }) => path)
     }
+    const paths = await create().catch(unless(Exception.NO_NODE))
+    if (paths !== undefined) return paths
     for (const resource of wish.resources) {
-      const made = session.ask<string>((client, callback) => {
-        client.mkdirp(this.#parent(resource), callback)
-      })
-      await made.catch((error: unknown) => {
-        if (!isCode(error, Exception.NO_NODE)) throw error
-        throw new Error('the path at the end of `servers` does not exist. Create it.')
-      })
+      const made = session.ask('mkdirp', this.#parent(resource)).catch(unless(Exception.NO_NODE))
+      if ((await made) !== undefined) continue
+      throw new Error('the path at the end of `servers` does not exist. Create it.')
     }
-    return pathsOf(await create())
+    return create()
   }
 
   /** A transaction that changes nothing: a quorum commits it, unless a node is gone. */
   async #touch(session: Session, paths: readonly string[]): Promise<void> {
-    await session.ask<unknown>((client, callback) => {
-      const transaction = client.transaction()
+    await session.commit((transaction) => {
       for (const path of paths) transaction.check(path)
-      transaction.commit(callback)
     })
   }
 
@@ -287,8 +269,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
 
   /** One watch a node, however many waiters come and go. Returns whether the node is there. */
   async #watch(session: Session, path: string, waiter: NodeWaiter): Promise<boolean> {
-    const watches: Watches = this.#watches.get(session) ?? new Map<string, Set<NodeWaiter>>()
-    this.#watches.set(session, watches)
+    const watches = getOrInsert(this.#watches, session, (): Watches => new Map())
     waiter.watching?.delete(waiter)
     const others = watches.get(path)
     const waiters = others ?? new Set()
@@ -297,12 +278,10 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     watches.set(path, waiters)
     const changed = (): void => {
       watches.delete(path)
-      for (const { wake } of waiters) wake?.()
+      for (const { wake } of waiters) wake()
     }
     try {
-      const stat = await session.ask<Stat | null>((client, callback) => {
-        client.exists(path, changed, callback)
-      })
+      const stat = await session.ask('exists', path, changed)
       if (stat === null) changed()
       return stat !== null
     } catch (error) {
@@ -328,29 +307,18 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   async #children(session: Session, parent: string): Promise<readonly string[]> {
-    try {
-      return await session.ask((client, callback) => {
-        client.getChildren(parent, callback)
-      })
-    } catch (error) {
-      if (isCode(error, Exception.NO_NODE)) return []
-      throw error
-    }
+    const found = await session.ask('getChildren', parent).catch(unless(Exception.NO_NODE))
+    return (found ?? []) as readonly string[]
   }
 
   async #stat(session: Session, path: string): Promise<Stat | undefined> {
-    const stat = await session.ask<Stat | null>((client, callback) => {
-      client.exists(path, callback)
-    })
-    return stat ?? undefined
+    return ((await session.ask('exists', path)) ?? undefined) as Stat | undefined
   }
 
   async #ownerOf(session: Session, path: string): Promise<string> {
     try {
-      const data = await session.ask<Buffer>((client, callback) => {
-        client.getData(path, callback)
-      })
-      return `${data.toString()} (${guidOf(path).slice(0, 6)}…)`
+      const data = await session.ask('getData', path)
+      return `${String(data)} (${guidOf(path).slice(0, 6)}…)`
     } catch {
       return 'a holder that has just left'
     }
@@ -360,30 +328,11 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     if (session.isOver) return // Its nodes went with it.
     await Promise.all(
       paths.map((path) =>
-        this.#persistently(session, async () => {
-          const removed = session.ask<unknown>((client, callback) => {
-            client.remove(path, (error) => {
-              callback(error, undefined)
-            })
-          })
-          await removed.catch(unless(Exception.NO_NODE))
+        persistently(session, async () => {
+          await session.ask('remove', path).catch(unless(Exception.NO_NODE))
         }),
       ),
     )
-  }
-
-  /** A node that is left behind would block its line as long as the session lives. */
-  async #persistently(session: Session, act: () => Promise<void>): Promise<void> {
-    const { clock } = this.#options
-    for (let tries = 1; ; tries++) {
-      try {
-        await act()
-        return
-      } catch (error) {
-        if (session.isOver || tries === MAX_TRIES) throw error
-        await sleep(clock, jitteredMs(tries, PAUSE_MS.min, PAUSE_MS.max, clock.random()))
-      }
-    }
   }
 
   #parent(resource: string): string {
@@ -391,19 +340,20 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 }
 
+/** A node that is left behind would block its line as long as the session lives. */
+function persistently(session: Session, act: () => Promise<void>): Promise<void> {
+  return pRetry(act, { ...REPEATS, shouldRetry: () => !session.isOver })
+}
+
 function isCode(error: unknown, ...codes: readonly number[]): boolean {
   return error instanceof Exception && codes.includes(error.getCode())
 }
 
 /** Passes over an error of this code. */
-function unless(code: number): (error: unknown) => void {
+function unless(code: number): (error: unknown) => undefined {
   return (error) => {
     if (!isCode(error, code)) throw error
   }
-}
-
-function pathsOf(results: readonly MultiResult[]): readonly string[] {
-  return results.map(({ path = '' }) => path)
 }
 
 /** The epoch of the leader and a counter: exact as a number in the first two million epochs. */

@@ -1,4 +1,5 @@
 /** What a command is given, and what is closed after it. */
+import { createInterface } from 'node:readline/promises'
 import { silentLogger } from '../../logger.ts'
 import type { LockClient } from '../../services/lock-client.ts'
 import type { LockOptions } from '../../lock/lock-settings.ts'
@@ -6,25 +7,16 @@ import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { openLocks } from '../operator/open-locks.ts'
 import { QueueView } from '../operator/queue-view.ts'
-import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
+import { storedMaxLeaseMs } from '../operator/survey.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals } from './interruption.ts'
 import { endWithoutReader, Output } from './output.ts'
 import { withoutArguments } from './printable.ts'
 import { redacted } from '../../redact.ts'
-import {
-  mastersOf,
-  queueRedisOf,
-  readSettings,
-  type SettingFlags,
-  type CliSettings,
-} from './settings.ts'
+import type { CommandSpec } from './command.ts'
+import { mastersOf, queueRedisOf, readSettings, type CliSettings, type Flags } from './settings.ts'
 import { messageOf } from '../../message-of.ts'
-
-export interface SharedFlags extends SettingFlags {
-  readonly json?: boolean
-}
 
 /** What a command works with. What it opens is closed after it. */
 export class Cli {
@@ -78,7 +70,7 @@ export class Cli {
 
   /** As it was given, or else as the masters have it stored. */
   async maxLeaseMs(): Promise<number | undefined> {
-    return this.settings.maxLeaseMs ?? maxLeaseOf((await surveyFleet(this.fleet())).masters)
+    return this.settings.maxLeaseMs ?? storedMaxLeaseMs(this.fleet())
   }
 
   /** The queue's Redis; undefined when none is configured. */
@@ -97,9 +89,31 @@ export class Cli {
     await view.server.command('PING').catch((error: unknown) => {
       throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
     })
-    const missing = queue === undefined ? undefined : await view.missing(queue)
+    const missing = queue === undefined ? undefined : await view.places.missing(queue)
     if (missing !== undefined) throw new Error(missing)
     return view
+  }
+
+  /**
+   * Says what the command does and breaks, and asks; notes a no.
+   * @param agreed `--yes` was given.
+   * @throws UsageError where there is no terminal and no `--yes`.
+   */
+  async confirms(warning: string, question: string, agreed = false): Promise<boolean> {
+    this.out.note(warning, { event: 'warning', message: warning })
+    if (agreed) return true
+    if (!process.stdin.isTTY || !process.stderr.isTTY) {
+      throw new UsageError('Not a terminal. Re-run with --yes to confirm.')
+    }
+    const terminal = createInterface({ input: process.stdin, output: process.stderr })
+    try {
+      const answer = await terminal.question(`${question} [y/N] `, { signal: this.signal })
+      if (/^y(es)?$/i.test(answer.trim())) return true
+      this.out.note('nothing was changed', { event: 'unchanged' })
+      return false
+    } finally {
+      terminal.close()
+    }
   }
 
   #queueAt(url: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
@@ -110,37 +124,11 @@ export class Cli {
   }
 }
 
-export interface TaskOptions {
-  /**
-   * The command ends by itself when `signal` aborts, and for no other reason. Others are left where
-   * they are, also when their result is not read.
-   */
-  readonly graceful?: boolean
-  /** It runs code of others, which may have opened what would keep the process alive. */
-  readonly foreignCode?: boolean
-}
-
-/**
- * The action of a command: runs `task` with the command's arguments and flags, and keeps its exit
- * code for the process. Never throws.
- */
-export function running(
-  task: (cli: Cli, ...args: never[]) => Promise<ExitCode>,
-  options: TaskOptions = {},
-): (...given: unknown[]) => Promise<void> {
-  return async (...given) => {
-    const args = given.slice(0, -1) // Commander adds the command itself.
-    const flags = args.at(-1) as SharedFlags
-    process.exitCode = await runTask(flags, (cli) => task(cli, ...(args as never[])), options)
-  }
-}
-
-async function runTask(
-  flags: SharedFlags,
-  task: (cli: Cli) => Promise<ExitCode>,
-  { graceful = false, foreignCode = false }: TaskOptions,
-): Promise<ExitCode> {
-  const out = new Output(flags.json === true, !graceful)
+/** @param args of the command, and then its flags. Never throws. */
+export async function runCommand(spec: CommandSpec, args: readonly unknown[]): Promise<ExitCode> {
+  const { graceful = false, foreignCode = false } = spec
+  const flags = args.at(-1) as Flags
+  const out = new Output(flags['json'] === true, !graceful)
   if (graceful) process.stdout.off('error', endWithoutReader)
   using interruption = watchSignals()
   const { signal } = interruption
@@ -148,7 +136,7 @@ async function runTask(
   let code: ExitCode
   try {
     cli = new Cli(readSettings(flags, process.env), out, signal)
-    const ended = task(cli)
+    const ended = spec.run(cli, ...(args as never[]))
     const interrupted = aborted(signal).then(() => EXIT.interrupted)
     code = await (graceful ? ended : Promise.race([ended, interrupted]))
   } catch (error) {

@@ -1,21 +1,21 @@
-/** Live leases as a table: what `leases` prints. */
+/** Leases as a table, and what is said of masters that do not answer. */
 import { counted } from '../../counted.ts'
-import { hasQuorum } from '../operator/fleet-probe.ts'
+import { hasQuorum, type Coverage } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
-import type { RunningJob } from '../operator/running-jobs.ts'
+import type { JobsByResource } from '../operator/running-jobs.ts'
 import { duration } from '../operator/duration.ts'
+import type { ResourceView } from '../operator/resource-view.ts'
+import type { Cli } from './cli.ts'
+import { EXIT, type ExitCode } from './exit-code.ts'
 import type { Output } from './output.ts'
 import { printable } from './printable.ts'
-import { tooFewAnswer } from './quorum.ts'
 import { table } from './table.ts'
 
-/** The job under each lease, by resource; undefined where no queue is named. */
-export type Jobs = ReadonlyMap<string, RunningJob> | undefined
-
+/** @param jobs undefined where no queue is named. */
 export function leaseTable(
   { leases, masters }: Pick<LiveLeases, 'leases' | 'masters'>,
   out: Output,
-  jobs?: Jobs,
+  jobs?: JobsByResource,
 ): string {
   const jobHead = jobs === undefined ? [] : ['JOB', 'SINCE']
   return table(
@@ -24,7 +24,12 @@ export function leaseTable(
   )
 }
 
-function row(lease: LiveLease, masters: number, out: Output, jobs: Jobs): readonly string[] {
+function row(
+  lease: LiveLease,
+  masters: number,
+  out: Output,
+  jobs?: JobsByResource,
+): readonly string[] {
   const { resource, state, holder, fencingToken, freeInMs, votes } = lease
   const job = jobs?.get(resource)
   const jobCells =
@@ -63,4 +68,27 @@ export function countLeases(found: LiveLeases): string {
   }
   const seen = `on those that answer: ${known}`
   return `The holders are not known. ${tooFewAnswer(found)}; ${seen}${more}`
+}
+
+export function coverageOf({ masters, quorum, unreachable }: ResourceView): Coverage {
+  return { masters: masters.length, quorum, unreachable }
+}
+
+/** Names the masters that do not answer. Exit code 3 when fewer than a quorum do, else `code`. */
+export function answeredByQuorum(
+  { out }: Cli,
+  coverage: Coverage,
+  code: ExitCode = EXIT.done,
+): ExitCode {
+  for (const { master, problem } of coverage.unreachable) {
+    const event = { event: 'unreachable', master, problem }
+    out.note(`${master} does not answer: ${printable(problem)}`, event)
+  }
+  return hasQuorum(coverage) ? code : EXIT.noQuorum
+}
+
+/** `Only 2 of 5 masters answer and 3 are needed`. */
+export function tooFewAnswer({ masters, quorum, unreachable }: Coverage): string {
+  const all = counted(masters, 'master answers', 'masters answer')
+  return `Only ${masters - unreachable.length} of ${all} and ${counted(quorum, 'is', 'are')} needed`
 }

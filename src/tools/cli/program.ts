@@ -1,55 +1,41 @@
 /** The command line as a whole; what commands do is in `commands/`. */
 import { Command, CommanderError } from 'commander'
-import { bootstrapCommand } from './commands/bootstrap.ts'
-import { cancelCommand } from './commands/cancel.ts'
-import { dashboardCommand } from './commands/dashboard.ts'
-import { doctorCommand } from './commands/doctor.ts'
-import { inspectCommand } from './commands/inspect.ts'
-import { leasesCommand } from './commands/leases.ts'
-import { leaveLinesCommand } from './commands/leave-lines.ts'
-import { limitCommand, limitsCommand, pauseCommand, resumeCommand } from './commands/limits.ts'
-import { resizeCommand } from './commands/resize.ts'
-import { releaseCommand } from './commands/release.ts'
-import { retryCommand, skipCommand } from './commands/failed-jobs.ts'
-import { verifyCommand } from './commands/verify.ts'
-import { whyCommand } from './commands/why.ts'
-import { workCommand } from './commands/work.ts'
-import { reportError } from './cli.ts'
+import { bootstrap } from './commands/bootstrap.ts'
+import { cancel } from './commands/cancel.ts'
+import { dashboard } from './commands/dashboard.ts'
+import { doctor } from './commands/doctor.ts'
+import { retry, skip } from './commands/failed-jobs.ts'
+import { inspect } from './commands/inspect.ts'
+import { leases } from './commands/leases.ts'
+import { leaveLines } from './commands/leave-lines.ts'
+import { limit, limits, pause, resume } from './commands/limits.ts'
+import { release } from './commands/release.ts'
+import { resize } from './commands/resize.ts'
+import { verify } from './commands/verify.ts'
+import { why } from './commands/why.ts'
+import { work } from './commands/work.ts'
+import { reportError, runCommand } from './cli.ts'
+import { commandOf, EXIT_CODES_HELP, type CommandSpec } from './command.ts'
 import { EXIT, UsageError } from './exit-code.ts'
-import { EXIT_CODES_HELP } from './options.ts'
 import { Output } from './output.ts'
 import { packageVersion } from './package-version.ts'
 
-const COMMANDS = [
-  doctorCommand,
-  leasesCommand,
-  inspectCommand,
-  whyCommand,
-  releaseCommand,
-  pauseCommand,
-  resumeCommand,
-  limitCommand,
-  limitsCommand,
-  cancelCommand,
-  retryCommand,
-  skipCommand,
-  leaveLinesCommand,
-  dashboardCommand,
-  workCommand,
-  bootstrapCommand,
-  resizeCommand,
-  verifyCommand,
+const COMMANDS: readonly CommandSpec[] = [
+  ...[doctor, leases, inspect, why, release, pause, resume, limit, limits, cancel, retry, skip],
+  ...[leaveLines, dashboard, work, bootstrap, resize, verify],
 ]
 
 /** Runs a command to its end, and keeps its exit code for the process. */
 export async function runProgram(args: readonly string[]): Promise<void> {
-  const program = buildProgram(args.includes('--json'))
+  const json = args.includes('--json')
+  const program = buildProgram(json)
   try {
     await program.parseAsync(withoutHelpOfNothing(program, args), { from: 'user' })
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
+    if (error instanceof UsageError) process.exitCode = reportError(new Output(json), error)
+    else if (!(error instanceof CommanderError)) throw error
     // Help and --version end this way as well, with 0.
-    process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage
+    else process.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage
   }
 }
 
@@ -84,7 +70,13 @@ ${EXIT_CODES_HELP}
 Every setting can be a flag, else an environment variable, else a key of the
 --config file.`,
     )
-  for (const make of COMMANDS) program.addCommand(make())
+  for (const spec of COMMANDS) {
+    // Commander adds the command itself to the arguments.
+    const action = async (...given: unknown[]): Promise<void> => {
+      process.exitCode = await runCommand(spec, given.slice(0, -1))
+    }
+    program.addCommand(commandOf(spec).action(action))
+  }
   for (const one of [program, ...program.commands]) {
     one.exitOverride().configureOutput({
       outputError: (text) => {

@@ -32,13 +32,16 @@ export interface Given {
 interface Setting<Value> {
   /** As commander declares it. */
   readonly flag: string
+  /** Of a list: under this name commander has the flag, which is given for each. */
+  readonly repeated?: string
   readonly variable: string
   /** The servers that it names; without it, every command that needs a server. */
   readonly servers?: 'masters' | 'queue'
   readonly help: string
-  /** For the help. */
-  readonly byDefault?: string
-  readonly read: (found: Given | undefined) => Value
+  readonly byDefault?: Value
+  /** What holds where it is not given, in words. */
+  readonly otherwise?: string
+  readonly read: (found: Given) => Value
 }
 
 const MAX_MASTERS = 99
@@ -48,9 +51,11 @@ const DAY_MS = 86_400_000
 export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
   masters: {
     flag: '--master <url>',
+    repeated: 'master',
     variable: 'BULLMQ_REDLOCK_MASTERS',
     servers: 'masters',
     help: 'a lock master; repeat it for each, or separate them by commas in the variable',
+    byDefault: [],
     read: addresses,
   },
   locks: {
@@ -58,21 +63,23 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
     variable: 'BULLMQ_REDLOCK_LOCKS',
     servers: 'masters',
     help: 'another lock service: postgres://…, etcd:https://a,b or zookeeper:a:2181,b:2181',
-    read: optional(locksAddress),
+    read: locksAddress,
   },
   maxLeaseMs: {
     flag: '--max-lease-ms <n>',
     variable: 'BULLMQ_REDLOCK_MAX_LEASE_MS',
     servers: 'masters',
     help: "the fleet's maxLeaseMs",
-    byDefault: 'what the masters have stored',
-    read: optional((found) => wholeNumber(found, 100, DAY_MS)),
+    otherwise: 'what the masters have stored',
+    read: (found) => wholeNumber(found, 100, DAY_MS),
   },
   previousMasters: {
     flag: '--previous-master <url>',
+    repeated: 'previousMaster',
     variable: 'BULLMQ_REDLOCK_PREVIOUS_MASTERS',
     servers: 'masters',
     help: 'for work: a master of the fleet before `resize`; repeat it for each',
+    byDefault: [],
     read: addresses,
   },
   previousMaxLeaseMs: {
@@ -80,14 +87,14 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
     variable: 'BULLMQ_REDLOCK_PREVIOUS_MAX_LEASE_MS',
     servers: 'masters',
     help: 'for work: maxLeaseMs of the fleet before `resize`',
-    read: optional((found) => wholeNumber(found, 100, DAY_MS)),
+    read: (found) => wholeNumber(found, 100, DAY_MS),
   },
   queueRedis: {
     flag: '--queue-redis <url>',
     variable: 'BULLMQ_REDLOCK_QUEUE',
     servers: 'queue',
     help: "BullMQ's Redis",
-    read: optional(addressOf),
+    read: addressOf,
   },
   prefix: {
     flag: '--prefix <text>',
@@ -95,41 +102,28 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
     servers: 'queue',
     help: "BullMQ's key prefix",
     byDefault: 'bull',
-    read: optional(name, 'bull'),
+    read: name,
   },
   namespace: {
     flag: '--namespace <text>',
     variable: 'BULLMQ_REDLOCK_NAMESPACE',
     help: 'of the leases',
     byDefault: 'redlock',
-    read: optional(name, 'redlock'),
+    read: name,
   },
   timeoutMs: {
     flag: '--timeout-ms <n>',
     variable: 'BULLMQ_REDLOCK_TIMEOUT_MS',
     help: 'how long a server may take to answer',
-    byDefault: '1000',
-    read: optional((found) => wholeNumber(found, 10, 60_000), 1_000),
+    byDefault: 1_000,
+    read: (found) => wholeNumber(found, 10, 60_000),
   },
 }
 
 const KEYS = Object.keys(SETTINGS) as readonly Key[]
 
-/** The flags as they were parsed: texts, and for `--master` a list of them. */
-export type SettingFlags = {
-  readonly master?: readonly string[]
-  readonly previousMaster?: readonly string[]
-} & {
-  readonly [K in Exclude<Key, Lists> | 'config']?: string
-}
-
-/** Settings that are lists, and the flags that are repeated for them. */
-const LISTS = { masters: 'master', previousMasters: 'previousMaster' } as const
-type Lists = keyof typeof LISTS
-
-function isList(key: Key): key is Lists {
-  return key in LISTS
-}
+/** Flags by commander's names. */
+export type Flags = Readonly<Record<string, unknown>>
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -139,36 +133,36 @@ export const TOKEN_VARIABLE = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
 export const OPERATOR_TOKEN_VARIABLE = 'BULLMQ_REDLOCK_OPERATOR_TOKEN'
 
 const VARIABLES = [
-  ...Object.values(SETTINGS),
-  CONFIG,
-  { variable: TOKEN_VARIABLE },
-  { variable: OPERATOR_TOKEN_VARIABLE },
-].map(({ variable }) => variable)
+  ...[...Object.values(SETTINGS), CONFIG].map(({ variable }) => variable),
+  ...[TOKEN_VARIABLE, OPERATOR_TOKEN_VARIABLE],
+]
 /** As Kubernetes sets them in every pod for a service that is named like this package. */
 const OF_KUBERNETES = /_SERVICE_(HOST|PORT\w*)$|_PORT(_\d+_\w+)?$/
 
 /** @throws UsageError for the first setting that cannot be used. */
-export function readSettings(flags: SettingFlags, env: Environment): CliSettings {
+export function readSettings(flags: Flags, env: Environment): CliSettings {
   refuseUnknown(env)
-  const path = flags.config ?? (env[CONFIG.variable] || undefined)
+  const path = (flags['config'] as string | undefined) ?? (env[CONFIG.variable] || undefined)
   const file = path === undefined ? {} : readFile(path)
   const find = (key: Key): Given | undefined => {
-    const { flag, variable } = SETTINGS[key]
-    const value = flags[isList(key) ? LISTS[key] : key]
-    if (value !== undefined) return { value, source: flag.split(' ', 1)[0] ?? flag }
+    const { flag, repeated, variable } = SETTINGS[key]
     const text = env[variable] || undefined
-    if (text !== undefined) {
-      return { value: isList(key) ? text.split(',') : text, source: variable }
-    }
-    if (file[key] === undefined) return undefined
-    return { value: file[key], source: `\`${key}\` in ${path ?? 'the file'}` }
+    const given: readonly Given[] = [
+      { value: flags[repeated ?? key], source: flag.split(' ', 1)[0] ?? flag },
+      { value: repeated === undefined ? text : text?.split(','), source: variable },
+      { value: file[key], source: `\`${key}\` in ${path ?? 'the file'}` },
+    ]
+    return given.find(({ value }) => value !== undefined)
   }
   const [masters, locks] = [find('masters'), find('locks')]
   if (masters !== undefined && locks !== undefined) {
     throw new UsageError(`Both ${masters.source} and ${locks.source} are given: give one of them.`)
   }
-  const found = KEYS.map((key) => [key, SETTINGS[key].read(find(key))])
-  return Object.fromEntries(found) as CliSettings
+  const read = KEYS.map((key) => {
+    const found = find(key)
+    return [key, found === undefined ? SETTINGS[key].byDefault : SETTINGS[key].read(found)]
+  })
+  return Object.fromEntries(read) as CliSettings
 }
 
 /** @throws UsageError that says how to name them. */
@@ -200,12 +194,6 @@ export function numberFlag(flag: string, value: string, min: number, max: number
   return wholeNumber({ value, source: flag }, min, max)
 }
 
-function optional<Value>(read: (found: Given) => Value): Setting<Value | undefined>['read']
-function optional<Value>(read: (found: Given) => Value, byDefault: Value): Setting<Value>['read']
-function optional<Value>(read: (found: Given) => Value, byDefault?: Value) {
-  return (found: Given | undefined) => (found === undefined ? byDefault : read(found))
-}
-
 function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
   const fix =
     'write for example {"masters": ["redis://lock-1:6379"], "queueRedis": "redis://queue:6379"}'
@@ -223,12 +211,11 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     throw new UsageError(`--config ${file}: expected an object; ${fix}`)
   }
-  for (const key of Object.keys(content)) {
-    if (Object.hasOwn(SETTINGS, key)) continue
+  const unknown = Object.keys(content).find((key) => !Object.hasOwn(SETTINGS, key))
+  if (unknown !== undefined) {
     const known = KEYS.map((one) => `\`${one}\``).join(', ')
-    const name = shownValue(key)
     throw new UsageError(
-      `--config ${file}: \`${name}\` is not a setting; the settings are ${known}`,
+      `--config ${file}: \`${shownValue(unknown)}\` is not a setting; the settings are ${known}`,
     )
   }
   return content
@@ -236,11 +223,12 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
 
 /** A misspelt variable would be a setting that is missing. */
 function refuseUnknown(env: Environment): void {
-  for (const variable of Object.keys(env)) {
-    if (!variable.startsWith('BULLMQ_REDLOCK_') || OF_KUBERNETES.test(variable)) continue
-    if (VARIABLES.includes(variable)) continue
-    throw new UsageError(`${variable} is not a setting; the variables are ${VARIABLES.join(', ')}`)
-  }
+  const unknown = Object.keys(env).find(
+    (name) =>
+      name.startsWith('BULLMQ_REDLOCK_') && !OF_KUBERNETES.test(name) && !VARIABLES.includes(name),
+  )
+  if (unknown === undefined) return
+  throw new UsageError(`${unknown} is not a setting; the variables are ${VARIABLES.join(', ')}`)
 }
 
 function refuse({ value, source }: Given, expected: string): never {
@@ -250,23 +238,20 @@ function refuse({ value, source }: Given, expected: string): never {
 }
 
 /** @throws UsageError. */
-export function addresses(found: Given | undefined): readonly MasterAddress[] {
-  if (found === undefined) return []
+export function addresses(found: Given): readonly MasterAddress[] {
   const { value, source } = found
   if (!Array.isArray(value) || value.length === 0 || value.length > MAX_MASTERS) {
     return refuse(found, `a list of 1 to ${MAX_MASTERS} redis:// URLs`)
   }
   const seen = new Set<string>()
   return value.map((one: unknown, index) => {
-    const which = value.length === 1 ? source : `number ${index + 1} of ${source}`
     const address = addressOf({
       value: typeof one === 'string' ? one.trim() : one,
-      source: which,
+      source: value.length === 1 ? source : `number ${index + 1} of ${source}`,
     })
     const key = JSON.stringify(address)
     if (seen.has(key)) {
-      const name = masterName(address)
-      throw new UsageError(`${source} names ${name} twice: name each master once`)
+      throw new UsageError(`${source} names ${masterName(address)} twice: name each master once`)
     }
     seen.add(key)
     return address

@@ -53,10 +53,7 @@ const COOKIE_SECONDS = 12 * 3_600
 const THIS_MACHINE = ['localhost', '127.0.0.1', '[::1]']
 
 export class Access {
-  readonly #token: string | undefined
-  readonly #operatorToken: string | undefined
-  readonly #authorize: AccessOptions['authorize']
-  readonly #operator: AccessOptions['operator']
+  readonly #options: AccessOptions
   readonly #allowedHosts: readonly string[]
 
   /** @throws TypeError for a bad option. */
@@ -67,46 +64,40 @@ export class Access {
     if (token !== undefined && token === operatorToken) {
       throw new TypeError('Expected `operatorToken` to be another text than `token`')
     }
-    if (operator !== undefined && typeof operator !== 'function') {
-      refuse('operator', 'a function of the request', operator)
-    }
-    if (authorize !== undefined && typeof authorize !== 'function') {
-      refuse('authorize', 'a function of the request', authorize)
+    for (const [name, value] of Object.entries({ operator, authorize })) {
+      const isFunction = value === undefined || typeof value === 'function'
+      if (!isFunction) refuse(name, 'a function of the request', value)
     }
     if (!Array.isArray(allowedHosts) || !allowedHosts.every((host) => typeof host === 'string')) {
       refuse('allowedHosts', 'a list of host names', allowedHosts)
     }
-    this.#token = token
-    this.#operatorToken = operatorToken
-    this.#authorize = authorize
-    this.#operator = operator
+    this.#options = options
     this.#allowedHosts = allowedHosts.map((host) => host.toLowerCase())
   }
 
   async of(request: IncomingMessage): Promise<AccessVerdict> {
     if (!this.#isHostAllowed(request)) return 'wrong host'
     if (isFromForeignPage(request)) return 'foreign page'
-    if (this.#authorize !== undefined)
-      return (await this.#authorize(request)) ? 'allowed' : 'denied'
+    const { token, authorize } = this.#options
+    if (authorize !== undefined) return (await authorize(request)) ? 'allowed' : 'denied'
     if (this.#sessionIn(request) !== undefined) return 'allowed'
-    if (this.#token === undefined && isFromThisMachine(request)) return 'allowed'
+    if (token === undefined && isFromThisMachine(request)) return 'allowed'
     return this.hasLogin ? 'login' : 'denied'
   }
 
   /** There is a token to log in with. */
   get hasLogin(): boolean {
-    return this.#token !== undefined || this.#operatorToken !== undefined
+    return this.#options.token !== undefined || this.hasOperatorLogin
   }
 
   /** There is a token with which one may act. */
   get hasOperatorLogin(): boolean {
-    return this.#operatorToken !== undefined
+    return this.#options.operatorToken !== undefined
   }
 
   /** The name of a user who may act; undefined for one who may only look. */
   async operatorOf(request: IncomingMessage): Promise<string | undefined> {
-    const named = await this.#operator?.(request)
-    return named ?? this.#sessionIn(request)?.operator
+    return (await this.#options.operator?.(request)) ?? this.#sessionIn(request)?.operator
   }
 
   /** Whether this is a token. Takes as long for a wrong one as for the right one. */
@@ -126,15 +117,15 @@ export class Access {
    */
   cookie(token: string, who: string, path: string, secure: boolean): string {
     const name = who.trim().slice(0, MAX_WHO) || UNNAMED
-    const session =
-      this.#roleOf(token) === 'operator' ? this.#operatorSession(name) : this.#session()
+    const isOperator = this.#roleOf(token) === 'operator'
+    const session = isOperator ? this.#operatorSession(name) : this.#session()
     const attributes = `Path=${path}; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`
-    return `${COOKIE}=${session}; ${attributes}${secure ? '; Secure' : ''}`
+    return `${COOKIE}=${session ?? ''}; ${attributes}${secure ? '; Secure' : ''}`
   }
 
   #roleOf(token: string): 'viewer' | 'operator' | undefined {
-    const isOperator = this.#operatorToken !== undefined && isSame(token, this.#operatorToken)
-    const isViewer = this.#token !== undefined && isSame(token, this.#token)
+    const isOperator = isSame(token, this.#options.operatorToken)
+    const isViewer = isSame(token, this.#options.token)
     return isOperator ? 'operator' : isViewer ? 'viewer' : undefined
   }
 
@@ -147,19 +138,18 @@ export class Access {
     }
     const session = cookieIn(headers.cookie)
     if (session === undefined) return undefined
-    if (this.#token !== undefined && isSame(session, this.#session())) return {}
+    if (isSame(session, this.#session())) return {}
     const who = Buffer.from(session.split('.')[0] ?? '', 'base64url').toString()
-    const isOperator = this.#operatorToken !== undefined
-    return isOperator && isSame(session, this.#operatorSession(who)) ? { operator: who } : undefined
+    return isSame(session, this.#operatorSession(who)) ? { operator: who } : undefined
   }
 
-  #session(): string {
-    return signed(this.#token ?? '', COOKIE)
+  #session(): string | undefined {
+    return signed(this.#options.token, COOKIE)
   }
 
-  #operatorSession(who: string): string {
-    const name = Buffer.from(who).toString('base64url')
-    return `${name}.${signed(this.#operatorToken ?? '', `${COOKIE} ${who}`)}`
+  #operatorSession(who: string): string | undefined {
+    const signature = signed(this.#options.operatorToken, `${COOKIE} ${who}`)
+    return signature && `${Buffer.from(who).toString('base64url')}.${signature}`
   }
 
   #isHostAllowed({ headers, socket }: IncomingMessage): boolean {
@@ -177,8 +167,8 @@ function checkToken(name: string, token: unknown): void {
   throw new TypeError(`Expected \`${name}\` to be ${expected}, got ${got}`)
 }
 
-function signed(token: string, text: string): string {
-  return createHmac('sha256', token).update(text).digest('base64url')
+function signed(token: string | undefined, text: string): string | undefined {
+  return token && createHmac('sha256', token).update(text).digest('base64url')
 }
 
 /**
@@ -188,11 +178,7 @@ function signed(token: string, text: string): string {
  */
 export function isOwnRequest({ headers }: IncomingMessage): boolean {
   if (!/^application\/json\b/.test(headers['content-type'] ?? '')) return false
-  if (bearerOf(headers) !== undefined) return true
-  const { origin, host } = headers
-  const site = headers['sec-fetch-site']
-  if (site !== undefined) return site === 'same-origin'
-  return origin !== undefined && URL.canParse(origin) && new URL(origin).host === host
+  return bearerOf(headers) !== undefined || senderOf(headers) === 'own page'
 }
 
 /** Whether an address, or a name to listen at, belongs to this machine alone. */
@@ -216,17 +202,23 @@ function isFromThisMachine({ socket, headers }: IncomingMessage): boolean {
   return isLoopback(socket.remoteAddress) && !proxied
 }
 
+/** A link on another page may lead to this one, so a navigation is answered. */
+function isFromForeignPage({ headers }: IncomingMessage): boolean {
+  return headers['sec-fetch-mode'] !== 'navigate' && senderOf(headers) === 'foreign page'
+}
+
 /**
  * A browser says where a request comes from: in `Sec-Fetch-Site`, and in `Origin` where a script
- * asks. A link on another page may lead to this one, so a navigation is answered.
+ * asks. Undefined where nothing is said.
  */
-function isFromForeignPage({ headers }: IncomingMessage): boolean {
-  if (headers['sec-fetch-mode'] === 'navigate') return false
-  const site = headers['sec-fetch-site']
-  if (site !== undefined) return site !== 'same-origin' && site !== 'none'
-  const { origin, host } = headers
-  if (origin === undefined) return false
-  return !URL.canParse(origin) || new URL(origin).host !== host
+function senderOf(headers: IncomingMessage['headers']): 'own page' | 'foreign page' | undefined {
+  const { origin, host, 'sec-fetch-site': site } = headers
+  if (site === 'none' || (site ?? origin) === undefined) return undefined
+  const isOwn =
+    site === undefined
+      ? URL.canParse(origin ?? '') && new URL(origin ?? '').host === host
+      : site === 'same-origin'
+  return isOwn ? 'own page' : 'foreign page'
 }
 
 function bearerOf({ authorization = '' }: IncomingMessage['headers']): string | undefined {
@@ -239,7 +231,8 @@ function cookieIn(header: string | undefined): string | undefined {
 }
 
 /** Digests have one length, so the time that it takes tells nothing. */
-function isSame(a: string, b: string): boolean {
+function isSame(a: string, b: string | undefined): boolean {
+  if (b === undefined) return false
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(a), digest(b))
 }

@@ -10,8 +10,8 @@ import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { FleetProbe } from '../operator/fleet-probe.ts'
 import { forceRelease } from '../operator/force-release.ts'
-import { maxLeaseOf, surveyFleet } from '../operator/survey.ts'
-import type { QueueView } from '../operator/queue-view.ts'
+import { storedMaxLeaseMs } from '../operator/survey.ts'
+import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
 
 /** What was done, and what came of it. */
 export interface Done {
@@ -25,19 +25,14 @@ export interface Done {
   readonly outcome: string
 }
 
-/** What the page asks for. Absent where the action needs none. */
-export interface Wanted {
-  readonly action: string
-  readonly queue: string
-  readonly jobId: string
-  readonly resource: string
-  readonly reason: string
-  /** 0 for those of the options. */
-  readonly slots: number
-  /** How many may start in `perMs`; 0 for the rate of the options. */
-  readonly limit: number
-  readonly perMs: number
-}
+const TEXTS = ['action', 'queue', 'jobId', 'resource', 'reason'] as const
+/** 0 `slots` or `limit` for those of the options. `limit` is how many may start in `perMs`. */
+const NUMBERS = ['slots', 'limit', 'perMs'] as const
+
+/** What the page asks for; '' and 0 for what the action does not need. */
+export type Wanted = Readonly<
+  Record<(typeof TEXTS)[number], string> & Record<(typeof NUMBERS)[number], number>
+>
 
 /** What an action works on. */
 export interface Hands {
@@ -48,18 +43,15 @@ export interface Hands {
   readonly maxLeaseMs: number | undefined
 }
 
-/** An action that cannot be done, in words for the operator. */
-class Refused extends Error {}
-
-type ActOutcome = readonly [ok: boolean, sentence: string]
-type Act = (wanted: Wanted, hands: Hands & { readonly who: string }) => Promise<ActOutcome>
-
 interface Action {
   /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
   /** What it sets, for the log. */
   readonly to?: (wanted: Wanted) => string
-  readonly act: Act
+  readonly act: (
+    wanted: Wanted,
+    hands: Hands & { readonly who: string },
+  ) => Promise<Pick<Acted, 'isDone' | 'told'>>
 }
 
 /** How long a cancelled job that runs may take to end, before the page says that it still runs. */
@@ -70,28 +62,19 @@ const MAX_DONE = 10
 const ACTIONS: Readonly<Record<string, Action>> = {
   retry: {
     on: ['queue', 'jobId'],
-    act: async ({ queue, jobId }, hands) => {
-      const view = queueOf(hands)
-      return (await view.retry(queue, jobId)) === 'failed'
-        ? [true, `Job ${jobId} waits again.`]
-        : [false, await view.refusal(queue, jobId, 'has not failed')]
-    },
+    act: async ({ queue, jobId }, hands) => queueOf(hands).retry(queue, jobId),
   },
   skip: {
     on: ['queue', 'jobId'],
-    act: async ({ queue, jobId }, hands) =>
-      (await queueOf(hands).skip(queue, jobId))
-        ? [true, `The line goes on. Job ${jobId} stays failed.`]
-        : [false, await queueOf(hands).refusal(queue, jobId, 'holds no line')],
+    act: async ({ queue, jobId }, hands) => queueOf(hands).skip(queue, jobId),
   },
   cancel: {
     on: ['queue', 'jobId'],
     act: async ({ queue, jobId, reason }, hands) => {
       const options = { timeoutMs: CANCEL_WAIT_MS, reason: reason || `cancelled by ${hands.who}` }
       const [found] = await queueOf(hands).cancel(queue, jobId, options)
-      const outcome = found?.outcome ?? 'missing'
-      const isDone = !['running', 'missing', 'refused'].includes(outcome)
-      return [isDone, `Job ${jobId}: ${outcome}.`]
+      const { outcome } = found ?? { outcome: 'missing' }
+      return { isDone: isCancelled({ outcome }), told: `Job ${jobId}: ${outcome}.` }
     },
   },
   pause: limiting(
@@ -119,26 +102,26 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   release: {
     on: ['resource'],
     act: async ({ resource }, { fleet, maxLeaseMs }) => {
-      if (fleet === undefined) throw new Refused('Only leases on lock masters can be released.')
-      const stored = maxLeaseMs ?? maxLeaseOf((await surveyFleet(fleet)).masters)
-      if (stored === undefined) throw new Refused('No master says its maxLeaseMs. Try again later.')
+      if (fleet === undefined) throw new Error('Only leases on lock masters can be released.')
+      const stored = maxLeaseMs ?? (await storedMaxLeaseMs(fleet))
+      if (stored === undefined) throw new Error('No master says its maxLeaseMs. Try again later.')
       const { free, masters } = await forceRelease(fleet, resource, stored)
       const released = masters.filter(({ outcome }) => outcome === 'released').length
       const where = `It was released on ${released} of ${counted(masters.length, 'master')}.`
-      return [free, `${resource} is ${free ? 'free' : 'not free'}. ${where}`]
+      return { isDone: free, told: `${resource} is ${free ? 'free' : 'not free'}. ${where}` }
     },
   },
 }
 
 type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[2]>[0]
-interface Said {
-  readonly by: string
-  readonly reason?: string
-}
 
 /** An action on what is set for a resource. */
 function limiting(
-  change: (limits: LineLimits, wanted: Wanted, said: Said) => Promise<void>,
+  change: (
+    limits: LineLimits,
+    wanted: Wanted,
+    said: { readonly by: string; readonly reason?: string },
+  ) => Promise<void>,
   outcome: (wanted: Wanted) => string,
   to: (wanted: Wanted) => string = () => '',
 ): Action {
@@ -148,33 +131,24 @@ function limiting(
       const { queue, resource, reason } = wanted
       const said = { by: hands.who, ...(reason !== '' && { reason }) }
       await queueOf(hands).changeLimits(queue, resource, (limits) => change(limits, wanted, said))
-      return [true, `${resource} ${outcome(wanted)}`]
+      return { isDone: true, told: `${resource} ${outcome(wanted)}` }
     },
   }
 }
 
 function queueOf({ queue }: Hands): QueueView {
   if (queue !== undefined) return queue
-  throw new Refused('Name the queue’s Redis (--queue-redis, queueRedis).')
+  throw new Error('Name the queue’s Redis (--queue-redis, queueRedis).')
 }
 
 /** Undefined for what names no action, or not what it works on. */
-export function wantedIn(body: unknown): Wanted | undefined {
-  if (typeof body !== 'object' || body === null) return undefined
-  const given = body as Readonly<Record<string, unknown>>
-  const text = (name: string): string => {
-    const value = given[name]
-    return typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
-  }
-  const number = (name: string): number => {
-    const value = given[name]
-    return typeof value === 'number' && Number.isSafeInteger(value) ? value : 0
-  }
-  const wanted: Wanted = {
-    ...{ action: text('action'), queue: text('queue'), jobId: text('jobId') },
-    ...{ resource: text('resource'), reason: text('reason') },
-    ...{ slots: number('slots'), limit: number('limit'), perMs: number('perMs') },
-  }
+export function wantedIn(given: Readonly<Record<string, unknown>>): Wanted | undefined {
+  const text = (value: unknown): string =>
+    typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
+  const wanted = Object.fromEntries([
+    ...TEXTS.map((name) => [name, text(given[name])]),
+    ...NUMBERS.map((name) => [name, Number.isSafeInteger(given[name]) ? given[name] : 0]),
+  ]) as Wanted
   if (!Object.hasOwn(ACTIONS, wanted.action)) return undefined
   const { on } = ACTIONS[wanted.action] ?? { on: [] }
   return on.every((name) => wanted[name] !== '') ? wanted : undefined
@@ -195,8 +169,8 @@ export class Actions {
 
   async do(wanted: Wanted, who: string, from: string, hands: Hands): Promise<Done> {
     const { action, queue, jobId, resource, reason } = wanted
-    const [ok, outcome] = await outcomeOf(wanted, { ...hands, who })
-    const { on, to } = ACTIONS[action] ?? { on: [] }
+    const { on, to, act } = ACTIONS[action] as Action
+    const { isDone: ok, told: outcome } = await act(wanted, { ...hands, who }).catch(failed)
     const set = to?.(wanted) ?? ''
     const what = [action, ...on.map((name) => wanted[name]), set].join(' ').trimEnd()
     const fields = { action, queue, job: jobId, resource, reason, set, ok, outcome }
@@ -208,13 +182,6 @@ export class Actions {
   }
 }
 
-async function outcomeOf(
-  wanted: Wanted,
-  hands: Hands & { readonly who: string },
-): Promise<ActOutcome> {
-  try {
-    return (await ACTIONS[wanted.action]?.act(wanted, hands)) ?? [false, 'There is no such action.']
-  } catch (error) {
-    return [false, redacted(messageOf(error))]
-  }
+function failed(error: unknown): Pick<Acted, 'isDone' | 'told'> {
+  return { isDone: false, told: redacted(messageOf(error)) }
 }

@@ -1,5 +1,6 @@
 /** How requests are read and answered on bare `node:http`: here and by `work`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pageFile } from './page-files.ts'
 
 /** A request, as far as routes care. */
 export interface RoutedRequest {
@@ -84,35 +85,44 @@ export function redirect(status: 302 | 303, location: string, headers = {}): Htt
   return { status, headers: { location, ...headers }, body: '' }
 }
 
-type Posted = IncomingMessage & { readonly body?: unknown }
+/** What the page loads beside itself. It is the same for every viewer. */
+const PUBLIC: ReadonlyMap<string, string> = new Map([
+  ['page.css', 'text/css; charset=utf-8'],
+  ...['act', 'charts', 'job', 'page', 'resource', 'rows', 'sections', 'words'].map(
+    (name) => [`${name}.js`, 'text/javascript; charset=utf-8'] as const,
+  ),
+])
 
-/** What a form has posted, unless it is too long. An application may have parsed it already. */
-export async function formOf(request: Posted): Promise<URLSearchParams> {
-  const { body } = request
-  if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) {
-    const texts = Object.entries(body).filter(([, value]) => typeof value === 'string')
-    return new URLSearchParams(texts as [string, string][])
-  }
-  return new URLSearchParams(await bodyOf(request))
+export function isPublic(name: string): boolean {
+  return PUBLIC.has(name)
 }
 
-/** What a script has posted; undefined for what is no JSON, or too long. */
-export async function jsonOf(request: Posted): Promise<unknown> {
-  const { body } = request
-  if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) return body
-  try {
-    return JSON.parse(await bodyOf(request))
-  } catch {
-    return undefined // No JSON.
-  }
+/** A file of the page. */
+export async function file(name: string): Promise<HttpAnswer> {
+  const headers = { 'content-type': PUBLIC.get(name) ?? 'text/html; charset=utf-8' }
+  return { status: 200, headers, body: await pageFile(name) }
 }
 
-/** Empty for one that is too long. */
-async function bodyOf(request: Posted): Promise<string> {
-  let text = ''
-  for await (const chunk of request) {
-    text += String(chunk)
-    if (text.length > MAX_FORM_BYTES) return ''
+/**
+ * What was posted; empty for what is too long, and for what cannot be read. An application may have
+ * parsed it already.
+ */
+export async function posted(
+  request: IncomingMessage & { readonly body?: unknown },
+  parse: (text: string) => unknown,
+): Promise<Readonly<Record<string, unknown>>> {
+  let { body } = request
+  if (typeof body !== 'object' || body === null || Buffer.isBuffer(body)) {
+    let text = ''
+    for await (const chunk of request) {
+      text += String(chunk)
+      if (text.length > MAX_FORM_BYTES) return {}
+    }
+    try {
+      body = parse(text)
+    } catch {
+      return {} // It is of another form.
+    }
   }
-  return text
+  return { ...(body as object | null) }
 }

@@ -13,32 +13,19 @@
  *   POST /act                          what an operator does, as JSON
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Inspection } from '../../lock/inspection.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
 import { jobDetail } from '../operator/jobs.ts'
-import { JobsUnderLeases } from '../operator/running-jobs.ts'
+import { resourcePage } from '../operator/resource-detail.ts'
+import { jobsUnder, type JobsByResource } from '../operator/running-jobs.ts'
 import { Access, isOwnRequest } from './access.ts'
 import { Actions, wantedIn } from './actions.ts'
-import {
-  routedRequest,
-  formOf,
-  give,
-  json,
-  jsonOf,
-  makeSafe,
-  redirect,
-  text,
-  type HttpAnswer,
-  type RoutedRequest,
-} from './answers.ts'
-import { file, isPublic } from './assets.ts'
-import { EventStream } from './event-stream.ts'
+import { file, give, isPublic, json, makeSafe, posted, redirect, text } from './answers.ts'
+import { routedRequest, type HttpAnswer, type RoutedRequest } from './answers.ts'
 import { Snapshots, type Snapshot } from './snapshots.ts'
-import { resourcePage } from './resource-page.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
-import { LEASE_SORTS, leasePage, stateOf, type DashboardState, type View } from './state.ts'
+import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'
 import { WrongTokens } from './wrong-tokens.ts'
 
 /** What express, connect and h3 call when another handler answers. */
@@ -59,8 +46,8 @@ export interface DashboardHandler {
 
 /** The most streams that are open at once. */
 const MAX_VIEWERS = 50
-/** As long as a resource's name may be. */
-const MAX_NAME = 512
+/** How long a browser waits before it connects again. */
+const RETRY_MS = 2_000
 
 const REFUSALS = {
   'wrong host':
@@ -103,17 +90,20 @@ class Dashboard {
   readonly #locks: LockView
   readonly #queue: QueueView | undefined
   readonly #snapshots: Snapshots
-  readonly #jobs: JobsUnderLeases | undefined
   readonly #actions: Actions
   readonly #wrongTokens = new WrongTokens()
-  readonly #streams = new Set<EventStream>()
+  readonly #streams = new Set<ServerResponse>()
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => this.#page(),
-    '/state': async (to) => this.#stateNow(to),
+    '/state': async ({ request, query }) => {
+      const operator = await this.#access.operatorOf(request)
+      return json(await this.#state(await this.#snapshots.latest(), viewIn(query), operator))
+    },
     '/events': (to) => this.#stream(to),
     '/resource': (to) => this.#resource(to),
     '/job': (to) => this.#job(to),
   }
+  #running: JobsByResource = new Map()
 
   constructor(options: ResolvedOptions) {
     this.#options = options
@@ -128,7 +118,6 @@ class Dashboard {
     }
     if (queueRedis !== undefined) {
       this.#queue = new QueueView({ url: queueRedis, prefix, timeoutMs })
-      this.#jobs = new JobsUnderLeases(this.#queue)
     }
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
   }
@@ -146,8 +135,7 @@ class Dashboard {
   }
 
   async why(queue: string, jobId: string): Promise<string | undefined> {
-    const inspect = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
-    const job = await this.#queue?.explain(queue, jobId, inspect)
+    const job = await this.#queue?.explain(queue, jobId, this.#locks.resource)
     const isOver = job?.state === 'completed' || job?.state === 'failed'
     return isOver ? undefined : job?.why
   }
@@ -211,14 +199,15 @@ class Dashboard {
   async #login({ request, mount }: RoutedRequest): Promise<HttpAnswer> {
     // A form that is too long ends the request, and with it its socket.
     const { remoteAddress } = request.socket
-    const form = await formOf(request)
-    const token = form.get('token') ?? ''
-    if (!this.#access.accepts(token)) {
+    const form = await posted(request, (body) => Object.fromEntries(new URLSearchParams(body)))
+    const { token, who } = form
+    if (typeof token !== 'string' || !this.#access.accepts(token)) {
       await this.#wrongTokens.delay(remoteAddress)
       return this.#loginPage(WRONG_TOKEN)
     }
     const secure = (request.socket as { readonly encrypted?: boolean }).encrypted === true
-    const cookie = this.#access.cookie(token, form.get('who') ?? '', `${mount}/`, secure)
+    const name = typeof who === 'string' ? who : ''
+    const cookie = this.#access.cookie(token, name, `${mount}/`, secure)
     return redirect(303, './', { 'set-cookie': cookie })
   }
 
@@ -226,7 +215,7 @@ class Dashboard {
     const who = await this.#access.operatorOf(request)
     if (who === undefined) return text(403, 'Log in with the operator’s token to act.')
     if (!isOwnRequest(request)) return text(403, REFUSALS['foreign page'])
-    const wanted = wantedIn(await jsonOf(request))
+    const wanted = wantedIn(await posted(request, JSON.parse))
     if (wanted === undefined) return text(400, 'There is no such action, or it lacks something.')
     const { maxLeaseMs } = this.#options
     const hands = { queue: this.#queue, fleet: this.#fleet, maxLeaseMs }
@@ -240,31 +229,31 @@ class Dashboard {
     return file('index.html')
   }
 
-  async #stateNow(to: RoutedRequest): Promise<HttpAnswer> {
-    const operator = await this.#access.operatorOf(to.request)
-    return json(await this.#state(await this.#snapshots.latest(), viewIn(to), operator))
-  }
-
   async #stream(to: RoutedRequest): Promise<HttpAnswer | undefined> {
     const { request, response } = to
     if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
     if (this.#snapshots.viewers >= MAX_VIEWERS) {
       return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
     }
-    const view = viewIn(to)
+    const view = viewIn(to.query)
     const operator = await this.#access.operatorOf(request)
-    const stream = new EventStream(request, response)
-    this.#streams.add(stream)
+    request.socket.setTimeout(0) // It stays open.
+    // Proxies that collect what passes would make news old.
+    response.writeHead(200, { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
+    response.write(`retry: ${RETRY_MS}\n\n`)
+    this.#streams.add(response)
+    const send = async (snapshot: Snapshot): Promise<void> => {
+      const state = await this.#state(snapshot, view, operator)
+      const { writableNeedDrain, writableEnded, destroyed } = response
+      // A viewer that reads slowly misses events.
+      if (writableNeedDrain || writableEnded || destroyed) return
+      response.write(`event: state\ndata: ${JSON.stringify(state)}\n\n`)
+    }
     const stop = this.#snapshots.watch((snapshot) => {
-      this.#state(snapshot, view, operator).then(
-        (state) => {
-          stream.send('state', state)
-        },
-        () => undefined, // No news: the page says how old its last ones are.
-      )
+      send(snapshot).catch(() => undefined) // The page says how old its last news are.
     })
     response.once('close', () => {
-      this.#streams.delete(stream)
+      this.#streams.delete(response)
       stop()
     })
     return undefined
@@ -280,13 +269,12 @@ class Dashboard {
 
   async #job(to: RoutedRequest): Promise<HttpAnswer> {
     const [queue, jobId] = [to.query.get('queue') ?? '', to.query.get('id') ?? '']
-    const inspect = (resource: string): Promise<Inspection> => this.#locks.resource(resource)
     if (Math.max(queue.length, jobId.length) > MAX_NAME) {
       return text(400, `Expected \`queue\` and \`id\` to have at most ${MAX_NAME} characters.`)
     }
     const view = this.#queue
     if (view === undefined) return text(404, 'Name the queue’s Redis (--queue-redis, queueRedis).')
-    const job = await jobDetail(view, { queue, jobId }, inspect)
+    const job = await jobDetail(view, { queue, jobId }, this.#locks.resource)
     return job === undefined ? text(404, await view.absence(queue, jobId)) : json(job)
   }
 
@@ -298,11 +286,11 @@ class Dashboard {
     const found = await this.#snapshots.search(snapshot, view.search)
     const shown = leasePage(found.leases, view)
     // The page shows why the queue's Redis does not answer, where it shows the lines.
-    const jobs = await this.#jobs?.under(shown.leases).catch(() => undefined)
+    const jobs = this.#queue && jobsUnder(this.#queue.places, shown.rows, this.#running)
+    this.#running = (await jobs?.catch(() => undefined)) ?? new Map()
     const { hasOperatorLogin } = this.#access
-    const acting = { operator: operator ?? null, hasOperatorLogin, done: this.#actions.done }
-    const options = { ...this.#options, ...view, ...acting }
-    return stateOf(snapshot, found, shown, jobs ?? new Map(), options)
+    const viewer = { operator: operator ?? null, hasOperatorLogin, done: this.#actions.done }
+    return stateOf(snapshot, found, shown, this.#running, this.#options, view, viewer)
   }
 }
 
@@ -310,12 +298,3 @@ const LOGIN = '/login'
 const ACT = '/act'
 const BEARER = { 'www-authenticate': 'Bearer' }
 const WRONG_TOKEN = '<p class="problem" role="alert">Wrong token.</p>'
-
-function viewIn({ query }: RoutedRequest): View {
-  const page = Number(query.get('page'))
-  return {
-    search: (query.get('search') ?? '').slice(0, MAX_NAME),
-    sort: LEASE_SORTS.find((sort) => sort === query.get('sort')) ?? 'resource',
-    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
-  }
-}

@@ -29,23 +29,19 @@ export class History {
     at: number,
     { leases, truncated }: LiveLeases,
     { unknown }: LeaseChanges,
-    queues: readonly QueueCounts[] | undefined,
-    rates: readonly FinishedRates[] | undefined,
+    queues: readonly QueueCounts[] | null,
+    rates: readonly FinishedRates[],
   ): readonly Sample[] {
-    const sum = (count: (queue: QueueCounts) => number): number | undefined =>
-      queues?.reduce((total, queue) => total + count(queue), 0)
-    const rate = (of: (rates: FinishedRates) => number): number | undefined =>
-      rates === undefined || rates.length === 0
-        ? undefined
-        : rates.reduce((total, one) => total + of(one), 0)
+    const sum = (name: 'waiting' | 'active'): number | undefined =>
+      queues?.reduce((total, queue) => total + queue[name], 0)
+    const rate = (name: 'completed' | 'failed'): number | undefined =>
+      rates.length === 0 ? undefined : rates.reduce((total, one) => total + one[name], 0)
     const known = unknown === undefined && !truncated
     const sample: Sample = {
       at,
       held: known ? leases.filter(({ state }) => state === 'held').length : undefined,
-      waiting: sum(({ waiting }) => waiting),
-      active: sum(({ active }) => active),
-      completed: rate(({ completed }) => completed),
-      failed: rate(({ failed }) => failed),
+      ...{ waiting: sum('waiting'), active: sum('active') },
+      ...{ completed: rate('completed'), failed: rate('failed') },
     }
     const before = this.#samples.at(-1)
     const isNew = before === undefined || slot(at) !== slot(before.at)

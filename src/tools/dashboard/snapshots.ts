@@ -10,9 +10,10 @@ import { checkLeases } from '../operator/leaks.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
 import { withUngranted, type LockView } from '../operator/lock-view.ts'
-import { QueueCounter, type QueueCounts } from '../operator/queue-counts.ts'
-import type { Inspect, QueueView, WaitingLines } from '../operator/queue-view.ts'
-import type { OldestJob } from '../operator/standing-jobs.ts'
+import { countJobs, type QueueCounts } from '../operator/queue-counts.ts'
+import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines.ts'
+import type { QueueView } from '../operator/queue-view.ts'
+import { standingJobs, type OldestJob } from '../operator/standing-jobs.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../../message-of.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -32,14 +33,14 @@ export interface Snapshot {
   readonly diagnosis: Diagnosis
   readonly leases: LiveLeases
   readonly changes: LeaseChanges
-  /** Undefined where no queue is named. */
-  readonly lines: WaitingLines | Problem | undefined
-  /** Undefined where no queue is named. */
-  readonly queues: readonly QueueCounts[] | Problem | undefined
+  /** Null where no queue is named. */
+  readonly lines: WaitingLines | Problem | null
+  /** Null where no queue is named. */
+  readonly queues: readonly QueueCounts[] | Problem | null
   /** Jobs that ended, a second. Empty at the first look, and where they are not known. */
   readonly rates: readonly FinishedRates[]
-  /** The job that has waited longest. */
-  readonly oldest: OldestJob | undefined
+  /** The job that has waited longest; null where none waits. */
+  readonly oldest: OldestJob | null
   readonly failed: readonly FailedJob[]
   readonly history: readonly Sample[]
 }
@@ -68,7 +69,6 @@ export class Snapshots {
   readonly #options: SnapshotsOptions
   readonly #watch = new LeaseWatch()
   readonly #history = new History()
-  readonly #counter: QueueCounter | undefined
   readonly #finished: FinishedCounter | undefined
   readonly #viewers = new Set<OnSnapshot>()
   #loop: AbortController | undefined
@@ -78,9 +78,7 @@ export class Snapshots {
 
   constructor(options: SnapshotsOptions) {
     this.#options = options
-    if (options.queue === undefined) return
-    this.#counter = new QueueCounter(options.queue)
-    this.#finished = new FinishedCounter(options.queue)
+    this.#finished = options.queue && new FinishedCounter(options.queue.places)
   }
 
   get viewers(): number {
@@ -150,54 +148,51 @@ export class Snapshots {
 
   async #read(): Promise<Snapshot> {
     const { locks, limit, maxLeaseMs, queue } = this.#options
-    const [fleet, leases, queues, rates, findings, oldest, failed] = await Promise.all([
+    const places = queue?.places
+    const [fleet, leases, queues = null, rates = [], standing, failed = []] = await Promise.all([
       locks.diagnose(queue?.server, maxLeaseMs),
       locks.leases({ limit }),
-      this.#counter?.count().catch(problemOf),
+      places && countJobs(places).catch(problemOf),
       // Where the queue's Redis does not answer, its findings and its counts say so.
       this.#finished?.look().catch(nothing),
-      queue?.findings().catch(nothing),
-      queue?.oldest().catch(() => undefined),
-      queue && failedJobs(queue).catch(nothing),
+      places && standingJobs(places).catch(() => undefined),
+      places && failedJobs(places).catch(nothing),
     ])
-    const diagnosis = withFindings(fleet, [...(findings ?? []), ...checkLeases(leases)])
+    const { findings = [], oldest = null } = standing ?? {}
+    const diagnosis = withFindings(fleet, [...findings, ...checkLeases(leases)])
     const { now, wallNow: at } = instant(systemClock)
     const changes = this.#watch.seen(leases, now, at)
-    const counts = queues !== undefined && 'problem' in queues ? undefined : queues
+    const counts = queues !== null && 'problem' in queues ? null : queues
     const history = this.#history.add(at, leases, changes, counts, rates)
     const lines = await this.#lines(leases, diagnosis, '')
-    const ofJobs = { rates: rates ?? [], oldest, failed: failed ?? [] }
-    const snapshot = { at, diagnosis, leases, changes, lines, queues, history, ...ofJobs }
+    const ofJobs = { queues, rates, oldest, failed }
+    const snapshot = { at, diagnosis, leases, changes, lines, history, ...ofJobs }
     this.#last = { snapshot, takenAt: systemClock.now() }
     this.#searches = new Map()
     return snapshot
   }
 
   async #search({ leases, diagnosis }: Snapshot, text: string): Promise<SearchResult> {
-    const { locks } = this.#options
+    const { locks, queue } = this.#options
     const match = `*${globEscape(text)}*`
     const found = leases.truncated
       ? await locks.leases({ match, limit: MAX_FOUND })
       : { ...leases, leases: leases.leases.filter(({ resource }) => resource.includes(text)) }
-    const { queue } = this.#options
-    const [lines, jobs] = await Promise.all([
+    const [lines, jobs = []] = await Promise.all([
       this.#lines(leases, diagnosis, text),
-      queue && jobsWithId(queue, text, (resource) => locks.resource(resource)).catch(nothing),
+      queue && jobsWithId(queue, text, locks.resource).catch(nothing),
     ])
-    return { leases: found, lines, jobs: jobs ?? [] }
+    return { leases: found, lines, jobs }
   }
 
   async #lines(leases: LiveLeases, diagnosis: Diagnosis, text: string): Promise<Snapshot['lines']> {
     const { queue, locks } = this.#options
-    try {
-      const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
-      const inspect = holders(leases, locks)
-      return await queue?.waiting(search, async (resource) =>
-        withUngranted(await inspect(resource), diagnosis),
-      )
-    } catch (error) {
-      return problemOf(error)
-    }
+    if (queue === undefined) return null
+    const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
+    const inspect = holders(leases, locks)
+    return waitingLines(queue.places, search, async (resource) =>
+      withUngranted(await inspect(resource), diagnosis),
+    ).catch(problemOf)
   }
 }
 

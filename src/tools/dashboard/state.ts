@@ -4,18 +4,16 @@
 import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
 import type { Finding } from '../../services/finding.ts'
 import { hasQuorum } from '../operator/fleet-probe.ts'
-import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
-import type { RunningJob } from '../operator/running-jobs.ts'
+import type { JobsByResource, RunningJob } from '../operator/running-jobs.ts'
 import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../../redact.ts'
 import type { Done } from './actions.ts'
 import type { ResolvedOptions } from './options.ts'
 import type { SearchResult, Snapshot } from './snapshots.ts'
 
-export interface DashboardState {
-  /** When the servers were looked at, milliseconds since 1970. */
-  readonly at: number
+export interface DashboardState
+  extends Omit<Snapshot, 'diagnosis' | 'leases'>, Viewer, Pick<SearchResult, 'jobs'> {
   readonly everyMs: number
   readonly namespace: string
   readonly search: string
@@ -39,16 +37,10 @@ export interface DashboardState {
     readonly truncated: boolean
     readonly masters: number
   }
-  readonly lines: Snapshot['lines'] | null
-  readonly queues: Snapshot['queues'] | null
-  readonly rates: Snapshot['rates']
-  /** Null where no job waits. */
-  readonly oldest: Snapshot['oldest'] | null
-  readonly failed: Snapshot['failed']
-  /** The jobs that were searched for. */
-  readonly jobs: SearchResult['jobs']
-  readonly history: Snapshot['history']
-  readonly changes: LeaseChanges
+}
+
+/** What one viewer may do. */
+interface Viewer {
   /** What operators did last, the latest first. */
   readonly done: readonly Done[]
   /** The name of the viewer who may act; null for one who may only look. */
@@ -64,8 +56,10 @@ interface LeaseRow extends LiveLease {
   readonly job: RunningJob | undefined
 }
 
-export const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
-export type LeaseSort = (typeof LEASE_SORTS)[number]
+/** As long as a resource's name may be. */
+export const MAX_NAME = 512
+const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
+type LeaseSort = (typeof LEASE_SORTS)[number]
 
 /** What one viewer asked for. */
 export interface View {
@@ -75,25 +69,30 @@ export interface View {
   readonly page: number
 }
 
-type StateOptions = View &
-  Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'> &
-  Pick<DashboardState, 'done' | 'operator' | 'hasOperatorLogin'>
+export function viewIn(query: URLSearchParams): View {
+  const page = Number(query.get('page'))
+  return {
+    search: (query.get('search') ?? '').slice(0, MAX_NAME),
+    sort: LEASE_SORTS.find((sort) => sort === query.get('sort')) ?? 'resource',
+    page: Number.isSafeInteger(page) && page > 0 ? page : 1,
+  }
+}
 
 /** How many leases are shown at once. */
 const ROWS = 25
 
 export interface LeasePage {
-  readonly leases: readonly LiveLease[]
+  readonly rows: readonly LiveLease[]
   readonly page: number
   readonly pages: number
 }
 
 /** The leases that one viewer sees. A page that there is no more becomes the last one. */
-export function leasePage({ leases }: LiveLeases, { sort, page }: View): LeasePage {
+export function leasePage({ leases }: LiveLeases, { sort, page: wanted }: View): LeasePage {
   const pages = Math.max(1, Math.ceil(leases.length / ROWS))
-  const shown = Math.min(page, pages)
+  const page = Math.min(wanted, pages)
   const sorted = sort === 'resource' ? leases : [...leases].sort(ORDERS[sort])
-  return { leases: sorted.slice((shown - 1) * ROWS, shown * ROWS), page: shown, pages }
+  return { rows: sorted.slice((page - 1) * ROWS, page * ROWS), page, pages }
 }
 
 type LeaseOrder = (a: LiveLease, b: LiveLease) => number
@@ -106,28 +105,38 @@ const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, LeaseOrder>> = {
 }
 
 export function stateOf(
-  { at, diagnosis, changes, queues, history, rates, oldest, failed }: Snapshot,
+  { diagnosis, leases: _, ...snapshot }: Snapshot,
   { leases: found, lines, jobs }: SearchResult,
-  { leases, page, pages }: LeasePage,
-  running: ReadonlyMap<string, RunningJob>,
-  options: StateOptions,
+  { rows, page, pages }: LeasePage,
+  running: JobsByResource,
+  options: Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'>,
+  { search, sort }: View,
+  viewer: Viewer,
 ): DashboardState {
   const { quorum, voting, margin, healthy, masters, findings } = diagnosis
-  const { namespace, everyMs, search, sort, bullBoard, done, operator, hasOperatorLogin } = options
+  const { truncated } = found
+  const { namespace, everyMs, bullBoard } = options
   return {
-    ...{ at, everyMs, namespace, search, bullBoard: bullBoard ?? null },
+    ...{
+      ...snapshot,
+      lines,
+      jobs,
+      everyMs,
+      namespace,
+      search,
+      ...viewer,
+      bullBoard: bullBoard ?? null,
+    },
     fleet: {
       ...{ quorum, voting, margin, healthy },
       masters: masters.map(masterRow),
       findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {
-      rows: leases.map((lease) => ({ ...lease, job: running.get(lease.resource) })),
-      ...{ sort, page, pages, matching: found.leases.length },
-      ...{ known: hasQuorum(found), truncated: found.truncated, masters: found.masters },
+      rows: rows.map((lease) => ({ ...lease, job: running.get(lease.resource) })),
+      ...{ sort, page, pages, truncated, matching: found.leases.length },
+      ...{ known: hasQuorum(found), masters: found.masters },
     },
-    ...{ lines: lines ?? null, queues: queues ?? null, history, changes },
-    ...{ rates, oldest: oldest ?? null, failed, jobs, done, operator, hasOperatorLogin },
   }
 }
 

@@ -2,11 +2,9 @@
 import { counted } from '../../counted.ts'
 import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
-import type { Finding } from '../../services/finding.ts'
+import { findingsOf, type Finding } from '../../services/finding.ts'
 import { duration } from './duration.ts'
-import { findingsOf, grouped } from './findings.ts'
-import { checkMaster, silences, unreachable, waits } from './master-checks.ts'
-import { checkQueue } from './queue-checks.ts'
+import { checkMaster, checkQueue, silences, unreachable, waits } from './server-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
 export interface Diagnosis {
@@ -90,6 +88,19 @@ export function withFindings<Found extends Diagnosis>(
   const findings = [...diagnosis.findings, ...more].sort((a, b) => rank(a) - rank(b))
   const healthy = diagnosis.healthy && more.every(({ severity }) => severity === 'note')
   return { ...diagnosis, findings, healthy }
+}
+
+/** What is the same on several servers is said once. */
+export function grouped(findings: readonly Finding[]): readonly Finding[] {
+  const groups = new Map<string, Finding>()
+  for (const finding of findings) {
+    const { where, ...what } = finding
+    const key = JSON.stringify(what)
+    const group = groups.get(key)
+    const together = group === undefined ? where : `${group.where}, ${where}`
+    groups.set(key, { ...finding, where: together })
+  }
+  return [...groups.values()]
 }
 
 /** This machine's clock counts as one among the masters': it may be the one that is wrong. */

@@ -7,12 +7,15 @@ import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../lua.ts'
-import type { QueuePlace } from './places.ts'
-import { MAX_QUEUES, type QueueView } from './queue-view.ts'
+import type { Places, QueuePlace } from './places.ts'
+import { summed } from './queue-counts.ts'
 
 /** Jobs of one queue that ended, a second. */
-export interface FinishedRates {
+export interface FinishedRates extends Ended {
   readonly queue: string
+}
+
+interface Ended {
   readonly completed: number
   readonly failed: number
 }
@@ -28,63 +31,35 @@ const PAGE = 250
 /** Of one look: more than BullMQ keeps, which is about 10,000 events. */
 const MAX_PAGES = 60
 
-type FinishedReply = readonly [
-  added: number | '',
-  lastId: string,
-  seen: number,
-  completed: number,
-  failed: number,
-]
-
 /** As the script returns them. */
-interface Events {
+interface Events extends Ended {
   readonly added: number | ''
   readonly lastId: string
   readonly seen: number
-  readonly completed: number
-  readonly failed: number
-}
-
-interface Count {
-  readonly at: number
-  readonly completed: number
-  readonly failed: number
 }
 
 interface Stream {
   added: number
   lastId: string
   /** All that ended until then, oldest first. */
-  counts: readonly Count[]
+  counts: readonly (Ended & { readonly at: number })[]
 }
 
 export class FinishedCounter {
-  readonly #queue: Pick<QueueView, 'server' | 'places' | 'names'>
+  readonly #places: Places
   readonly #streams = new Map<string, Stream>()
 
-  constructor(queue: Pick<QueueView, 'server' | 'places' | 'names'>) {
-    this.#queue = queue
+  constructor(places: Places) {
+    this.#places = places
   }
 
   /** Empty at the first look. */
   async look(): Promise<readonly FinishedRates[]> {
-    const names = (await this.#queue.names()).slice(0, MAX_QUEUES)
-    const places = await this.#queue.places.ofAll(names)
-    const rates = await Promise.all(places.map((place) => this.#lookAt(place)))
-    const sums = new Map<string, FinishedRates>()
-    for (const rate of rates.filter((each) => each !== undefined)) {
-      const { completed, failed } = sums.get(rate.queue) ?? { completed: 0, failed: 0 }
-      const { queue } = rate
-      sums.set(queue, {
-        queue,
-        completed: completed + rate.completed,
-        failed: failed + rate.failed,
-      })
-    }
-    return [...sums.values()]
+    const rates = (await this.#places.shown()).map((place) => this.#lookAt(place))
+    return summed((await Promise.all(rates)).flatMap((rate) => rate ?? []))
   }
 
-  async #lookAt({ queue, base }: QueuePlace): Promise<FinishedRates | undefined> {
+  async #lookAt({ queueName: queue, base }: QueuePlace): Promise<FinishedRates | undefined> {
     const stream = getOrInsert(this.#streams, base, () => ({ added: 0, lastId: '', counts: [] }))
     const before = stream.counts.at(-1)
     const isNew = before === undefined || systemClock.now() - before.at > GAP_MS
@@ -102,42 +77,35 @@ export class FinishedCounter {
     }
     const kept = isNew ? [] : stream.counts
     // One that is older than the window stays: the rate is that from it on.
-    const from = Math.max(
-      0,
-      kept.findLastIndex((one) => at - one.at >= WINDOW_MS),
-    )
-    Object.assign(stream, { added: Number(added), lastId, counts: [...kept.slice(from), count] })
-    const [first] = stream.counts
-    if (first === undefined || first === count) return undefined
-    const seconds = (at - first.at) / 1_000
+    const old = kept.findLastIndex((one) => at - one.at >= WINDOW_MS)
+    const counts = [...kept.slice(Math.max(0, old)), count]
+    Object.assign(stream, { added: Number(added), lastId, counts })
+    const [first = count] = counts
+    if (first === count) return undefined
+    const rate = (now: number, then: number): number => (1_000 * (now - then)) / (at - first.at)
     return {
       queue,
-      completed: (count.completed - first.completed) / seconds,
-      failed: (count.failed - first.failed) / seconds,
+      completed: rate(count.completed, first.completed),
+      failed: rate(count.failed, first.failed),
     }
   }
 
   /** All pages after an event. */
   async #since(base: string, after: string): Promise<Events> {
-    let all: Events = { added: '', lastId: after, seen: 0, completed: 0, failed: 0 }
+    const sum = { seen: 0, completed: 0, failed: 0 }
+    let lastId = after
     for (let pages = 0; pages < MAX_PAGES; pages++) {
-      const page = await this.#page(base, all.lastId)
-      all = {
-        ...page,
-        seen: all.seen + page.seen,
-        completed: all.completed + page.completed,
-        failed: all.failed + page.failed,
-      }
-      if (page.seen < PAGE) return all
+      const page = await this.#page(base, lastId)
+      lastId = page.lastId
+      for (const name of ['seen', 'completed', 'failed'] as const) sum[name] += page[name]
+      if (page.seen < PAGE) return { ...page, ...sum }
     }
-    const { lastId, added } = await this.#page(base, '')
-    return { ...all, lastId, added }
+    return { ...(await this.#page(base, '')), ...sum }
   }
 
   async #page(base: string, after: string): Promise<Events> {
-    const { server } = this.#queue
-    const reply = await server.run(finishedScript, [`${base}events`], [after, PAGE])
-    const [added, lastId, seen, completed, failed] = reply as FinishedReply
-    return { added, lastId, seen, completed, failed }
+    const reply = await this.#places.server.run(finishedScript, [`${base}events`], [after, PAGE])
+    const [added, lastId, seen, completed, failed] = reply as [number | '', string, ...number[]]
+    return { added, lastId, seen: seen ?? 0, completed: completed ?? 0, failed: failed ?? 0 }
   }
 }

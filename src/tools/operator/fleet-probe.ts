@@ -53,9 +53,15 @@ export class FleetProbe {
     return onlyReply(answer)
   }
 
-  /** How complete these answers are. */
+  /** How complete these answers are, with the first problem of each master. */
   coverage(...rounds: readonly (readonly ServerAnswer<unknown>[])[]): Coverage {
-    return { masters: this.size, quorum: this.quorum, unreachable: unreachableMasters(rounds) }
+    const failed = rounds
+      .flat()
+      .flatMap((one) => (one.ok ? [] : { master: one.master, problem: one.problem }))
+    const unreachable = failed.filter(
+      ({ master }, index) => failed.findIndex((one) => one.master === master) === index,
+    )
+    return { masters: this.size, quorum: this.quorum, unreachable }
   }
 
   close(): void {
@@ -100,15 +106,4 @@ export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
 /** `only 2 of 5 masters answer`. */
 export function fewAnswer({ masters, unreachable }: Coverage): string {
   return `only ${masters - unreachable.length} of ${counted(masters, 'master answers', 'masters answer')}`
-}
-
-/** The first problem of each master. */
-function unreachableMasters(
-  rounds: readonly (readonly ServerAnswer<unknown>[])[],
-): readonly UnreachableMaster[] {
-  const problems = new Map<string, string>()
-  for (const answer of rounds.flat()) {
-    if (!answer.ok && !problems.has(answer.master)) problems.set(answer.master, answer.problem)
-  }
-  return [...problems].map(([master, problem]) => ({ master, problem }))
 }

@@ -1,10 +1,12 @@
 /** Single jobs, as an operator meets them: the ones that failed, the one that is searched for. */
-import type { QueueView, Inspect } from './queue-view.ts'
-import { MAX_QUEUES } from './queue-view.ts'
+import type { Inspect } from './lines.ts'
+import type { Places } from './places.ts'
+import { linesIn, type QueueView } from './queue-view.ts'
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../lua.ts'
+import { stepsKey } from '../../worker/run/result-store.ts'
 
-export interface JobName {
+interface JobName {
   readonly queue: string
   readonly jobId: string
 }
@@ -53,40 +55,34 @@ export interface EndedJob extends JobName {
   readonly reason: string
 }
 
-type Queues = Pick<QueueView, 'server' | 'places' | 'names'>
-
 const MAX_FAILED = 10
 const MAX_ENDED = 10
 /** Of each queue, to find those of one resource. */
 const MAX_LOOKED_AT = 300
+/** The last lines of a job's log that are shown: requeues say there why. */
+const LOG_LINES = 5
+/** As checkpoints are kept. */
+const STEP_FIELD = 'value:'
 
 const FIELDS = [
   ...['name', 'redlock:lines', 'redlock:holds', 'failedReason', 'atm', 'finishedOn'],
   ...['timestamp', 'processedOn', 'stacktrace'],
 ] as const
-const LIST_FIELDS = FIELDS.slice(0, 6)
 
 const recentScript = defineScript('recent', luaText('tools/operator/lua/recent'))
 
-/** As `line/lua/line.lua` has it. */
-function holdsLine(fields: Partial<Record<string, string>>): boolean {
-  return fields['redlock:holds'] !== undefined && fields['redlock:holds'] === fields['finishedOn']
-}
-
 /** The jobs that failed last, in any queue; those that hold a line come first. */
-export async function failedJobs(view: Queues): Promise<readonly FailedJob[]> {
-  const { server, places } = view
+export async function failedJobs(places: Places): Promise<readonly FailedJob[]> {
   const ofQueues = await Promise.all(
-    (await places.ofAll(await queuesOf(view))).map(async ({ queue, base }) => {
-      const ids = await server.command('ZREVRANGE', `${base}failed`, 0, MAX_FAILED - 1)
+    (await places.shown()).map(async ({ queueName: queue, base }) => {
+      const ids = await places.server.command('ZREVRANGE', `${base}failed`, 0, MAX_FAILED - 1)
       return Promise.all(
         (ids as string[]).map(async (jobId) => {
-          const fields = await fieldsOf(view, base + jobId, LIST_FIELDS)
+          const fields = await fieldsOf(places, base + jobId, FIELDS.slice(0, 6))
           return {
-            ...{ queue, jobId, name: fields.name ?? '', resources: linesOf(fields) },
-            ...{ reason: fields.failedReason ?? '', attempts: Number(fields.atm ?? 0) },
-            ...{ failedAt: Number(fields.finishedOn ?? 0) },
-            holdsLine: holdsLine(fields),
+            ...{ queue, jobId, reason: fields.failedReason ?? '', ...factsOf(fields) },
+            ...{ resources: linesIn(fields['redlock:lines']) },
+            failedAt: Number(fields.finishedOn ?? 0),
           }
         }),
       )
@@ -105,11 +101,11 @@ export async function jobsWithId(
   jobId: string,
   inspect: Inspect,
 ): Promise<readonly FoundJob[]> {
-  const names = await queuesOf(view)
+  const { places } = view
   const found = await Promise.all(
-    names.map(async (queue) => {
-      const { base } = await view.places.ofJob(queue, jobId)
-      const { timestamp } = await fieldsOf(view, base + jobId, ['timestamp'])
+    (await places.shownNames()).map(async (queue) => {
+      const { base } = await places.ofJob(queue, jobId)
+      const { timestamp } = await fieldsOf(places, base + jobId, ['timestamp'])
       if (timestamp === undefined) return []
       const explained = await view.explain(queue, jobId, inspect)
       return explained === undefined ? [] : [{ queue, jobId, ...explained }]
@@ -124,33 +120,70 @@ export async function jobDetail(
   { queue, jobId }: JobName,
   inspect: Inspect,
 ): Promise<JobDetail | undefined> {
-  const { base } = await view.places.ofJob(queue, jobId)
-  const fields = await fieldsOf(view, base + jobId, FIELDS)
+  const { places } = view
+  const { base } = await places.ofJob(queue, jobId)
+  const fields = await fieldsOf(places, base + jobId, FIELDS)
   if (fields.timestamp === undefined) return undefined
   const [explained, log, stepsDone] = await Promise.all([
     view.explain(queue, jobId, inspect),
-    view.log(queue, jobId),
-    view.completedSteps(queue, jobId),
+    logOf(places, queue, jobId),
+    completedSteps(places, queue, jobId),
   ])
   if (explained === undefined) return undefined
   const { state, resources, why } = explained
   const time = (text: string | undefined): number | undefined =>
     text === undefined ? undefined : Number(text)
+  const stacks: unknown = JSON.parse(fields.stacktrace ?? '[]')
   return {
-    ...{ queue, jobId, state, resources, why, log, stepsDone },
-    ...{ name: fields.name ?? '', attempts: Number(fields.atm ?? 0) },
+    ...{ queue, jobId, state, resources, why, log, stepsDone, ...factsOf(fields) },
     ...{ addedAt: Number(fields.timestamp), startedAt: time(fields.processedOn) },
     ...{ endedAt: time(fields.finishedOn), failedReason: fields.failedReason },
-    ...{ stacks: stacksOf(fields.stacktrace), holdsLine: holdsLine(fields) },
+    stacks: Array.isArray(stacks) ? stacks.map(String).reverse() : [],
   }
 }
 
+/** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
+export async function logOf(
+  places: Places,
+  queue: string,
+  jobId: string,
+): Promise<readonly string[]> {
+  const { base } = await places.ofJob(queue, jobId)
+  return (await places.server.command('LRANGE', `${base}${jobId}:logs`, -LOG_LINES, -1)) as string[]
+}
+
+/** The steps of a job that are done; empty where its worker keeps no checkpoints. */
+export async function completedSteps(
+  places: Places,
+  queue: string,
+  jobId: string,
+): Promise<readonly string[]> {
+  const place = await places.ofJob(queue, jobId)
+  const store = place.keyOf(stepsKey({ id: jobId }))
+  const [own, number, fields] = await Promise.all([
+    places.server.command('HGET', place.base + jobId, 'redlock:steps'),
+    places.server.command('HGET', store, 'number'),
+    places.server.command('HKEYS', store),
+  ])
+  if (own !== number) return [] // Of an earlier job with this id.
+  const steps = (fields as string[]).filter((field) => field.startsWith(STEP_FIELD))
+  return steps.map((field) => field.slice(STEP_FIELD.length))
+}
+
 /** The jobs of a resource that ended last, as far as their queues keep them. */
-export async function endedJobs(view: Queues, resource: string): Promise<readonly EndedJob[]> {
-  const names = await queuesOf(view)
+export async function endedJobs(places: Places, resource: string): Promise<readonly EndedJob[]> {
+  const names = await places.shownNames()
   const found = await Promise.all(
     names.flatMap((queue) =>
-      (['completed', 'failed'] as const).map((outcome) => endedIn(view, queue, outcome, resource)),
+      (['completed', 'failed'] as const).map(async (outcome) => {
+        const { base } = await places.ofResource(queue, resource)
+        const args = [JSON.stringify(resource), MAX_LOOKED_AT] as const
+        const reply = await places.server.run(recentScript, [base + outcome, base], args)
+        return (reply as Recent[]).map(([jobId, ended, started, reason]): EndedJob => {
+          const endedAt = Number(ended)
+          return { queue, jobId, outcome, endedAt, tookMs: endedAt - Number(started), reason }
+        })
+      }),
     ),
   )
   return found
@@ -159,52 +192,26 @@ export async function endedJobs(view: Queues, resource: string): Promise<readonl
     .slice(0, MAX_ENDED)
 }
 
-async function endedIn(
-  { server, places }: Queues,
-  queue: string,
-  outcome: EndedJob['outcome'],
-  resource: string,
-): Promise<readonly EndedJob[]> {
-  const { base } = await places.ofResource(queue, resource)
-  const args = [JSON.stringify(resource), MAX_LOOKED_AT] as const
-  const reply = (await server.run(recentScript, [base + outcome, base], args)) as string[]
-  const found: EndedJob[] = []
-  for (let index = 0; index + 4 <= reply.length; index += 4) {
-    const [jobId = '', ended, started, reason = ''] = reply.slice(index, index + 4)
-    const endedAt = Number(ended)
-    found.push({ queue, jobId, outcome, endedAt, tookMs: endedAt - Number(started), reason })
-  }
-  return found
-}
+type Recent = readonly [id: string, ended: string, started: string, reason: string]
 
-async function queuesOf(view: Queues): Promise<readonly string[]> {
-  return (await view.names()).slice(0, MAX_QUEUES)
-}
-
-type Field = (typeof FIELDS)[number]
+type Fields = Partial<Record<(typeof FIELDS)[number], string>>
 
 /** Empty where the key is of something else than a job. */
 async function fieldsOf(
-  { server }: Queues,
+  { server }: Places,
   key: string,
-  wanted: readonly Field[],
-): Promise<Partial<Record<Field, string>>> {
+  wanted: readonly (keyof Fields)[],
+): Promise<Fields> {
   const asked = server.command('HMGET', key, ...wanted)
   const values = (await asked.catch((error: unknown) => {
     if (String(error).includes('WRONGTYPE')) return []
     throw error
   })) as readonly (string | null)[]
-  return Object.fromEntries(
-    wanted.flatMap((field, index) => (values[index] == null ? [] : [[field, values[index]]])),
-  )
+  return Object.fromEntries(wanted.map((field, index) => [field, values[index] ?? undefined]))
 }
 
-function linesOf(fields: Partial<Record<Field, string>>): readonly string[] {
-  const recorded = fields['redlock:lines']
-  return recorded === undefined ? [] : (JSON.parse(recorded) as string[])
-}
-
-function stacksOf(text: string | undefined): readonly string[] {
-  const stacks = text === undefined ? [] : (JSON.parse(text) as unknown)
-  return Array.isArray(stacks) ? stacks.map(String).reverse() : []
+function factsOf(fields: Fields): Pick<JobDetail, 'name' | 'attempts' | 'holdsLine'> {
+  const { name = '', atm = 0, finishedOn, 'redlock:holds': holds } = fields
+  // As `line/lua/line.lua` has it.
+  return { name, attempts: Number(atm), holdsLine: holds !== undefined && holds === finishedOn }
 }

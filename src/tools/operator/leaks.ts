@@ -1,9 +1,6 @@
 /** Keys of this package without a time to live: a restored backup, or PERSIST, leaves them. */
 import { commandLine } from '../../command-line.ts'
-import { luaText } from '../../lua.ts'
-import type { Finding } from '../../services/finding.ts'
-import { defineScript } from '../../lua.ts'
-import { findingsOf } from './findings.ts'
+import { findingsOf, type Finding } from '../../services/finding.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape } from './glob.ts'
 import type { LiveLeases } from './live-leases.ts'
@@ -16,8 +13,6 @@ const MAX_NAMED = 5
 const FIX =
   '`bullmq-redlock release NAME --yes` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
   '`DEL KEY` for the others'
-
-const immortalScript = defineScript('immortal', luaText('tools/operator/lua/immortal'))
 
 export async function checkLeaks(fleet: FleetProbe): Promise<readonly Finding[]> {
   const answers = await fleet.each((probe) => immortalKeys(probe, fleet.namespace))
@@ -51,10 +46,10 @@ export function checkLeases({ leases }: LiveLeases): readonly Finding[] {
 async function immortalKeys(probe: Probe, namespace: string): Promise<readonly string[]> {
   const own = /^(?:(?:lease|fence|wait|next|tomb):|flag$)/
   const found = new Set<string>()
-  for await (const page of probe.scan(`${globEscape(namespace)}:*`, MAX_SCANNED)) {
+  await probe.scan(`${globEscape(namespace)}:*`, MAX_SCANNED, async (page) => {
     const keys = page.filter((key) => own.test(key.slice(namespace.length + 1)))
-    if (keys.length === 0) continue
-    for (const key of (await probe.run(immortalScript, keys, [])) as string[]) found.add(key)
-  }
+    const values = await probe.values(keys)
+    for (const [index, key] of keys.entries()) if (values[index]?.[1] === -1) found.add(key)
+  })
   return [...found].sort()
 }

@@ -1,6 +1,4 @@
 /** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
-import { luaText } from '../../lua.ts'
-import { defineScript } from '../../lua.ts'
 import type { Probe } from './probe.ts'
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
@@ -49,10 +47,6 @@ export interface KeyView extends HolderKey {
 }
 
 const MAX_SCANNED = 1_000_000
-/** How many resources are read in one script call: well under a millisecond of the server. */
-const PAGE = 200
-
-const leasesScript = defineScript('leases', luaText('tools/operator/lua/leases'))
 
 export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promise<LiveLeases> {
   const found = await fleet.each((probe) => findNames(probe, fleet.keys, search))
@@ -66,27 +60,20 @@ export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promis
   }
 }
 
-interface Names {
-  readonly names: readonly string[]
-  readonly complete: boolean
-}
-
 async function findNames(
   probe: Probe,
   keys: Keyspace,
   { match = '*', limit, maxScanned = MAX_SCANNED }: LeaseSearch,
-): Promise<Names> {
+): Promise<{ readonly names: readonly string[]; readonly complete: boolean }> {
   const pattern = keys.leasePattern.slice(0, -1) + match
   const prefixLength = keys.lease('').length
   const names = new Set<string>()
-  const pages = probe.scan(pattern, maxScanned)
-  for (;;) {
-    const page = await pages.next()
-    if (page.done === true) return { names: [...names], complete: page.value }
-    for (const key of page.value) names.add(key.slice(prefixLength))
+  const complete = await probe.scan(pattern, maxScanned, (page) => {
+    for (const key of page) names.add(key.slice(prefixLength))
     // One more than wanted says that there are more.
-    if (names.size > limit) return { names: [...names], complete: false }
-  }
+    return names.size > limit && 'enough'
+  })
+  return { names: [...names], complete }
 }
 
 /** The lease keys of these resources on one master. */
@@ -95,23 +82,12 @@ async function readLeases(
   keys: Keyspace,
   names: readonly string[],
 ): Promise<readonly KeyView[]> {
-  const views: KeyView[] = []
-  for (let start = 0; start < names.length; start += PAGE) {
-    const page = names.slice(start, start + PAGE)
-    const keyNames = page.flatMap((name) => [keys.lease(name), keys.fence(name)])
-    const reply = (await probe.run(leasesScript, keyNames, [])) as readonly (string | number)[]
-    for (const [index, resource] of page.entries()) {
-      const [token, ttlMs, counter] = reply.slice(3 * index, 3 * index + 3)
-      if (token === '') continue // It has gone since the scan, or was never here.
-      views.push({
-        resource,
-        token: String(token),
-        ttlMs: Number(ttlMs),
-        counter: Number(counter),
-      })
-    }
-  }
-  return views
+  const found = await probe.values(names.flatMap((name) => [keys.lease(name), keys.fence(name)]))
+  return names.flatMap((resource, index) => {
+    const [[token, ttlMs] = ['', 0], [counter] = ['']] = found.slice(2 * index)
+    // It may have gone since the scan, or was never here.
+    return token === '' ? [] : [{ resource, token, ttlMs, counter: Number(counter) }]
+  })
 }
 
 /** Counts votes by resource and token. Pure. */

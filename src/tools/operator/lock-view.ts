@@ -18,7 +18,7 @@ import {
   type LiveLease,
   type LiveLeases,
 } from './live-leases.ts'
-import { checkQueue } from './queue-checks.ts'
+import { checkQueue } from './server-checks.ts'
 import { viewResource, type ResourceView } from './resource-view.ts'
 import { surveyFleet } from './survey.ts'
 
@@ -31,7 +31,7 @@ export interface LockView {
   /** Keys that never expire. It scans, so it is not for every look. */
   leaks(): Promise<readonly Finding[]>
   leases(search: LeaseSearch): Promise<LiveLeases>
-  resource(resource: string): Promise<ResourceView>
+  readonly resource: (resource: string) => Promise<ResourceView>
   /** The slots of a resource that are held. */
   slots(resource: string): Promise<readonly LiveLease[]>
 }

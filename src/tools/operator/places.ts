@@ -2,31 +2,106 @@
  * Where the keys of the queues of a prefix are. A sharded queue is one queue in several places: its
  * first shard, whose prefix follows from the name, records how many there are.
  */
+import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
+import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
+import { messageOf } from '../../message-of.ts'
+import { defineScript, type Script } from '../../lua.ts'
 import { prefixesOf, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
+import { standstillOf, type Standstill } from '../../worker/inspection.ts'
+import { globEscape } from './glob.ts'
 import type { QueueServer } from './queue-server.ts'
 
-export interface QueuePlace {
-  readonly queue: string
+/** A queue, or a shard of one. Its lines are read and written by the one connection of all. */
+export interface QueuePlace extends LineRunner {
   /** BullMQ's prefix of this queue, or of this shard. */
   readonly prefix: string
   /** What its keys begin with. */
   readonly base: string
 }
 
+/** How often new queues are looked for. */
+const FIND_EVERY_MS = 60_000
+/** The most keys that are looked at to find them. */
+const MAX_SCANNED = 1_000_000
+/** Whose lines and counts are shown. */
+const MAX_QUEUES = 50
+/** BullMQ's keys of a queue: one that was used has at least one of them. */
+const QUEUE_KEYS = [
+  ...['meta', 'id', 'wait', 'paused', 'active', 'prioritized', 'delayed', 'waiting-children'],
+  ...['completed', 'failed', 'repeat'],
+]
+
 export class Places {
-  readonly #server: QueueServer
+  readonly server: QueueServer
   readonly #prefix: string
+  /** That of the first shard of a sharded queue; undefined where there can be none. */
+  readonly #firstShard: string | undefined
   readonly #known = new Map<string, Promise<readonly QueuePlace[]>>()
+  readonly #scripts = new Map<string, Script>()
+  #names: readonly string[] = []
+  #areAllKnown = false
+  #foundAt = -Infinity
 
   constructor(server: QueueServer, prefix: string) {
-    this.#server = server
+    this.server = server
     this.#prefix = prefix
+    const canHaveShards = /^(?:[^{}]+|\{[^{}]+\})$/.test(prefix)
+    this.#firstShard = canHaveShards ? prefixesOf(prefix, 1)[0] : undefined
   }
 
-  /** BullMQ's prefixes whose queues are those of this one. */
-  get prefixes(): readonly string[] {
-    return [this.#prefix, this.#firstShard].filter((each) => each !== undefined)
+  /** What is wrong with a queue's name; undefined if the server has that queue. */
+  async missing(queue: string): Promise<string | undefined> {
+    const [place] = await this.of(queue)
+    const keys = QUEUE_KEYS.map((key) => `${place?.base ?? ''}${key}`)
+    const found = await this.server.command('EXISTS', ...keys).catch((error: unknown) => {
+      if (!messageOf(error).startsWith('CROSSSLOT')) throw error
+      throw new Error(
+        `The queue's Redis is a cluster: give the queue's prefix in braces, as --prefix {bull}`,
+      )
+    })
+    if (Number(found) > 0) return undefined
+    return `There is no queue \`${queue}\` with the prefix \`${this.#prefix}\`. Check the name and --prefix.`
+  }
+
+  /** The queues of this prefix. A sharded queue is one. */
+  async names(): Promise<readonly string[]> {
+    if (systemClock.now() - this.#foundAt < FIND_EVERY_MS) return this.#names
+    const names = new Set<string>()
+    // Every queue has a key with its settings.
+    const befores = [this.#prefix, this.#firstShard ?? this.#prefix].map((each) => `${each}:`)
+    const after = ':meta'
+    const pattern = `*${globEscape(this.#prefix.replace(/[{}]/g, ''))}*${after}`
+    this.#areAllKnown = await this.server.scan(pattern, MAX_SCANNED, (keys) => {
+      for (const key of keys) {
+        const before = befores.find((each) => key.startsWith(each))
+        if (before !== undefined) names.add(key.slice(before.length, -after.length))
+      }
+    })
+    this.#known.clear()
+    // BullMQ allows no colon: such a key is of a resource or a job.
+    this.#names = [...names].filter((name) => !name.includes(':')).sort()
+    // A server with no queue yet is asked again at once.
+    if (this.#names.length > 0) this.#foundAt = systemClock.now()
+    return this.#names
+  }
+
+  /** @throws Error where there may be more. */
+  async allNames(): Promise<readonly string[]> {
+    const names = await this.names()
+    if (this.#areAllKnown) return names
+    throw new Error(`not all queues were found among ${MAX_SCANNED} keys of ${this.server.name}`)
+  }
+
+  /** As many queues as are shown. */
+  async shownNames(): Promise<readonly string[]> {
+    return (await this.names()).slice(0, MAX_QUEUES)
+  }
+
+  /** Where they are. */
+  async shown(): Promise<readonly QueuePlace[]> {
+    const names = await this.shownNames()
+    return (await Promise.all(names.map((queue) => this.of(queue)))).flat()
   }
 
   /** One for each shard, or only one. */
@@ -44,7 +119,7 @@ export class Places {
     const places = await this.of(queue)
     const [own] = places as [QueuePlace]
     if (places.length === 1) return own
-    const asked = places.map(({ base }) => this.#server.command('EXISTS', base + jobId))
+    const asked = places.map(({ base }) => this.server.command('EXISTS', base + jobId))
     const found = await Promise.all(asked)
     return places[found.indexOf(1)] ?? own
   }
@@ -55,27 +130,43 @@ export class Places {
     return places[shardOf([resource], places.length)] as QueuePlace
   }
 
-  async ofAll(queues: readonly string[]): Promise<readonly QueuePlace[]> {
-    return (await Promise.all(queues.map((queue) => this.of(queue)))).flat()
-  }
-
-  /** Queues may have been added, or removed. */
-  forget(): void {
-    this.#known.clear()
-  }
-
-  get #firstShard(): string | undefined {
-    return /^(?:[^{}]+|\{[^{}]+\})$/.test(this.#prefix) ? prefixesOf(this.#prefix, 1)[0] : undefined
+  /** What keeps every job of a queue from starting; undefined for nothing. */
+  async standstill({ queueName, prefix, base }: QueuePlace): Promise<Standstill | undefined> {
+    const [isPaused, clients, isCluster] = await Promise.all([
+      this.server.command('HEXISTS', `${base}meta`, 'paused'),
+      // Who may not ask does not know: then one may be there.
+      this.server.command('CLIENT', 'LIST').catch(() => undefined),
+      this.server.isCluster(),
+    ])
+    // As BullMQ names the connections of its workers.
+    const name = `${prefix}:${Buffer.from(queueName).toString('base64')}`
+    const ofWorkers = [` name=${name} `, ` name=${name}:w:`]
+    const isThere =
+      typeof clients !== 'string' || ofWorkers.some((field) => clients.includes(field))
+    // A node of a cluster does not see the workers of the others.
+    return standstillOf(queueName, isPaused === 1, isThere || isCluster)
   }
 
   async #find(queue: string): Promise<readonly QueuePlace[]> {
     const first = this.#firstShard
     const key = `${first ?? ''}:${queue}:meta`
     // Who may read no shard has no sharded queue.
-    const asked = first && this.#server.command('HGET', key, SHARDS_FIELD).catch(nothingIfDenied)
+    const asked = first && this.server.command('HGET', key, SHARDS_FIELD).catch(nothingIfDenied)
     const shards = Number((await asked) ?? 0)
     const prefixes = shards > 0 ? prefixesOf(this.#prefix, shards) : [this.#prefix]
-    return prefixes.map((prefix) => ({ queue, prefix, base: `${prefix}:${queue}:` }))
+    return prefixes.map((prefix) => this.#at(prefix, queue))
+  }
+
+  #at(prefix: string, queueName: string): QueuePlace {
+    const base = `${prefix}:${queueName}:`
+    return {
+      ...{ queueName, prefix, base, keyOf: (key) => keyIn(base, key) },
+      run: ({ command, lua }, args) => {
+        const script = getOrInsert(this.#scripts, command, () => defineScript(command, lua))
+        const keys = [`${base}meta`, absentKeyIn(base)]
+        return this.server.run(script, keys, [argumentsText(base, 1, args)])
+      },
+    }
   }
 }
 

@@ -5,6 +5,7 @@
  */
 import type { Redis } from 'ioredis'
 import { systemClock } from '../../clock.ts'
+import { luaText } from '../../lua.ts'
 import { messageOf } from '../../message-of.ts'
 import {
   connectionSettings,
@@ -12,14 +13,21 @@ import {
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
 import { ioredis } from '../../ioredis.ts'
-import type { Script } from '../../lua.ts'
+import { defineScript, type Script } from '../../lua.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
 
 /** The most keys that a server looks at in one step of a scan. */
 const SCAN_COUNT = 1_000
 
+/** How many keys are read in one script call: well under a millisecond of the server. */
+const PAGE = 400
+
 const CLOSED = 'the connection was closed'
+
+type KeyFacts = readonly [value: string, ttlMs: number]
+
+const valuesScript = defineScript('values', luaText('tools/operator/lua/values'))
 
 export class Probe {
   /** `host:port`. */
@@ -77,24 +85,36 @@ export class Probe {
 
   /**
    * Keys that match a glob pattern, a page at a time, with SCAN: a key may come twice, and one that
-   * appears meanwhile may be missed. Ends when the server has looked at `maxLooked` keys.
+   * appears meanwhile may be missed. Ends when the server has looked at `maxScanned` keys, or
+   * `onKeys` says `enough`.
    * @returns whether all of the server's keys have been looked at.
    */
-  async *scan(
+  async scan(
     pattern: string,
     maxScanned: number,
-  ): AsyncGenerator<readonly string[], boolean, undefined> {
+    onKeys: (keys: readonly string[]) => unknown,
+  ): Promise<boolean> {
     let cursor = '0'
     for (let scanned = 0; scanned < maxScanned; scanned += SCAN_COUNT) {
       const from = cursor
       const [next, keys] = await this.#ask((redis) =>
         redis.scan(from, 'MATCH', pattern, 'COUNT', SCAN_COUNT),
       )
-      if (keys.length > 0) yield keys
+      if (keys.length > 0 && (await onKeys(keys)) === 'enough') return false
       if (next === '0') return true
       cursor = next
     }
     return false
+  }
+
+  /** The text of each key, '' for none, and its time to live: -1 for one that never expires. */
+  async values(keys: readonly string[]): Promise<readonly KeyFacts[]> {
+    const found: KeyFacts[] = []
+    for (let start = 0; start < keys.length; start += PAGE) {
+      const page = await this.run(valuesScript, keys.slice(start, start + PAGE), [])
+      found.push(...(page as KeyFacts[]))
+    }
+    return found
   }
 
   close(): void {

@@ -1,10 +1,8 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
-import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText } from '../../lua.ts'
 import { defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/asleep.ts'
-import type { QueuePlace } from './places.ts'
-import { MAX_QUEUES, type QueueView } from './queue-view.ts'
+import type { Places } from './places.ts'
 
 export interface QueueCounts {
   readonly queue: string
@@ -20,39 +18,32 @@ export interface QueueCounts {
 }
 
 const countsScript = defineScript('counts', luaText('tools/operator/lua/counts'))
+const KEYS = ['wait', 'paused', 'prioritized', 'delayed', 'active', 'failed', 'completed'] as const
 
-const KEYS = ['wait', 'prioritized', 'paused', 'delayed', 'active', 'failed', 'completed'] as const
+export async function countJobs(places: Places): Promise<readonly QueueCounts[]> {
+  const counts = (await places.shown()).map(async ({ queueName: queue, base }) => {
+    const keys = KEYS.map((key) => base + key)
+    const reply = await places.server.run(countsScript, keys, [ASLEEP])
+    const [waiting, delayed, active, failed, done] = reply as Five
+    return { queue, waiting, delayed, active, failed, done }
+  })
+  return summed(await Promise.all(counts))
+}
 
-export class QueueCounter {
-  readonly #queue: Pick<QueueView, 'server' | 'places' | 'names'>
+type Five = [number, number, number, number, number]
 
-  constructor(queue: Pick<QueueView, 'server' | 'places' | 'names'>) {
-    this.#queue = queue
+/** One row for each queue: the numbers of its shards are added. */
+export function summed<Row extends { readonly queue: string }>(
+  rows: readonly Row[],
+): readonly Row[] {
+  const sums = new Map<string, Row>()
+  for (const row of rows) {
+    const before: Readonly<Record<string, unknown>> = sums.get(row.queue) ?? {}
+    const added = Object.entries(row).map(([name, value]: [string, unknown]) => [
+      name,
+      typeof value === 'number' ? value + Number(before[name] ?? 0) : value,
+    ])
+    sums.set(row.queue, Object.fromEntries(added) as Row)
   }
-
-  async count(): Promise<readonly QueueCounts[]> {
-    const { server, places } = this.#queue
-    const names = (await this.#queue.names()).slice(0, MAX_QUEUES)
-    // Keys of one prefix are on one node of a cluster, where it is in braces.
-    const byPrefix = new Map<string, QueuePlace[]>()
-    for (const place of await places.ofAll(names)) {
-      getOrInsert(byPrefix, place.prefix, () => []).push(place)
-    }
-    const counts = new Map(names.map((name) => [name, [0, 0, 0, 0, 0]]))
-    await Promise.all(
-      [...byPrefix.values()].map(async (own) => {
-        const keys = own.flatMap(({ base }) => KEYS.map((key) => base + key))
-        const reply = (await server.run(countsScript, keys, [ASLEEP])) as readonly number[]
-        for (const [index, jobs] of reply.entries()) {
-          const sums = counts.get(own[Math.floor(index / 5)]?.queue ?? '')
-          if (sums !== undefined) sums[index % 5] = (sums[index % 5] ?? 0) + jobs
-        }
-      }),
-    )
-    return [...counts].map(
-      ([queue, [waiting = 0, delayed = 0, active = 0, failed = 0, done = 0]]) => {
-        return { queue, waiting, delayed, active, failed, done }
-      },
-    )
-  }
+  return [...sums.values()]
 }

@@ -2,9 +2,11 @@
  * The queue's Redis: one server, or a cluster of which one node is named. A question goes to the
  * node that has the keys, because a node says where they are.
  */
+import type { Cluster, RedisOptions } from 'ioredis'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { ioredis } from '../../ioredis.ts'
 import { Probe } from './probe.ts'
 import type { ServerSurvey } from './server-survey.ts'
 
@@ -59,13 +61,10 @@ export class QueueServer {
   }
 
   /** As {@link Probe.scan}, on every node that has keys. */
-  async *scan(
-    pattern: string,
-    maxScanned: number,
-  ): AsyncGenerator<readonly string[], boolean, undefined> {
+  async scan(...given: Parameters<Probe['scan']>): Promise<boolean> {
     let areAllScanned = true
     for (const { probe } of await this.#withKeys()) {
-      if (!(yield* probe.scan(pattern, maxScanned))) areAllScanned = false
+      if (!(await probe.scan(...given))) areAllScanned = false
     }
     return areAllScanned
   }
@@ -123,4 +122,36 @@ function placedAt(address: MasterAddress, host: string, port: number): MasterAdd
   url.hostname = host.includes(':') ? `[${host}]` : host
   url.port = String(port)
   return url.href
+}
+
+/** A client of all nodes. Undefined for one server, and for one that does not answer. */
+export async function clusterAt(
+  address: MasterAddress,
+  server: QueueServer,
+): Promise<Cluster | undefined> {
+  if (!(await server.isCluster())) return undefined
+  const { Cluster } = ioredis()
+  const options = typeof address === 'string' ? optionsOf(new URL(address)) : address
+  const { host = '127.0.0.1', port = 6379, username, password, tls } = options
+  const cluster = new Cluster([{ host, port }], {
+    redisOptions: {
+      maxRetriesPerRequest: null,
+      ...(username !== undefined && { username }),
+      ...(password !== undefined && { password }),
+      ...(tls !== undefined && { tls }),
+    },
+  })
+  cluster.on('error', () => undefined) // Workers tell of it.
+  return cluster
+}
+
+/** A cluster's client takes a login for all nodes as options only. */
+function optionsOf({ protocol, hostname, port, username, password }: URL): RedisOptions {
+  return {
+    host: hostname.replace(/^\[|\]$/g, ''),
+    ...(port !== '' && { port: Number(port) }),
+    ...(username !== '' && { username: decodeURIComponent(username) }),
+    ...(password !== '' && { password: decodeURIComponent(password) }),
+    ...(protocol === 'rediss:' && { tls: {} }),
+  }
 }

@@ -10,6 +10,7 @@
  * nothing of the new fleet is, and another goal may replace this one.
  */
 import { randomUUID } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 import { counted } from '../../counted.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { quarantineMs } from '../../lock/trust.ts'
@@ -62,14 +63,10 @@ const FENCE_LEASES = 10
 const DRIFT_FACTOR = 0.01
 /** What a resize changes, and what says so. */
 const CHANGING = ['max-lease-differs', 'fleet-size-differs', 'resizing', 'retired', 'no-quorum']
-/** Keys of one script call. */
-const PAGE = 1_000
 
-const scriptOf = (name: string): Script => defineScript(name, luaText(`tools/operator/lua/${name}`))
-const outstandingScript = scriptOf('outstanding')
-const closeScript = scriptOf('close')
-const openScript = scriptOf('open')
-const retireScript = scriptOf('retire')
+const [closeScript, openScript, retireScript] = ['close', 'open', 'retire'].map((name) =>
+  defineScript(name, luaText(`tools/operator/lua/${name}`)),
+) as [Script, Script, Script]
 
 /** @throws ResizeRefusedError. Changes nothing. */
 export async function planResize(
@@ -89,15 +86,8 @@ export async function planResize(
   if (diagnose(before).findings.some(({ code }) => code === 'same-server')) {
     refuse('The masters are not distinct servers: name each once')
   }
-  const isOld = (id: string): boolean => olds.some(({ runId }) => runId === id)
-  const added = nexts.filter(({ runId }) => !isOld(runId))
+  const added = nexts.filter(({ runId }) => !olds.some((one) => one.runId === runId))
   const removed = olds.filter(({ runId }) => !nexts.some((one) => one.runId === runId))
-  if (added.length > 0 && removed.length > 0) {
-    refuse(
-      'A resize adds masters or takes some out. To replace one, start an empty server at its address; ' +
-        'or add the new ones first, and take out the others in a second resize',
-    )
-  }
   const enrolments = olds.flatMap(({ enrolment }) => enrolment ?? [])
   const maxLeaseMs = maxLeaseOf(before.masters)
   const fenceTtlMs = Math.max(0, ...enrolments.map((one) => one.fenceTtlMs))
@@ -105,40 +95,54 @@ export async function planResize(
     return refuse('No client has used these masters: there is no fleet to resize. Use `bootstrap`')
   }
   const from: FleetSettings = {
-    masters: namesOf(before.masters),
+    masters: before.masters.map(({ master }) => master).sort(),
     maxLeaseMs,
     fenceTtlMs: fenceTtlMs || defaultTtlMs(maxLeaseMs),
   }
-  const to = targetOf(from, namesOf(after.masters), target)
+  const to = targetOf(from, after.masters.map(({ master }) => master).sort(), target)
   const unfinished = [...olds, ...nexts].flatMap(({ enrolment }) => enrolment?.resizing || [])
-  const goals = [...new Set(unfinished)]
-  if (goals.length > 1) refuse('Two resizes were begun, and neither is finished')
-  const [begun = ''] = goals
+  const [begun = '', another] = new Set(unfinished)
+  if (another !== undefined) refuse('Two resizes were begun, and neither is finished')
   const resumes = begun !== '' && sameGoal(begun, to)
   const hasOpened = olds.some(({ enrolment }) => begun !== '' && enrolment?.resized === begun)
   const forgot = olds.some(({ enrolment }) => enrolment === undefined)
   if (begun !== '' && !resumes && (hasOpened || forgot)) {
     refuse(`A resize to ${describeGoal(begun)} was begun, and masters are open: finish it first`)
   }
+  checkMembers(olds, added, removed, begun)
+  const goal = resumes ? begun : JSON.stringify({ id: randomUUID(), ...to })
+  const replaces = resumes ? '' : begun
+  const isSame = isDeepStrictEqual({ ...to, masters: from.masters }, from)
+  const isDone = begun === '' && isSame && added.length + removed.length === 0
+  const pauseMs = quarantineMs(from.maxLeaseMs, DRIFT_FACTOR)
+  return { from, to, isDone, pauseMs, resumes, goal, replaces, hasOpened }
+}
+
+/** @throws ResizeRefusedError where they are not all of one fleet, or others than one can add. */
+function checkMembers(
+  olds: readonly MasterSurvey[],
+  added: readonly MasterSurvey[],
+  removed: readonly MasterSurvey[],
+  begun: string,
+): void {
+  if (added.length > 0 && removed.length > 0) {
+    refuse(
+      'A resize adds masters or takes some out. To replace one, start an empty server at its address; ' +
+        'or add the new ones first, and take out the others in a second resize',
+    )
+  }
   for (const { enrolment } of olds) {
     const size = enrolment?.fleetSize ?? 0
-    if (![0, old.size].includes(size) && (begun === '' || enrolment?.resized !== begun)) {
-      refuse(
-        `The fleet has ${counted(size, 'master')}, and ${counted(old.size, 'is', 'are')} named: name them all`,
-      )
-    }
+    if ([0, olds.length].includes(size) || (begun !== '' && enrolment?.resized === begun)) continue
+    refuse(
+      `The fleet has ${counted(size, 'master')}, and ${counted(olds.length, 'is', 'are')} named: name them all`,
+    )
   }
   for (const { enrolment } of added) {
     if (enrolment === undefined || enrolment.isRetired || enrolment.quarantineMs > 0) continue
     if (begun !== '' && [enrolment.resizing, enrolment.resized].includes(begun)) continue
     refuse(`A new master is one of another fleet, of ${enrolment.fleetSize}: take an empty server`)
   }
-  const goal = resumes ? begun : JSON.stringify({ id: randomUUID(), ...to })
-  const replaces = resumes ? '' : begun
-  const isSame = to.maxLeaseMs === from.maxLeaseMs && to.fenceTtlMs === from.fenceTtlMs
-  const isDone = begun === '' && isSame && added.length + removed.length === 0
-  const pauseMs = quarantineMs(from.maxLeaseMs, DRIFT_FACTOR)
-  return { from, to, isDone, pauseMs, resumes, goal, replaces, hasOpened }
 }
 
 /**
@@ -161,22 +165,18 @@ export async function resizeFleet(
     return closeOne(probe, next, plan, 0)
   })
   const ids = new Map(news.map(({ master, state }) => [master, state.runId]))
-  const late = [...closed, ...news]
-    .filter(({ state }) => state.outcome === 'late')
-    .map(({ master }) => master)
+  const late = [...closed, ...news].flatMap((one) =>
+    one.state.outcome === 'late' ? one.master : [],
+  )
   let floorUs = 0
   if (!plan.hasOpened) {
-    const outstanding = (await asked(old, (probe) => outstandingOn(probe, old))).map(
-      ({ state }) => state,
-    )
+    const outstanding = await asked(old, (probe) => outstandingOn(probe, old))
     // rule: floor-above-every-counter
-    floorUs = Math.max(...outstanding.map(({ largest }) => largest)) + TOKENS_PER_GRANT
-    const longestMs = quarantineMs(from.maxLeaseMs, DRIFT_FACTOR)
+    floorUs = Math.max(...outstanding.map(({ state }) => state.largest)) + TOKENS_PER_GRANT
     const remembersAll = closed.every(({ state }) => state.outcome === 'closed')
-    const isEndless = outstanding.some(({ leftMs }) => leftMs < 0)
-    const leftMs = quarantineMs(Math.max(...outstanding.map((one) => one.leftMs)), DRIFT_FACTOR)
+    const lefts = remembersAll ? outstanding.map(({ state }) => state.leftMs) : [Infinity]
     // rule: old-leases-are-over-before-masters-open
-    const waitMs = remembersAll && !isEndless ? Math.min(longestMs, leftMs) : longestMs
+    const waitMs = quarantineMs(Math.min(from.maxLeaseMs, Math.max(...lefts)), DRIFT_FACTOR)
     waits(waitMs)
     await sleep(systemClock, waitMs)
   }
@@ -235,20 +235,13 @@ async function outstandingOn(
 ): Promise<{ readonly leftMs: number; readonly largest: number }> {
   const [lease, fence] = [keys.lease(''), keys.fence('')]
   let [leftMs, largest] = [0, 0]
-  const pages = probe.scan(`${globEscape(namespace)}:*`, Infinity)
-  let page = await pages.next()
-  for (; page.done !== true; page = await pages.next()) {
-    for (let from = 0; from < page.value.length; from += PAGE) {
-      const some = page.value.slice(from, from + PAGE)
-      const leases = some.filter((key) => key.startsWith(lease))
-      const all = [...leases, ...some.filter((key) => key.startsWith(fence))]
-      if (all.length === 0) continue
-      const reply = await probe.run(outstandingScript, all, [leases.length])
-      const [left, counter] = reply as [number, string]
-      leftMs = left < 0 || leftMs < 0 ? -1 : Math.max(leftMs, left)
-      largest = Math.max(largest, Number(counter))
+  await probe.scan(`${globEscape(namespace)}:*`, Infinity, async (page) => {
+    const ours = page.filter((key) => key.startsWith(lease) || key.startsWith(fence))
+    for (const [index, [value, ttlMs]] of (await probe.values(ours)).entries()) {
+      if (ours[index]?.startsWith(fence) === true) largest = Math.max(largest, Number(value))
+      else leftMs = Math.max(leftMs, ttlMs === -1 ? Infinity : ttlMs)
     }
-  }
+  })
   return { leftMs, largest }
 }
 
@@ -272,10 +265,6 @@ function answersOf(masters: readonly ServerAnswer<MasterSurvey>[]): readonly Mas
   return valuesOf(masters)
 }
 
-function namesOf(answers: readonly ServerAnswer<unknown>[]): readonly string[] {
-  return answers.map(({ master }) => master).sort()
-}
-
 function targetOf(
   from: FleetSettings,
   masters: readonly string[],
@@ -297,9 +286,8 @@ function defaultTtlMs(maxLeaseMs: number): number {
 }
 
 function sameGoal(goal: string, to: FleetSettings): boolean {
-  const { masters, maxLeaseMs, fenceTtlMs } = JSON.parse(goal) as FleetSettings
-  const isOfMasters = masters.join() === to.masters.join()
-  return isOfMasters && maxLeaseMs === to.maxLeaseMs && fenceTtlMs === to.fenceTtlMs
+  const { id: _, ...begun } = JSON.parse(goal) as FleetSettings & { readonly id: string }
+  return isDeepStrictEqual(begun, to)
 }
 
 function describeGoal(goal: string): string {

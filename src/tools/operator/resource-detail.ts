@@ -1,8 +1,11 @@
-/** One resource from all sides: its masters, its line, and the steps that running jobs did. */
+/** One resource from all sides: its masters, its line, its limits, and what ended. */
 import { messageOf } from '../../message-of.ts'
 import type { LineEntry } from '../../worker/inspection.ts'
+import { completedSteps, endedJobs, type EndedJob } from './jobs.ts'
+import { lengthsOf, lineOf, type ResourceInQueue } from './lines.ts'
 import type { LiveLease } from './live-leases.ts'
 import type { LockView } from './lock-view.ts'
+import type { Places } from './places.ts'
 import type { QueueView } from './queue-view.ts'
 import type { ResourceView } from './resource-view.ts'
 
@@ -21,6 +24,17 @@ interface DetailEntry extends LineEntry {
   readonly stepsDone?: readonly string[]
 }
 
+/** As the page shows it. */
+export interface ResourcePage extends ResourceDetail {
+  /** Why the first job that waits does not run; undefined where none waits. */
+  readonly why?: string
+  /** Every queue: how long the line is there, and what is set. */
+  readonly queues: readonly ResourceInQueue[]
+  readonly ended: readonly EndedJob[]
+  /** Why the queues are not known. */
+  readonly problem?: string
+}
+
 export async function detailOf(
   locks: LockView,
   queue: QueueView | undefined,
@@ -28,17 +42,45 @@ export async function detailOf(
 ): Promise<ResourceDetail> {
   const [view, slots] = await Promise.all([locks.resource(resource), locks.slots(resource)])
   const line =
-    queue && (await lineOf(queue, view).catch((error: unknown) => ({ problem: messageOf(error) })))
+    queue &&
+    (await stepped(queue.places, view).catch((error: unknown) => ({ problem: messageOf(error) })))
   return { ...view, slots, line }
 }
 
-async function lineOf(queue: QueueView, view: ResourceView): Promise<readonly DetailEntry[]> {
-  const entries = await queue.line(view.resource, () => Promise.resolve(view))
+export async function resourcePage(
+  locks: LockView,
+  queue: QueueView | undefined,
+  resource: string,
+): Promise<ResourcePage> {
+  const detail = await detailOf(locks, queue, resource)
+  if (queue === undefined) return { ...detail, queues: [], ended: [] }
+  try {
+    const [queues, ended, why] = await Promise.all([
+      lengthsOf(queue.places, resource),
+      endedJobs(queue.places, resource),
+      whyOf(queue, detail),
+    ])
+    return { ...detail, queues, ended, ...(why !== undefined && { why }) }
+  } catch (error) {
+    return { ...detail, queues: [], ended: [], problem: messageOf(error) }
+  }
+}
+
+async function stepped(places: Places, view: ResourceView): Promise<readonly DetailEntry[]> {
+  const entries = await lineOf(places, view.resource, () => Promise.resolve(view))
   return Promise.all(
     entries.map(async (entry) => {
       if (entry.state !== 'active') return entry
-      const stepsDone = await queue.completedSteps(entry.queue, entry.jobId)
+      const stepsDone = await completedSteps(places, entry.queue, entry.jobId)
       return stepsDone.length === 0 ? entry : { ...entry, stepsDone }
     }),
   )
+}
+
+async function whyOf(queue: QueueView, detail: ResourceDetail): Promise<string | undefined> {
+  const { line = [] } = detail
+  if ('problem' in line) return undefined
+  const first = line.find(({ state }) => state !== 'active' && state !== 'failed') ?? line[0]
+  if (first === undefined || first.state === 'active') return undefined
+  return (await queue.explain(first.queue, first.jobId, () => Promise.resolve(detail)))?.why
 }

@@ -1,14 +1,13 @@
-/** What keeps the jobs of a queue waiting, for `doctor`. */
+/** What keeps jobs of all queues waiting. */
 import { commandLine } from '../../command-line.ts'
 import type { Standstill } from '../../worker/inspection.ts'
 import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
-import type { Finding } from '../../services/finding.ts'
-import { censusOf } from '../../line/census.ts'
+import { findingsOf, type Finding } from '../../services/finding.ts'
+import { censusOf, type Census } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
-import type { LineRunner } from '../../line/line-runner.ts'
 import { duration } from './duration.ts'
-import { findingsOf } from './findings.ts'
+import type { Places } from './places.ts'
 
 /** A job that has waited longer is told of. */
 const LONG_MS = 60_000
@@ -22,16 +21,40 @@ export interface OldestJob {
   readonly since: number
 }
 
-export async function checkJobs(
-  runner: LineRunner,
-  standstill: () => Promise<Standstill | undefined>,
-): Promise<readonly Finding[]> {
-  const queue = runner.queueName
-  const census = await censusOf(runner, true)
+export interface StandingJobs {
+  readonly findings: readonly Finding[]
+  /** Of the jobs that start next, the one that has waited longest; undefined where none waits. */
+  readonly oldest: OldestJob | undefined
+}
+
+/** Of all queues. */
+export async function standingJobs(places: Places): Promise<StandingJobs> {
+  const found = (await places.shown()).map(async (place) => {
+    const census = await censusOf(place, true)
+    const stands = census.waiting === 0 ? undefined : await places.standstill(place)
+    const { oldest: jobId, oldestSinceMs: since = 0 } = census
+    const { queueName: queue } = place
+    return {
+      findings: checkJobs(queue, census, stands),
+      oldest: jobId === undefined ? [] : [{ queue, jobId, since }],
+    }
+  })
+  const all = await Promise.all(found)
+  const findings = all.flatMap((each) => each.findings)
+  const [oldest] = all.flatMap((each) => each.oldest).sort((a, b) => a.since - b.since)
+  // Shards of a queue may have the same finding.
+  const distinct = new Map(findings.map((each) => [JSON.stringify(each), each]))
+  return { findings: [...distinct.values()], oldest }
+}
+
+function checkJobs(
+  queue: string,
+  census: Census,
+  stands: Standstill | undefined,
+): readonly Finding[] {
   const { waiting, oldest: oldestId = '', oldestSinceMs = 0, held, heldResource = '' } = census
   const { holder = '', failedReason = '', behind = 0, fullAtMs, fullResource } = census
   const { refused, dropped, ofWorker = '', ofProducer = '' } = census
-  const stands = waiting === 0 ? undefined : await standstill()
   return findingsOf(`queue ${queue}`, (report) => {
     const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
     const oldest = `job ${oldestId} has waited for ${duration(Math.max(0, ageMs))}`
@@ -67,12 +90,6 @@ export async function checkJobs(
       )
     }
   })
-}
-
-/** Of the jobs that start next, the one that has waited longest; undefined where none waits. */
-export async function oldestJob(runner: LineRunner): Promise<OldestJob | undefined> {
-  const { oldest: jobId, oldestSinceMs: since = 0 } = await censusOf(runner, false)
-  return jobId === undefined ? undefined : { queue: runner.queueName, jobId, since }
 }
 
 /** Of the last LockedWorker and the last LockedQueue, which stored their settings as JSON. */

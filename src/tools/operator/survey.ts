@@ -3,9 +3,7 @@ import type { Probe } from './probe.ts'
 import type { QueueServer } from './queue-server.ts'
 import type { ServerSurvey } from './server-survey.ts'
 import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
-import { luaText } from '../../lua.ts'
 import { isErrorReply, type Refusal } from '../../redlock/wire/master.ts'
-import { defineScript } from '../../lua.ts'
 import { refusalBy, trialCall } from '../../redlock/wire/trial.ts'
 
 /** What a master knows of its place in the fleet. */
@@ -48,17 +46,20 @@ export async function surveyFleet(fleet: FleetProbe, queue?: QueueServer): Promi
   return { namespace: fleet.namespace, masters, queue: queueAnswer }
 }
 
-const enrolmentScript = defineScript('enrolment', luaText('tools/operator/lua/enrolment'))
+const TEXTS = ['runId', 'resizing', 'resized', 'retired'] as const
+const NUMBERS = ['maxLeaseMs', 'votesInMs', 'fleetSize', 'fenceTtlMs'] as const
 
 async function surveyMaster(probe: Probe, fleet: FleetProbe): Promise<MasterSurvey> {
   const server = await probe.survey()
-  const reply = await probe.run(enrolmentScript, [fleet.keys.master], [])
-  const [runId, maxLeaseMs, quarantineMs, fleetSize, fenceTtlMs, resizing, resized, retired] =
-    reply as [string, number, number, number, number, string, string, number]
-  const known = { runId, maxLeaseMs, quarantineMs, fleetSize, fenceTtlMs, resizing, resized }
+  const reply = await probe.command('HMGET', fleet.keys.master, ...TEXTS, ...NUMBERS)
+  const [runId, resizing, resized, retired, ...numbers] = reply as readonly (string | null)[]
+  const [maxLeaseMs = 0, quarantineMs = 0, fleetSize = 0, fenceTtlMs = 0] = numbers.map(Number)
+  const known = { maxLeaseMs, quarantineMs, fleetSize, fenceTtlMs, isRetired: retired === '1' }
   return {
     ...server,
-    enrolment: runId === '' ? undefined : { ...known, isRetired: retired === 1 },
+    enrolment: runId
+      ? { runId, resizing: resizing ?? '', resized: resized ?? '', ...known }
+      : undefined,
     refusal: await refusalOf(fleet, probe),
   }
 }
@@ -72,6 +73,11 @@ async function refusalOf(fleet: FleetProbe, probe: Probe): Promise<Refusal | und
     if (isErrorReply(error)) return refusalBy(error.message)
     throw error
   }
+}
+
+/** As the masters say now. */
+export async function storedMaxLeaseMs(fleet: FleetProbe): Promise<number | undefined> {
+  return maxLeaseOf((await surveyFleet(fleet)).masters)
 }
 
 /** The fleet's `maxLeaseMs`, as most of its masters have it stored; undefined where none has. */

@@ -6,21 +6,11 @@
 import { counted } from '../../counted.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
-import {
-  readLeaseEvent,
-  type GrantedEvent,
-  type EndingKind,
-  type LeaseEvent,
-} from './lease-event.ts'
+import { readLeaseEvent } from './lease-event.ts'
+import type { EndingKind, GrantedEvent, LeaseEvent } from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
-import {
-  conflictsOf,
-  MACHINE_CLOCK,
-  wallClock,
-  type Conflict,
-  type FoundConflict,
-  type TimelineEntry,
-} from './timeline.ts'
+import { conflictsOf, MACHINE_CLOCK, wallClock } from './timeline.ts'
+import type { Conflict, FoundConflict, TimelineEntry } from './timeline.ts'
 
 /** How logs are judged. */
 export interface VerifyOptions {
@@ -165,18 +155,12 @@ export class HistoryChecker {
   }
 
   #takeInOrder(lock: Lock): void {
-    for (;;) {
-      const event = lock.ahead.get(lock.nextSeq)
-      if (event === undefined) break
+    for (let event = lock.ahead.get(lock.nextSeq); event; event = lock.ahead.get(lock.nextSeq)) {
       lock.ahead.delete(lock.nextSeq++)
-      this.#take(lock, event)
+      lock.lastMs = Math.max(lock.lastMs, event.monotonicMs)
+      if (event.kind === 'granted') this.#grant(lock, event)
+      else this.#change(lock, event)
     }
-  }
-
-  #take(lock: Lock, event: LeaseEvent): void {
-    lock.lastMs = Math.max(lock.lastMs, event.monotonicMs)
-    if (event.kind === 'granted') this.#grant(lock, event)
-    else this.#change(lock, event)
   }
 
   /** Goes on after lines that are missing. */
@@ -206,15 +190,13 @@ export class HistoryChecker {
     if (record === undefined) {
       const what = `${resource} (token ${fencingToken}) was ${kind}, and no line says that it was granted`
       this.#gap('grant', what)
-      return
-    }
-    if (record.end !== undefined) {
+    } else if (record.end !== undefined) {
       this.#violation('revived', `${describe(record)} was ${kind} after it was ${record.end}`)
-      return
+    } else {
+      update(record, event)
+      if (kind === 'extended') this.#found.extensions++
+      else this.#found.endings[kind]++
     }
-    update(record, event)
-    if (event.kind === 'extended') this.#found.extensions++
-    else this.#found.endings[event.kind]++
   }
 
   #checkEnd(lock: Lock, record: LeaseRecord): void {
@@ -236,15 +218,16 @@ export class HistoryChecker {
   }
 
   #violation(kind: Violation, text: string): void {
-    if (this.#found.violations[kind]++ < MAX_FINDINGS_OF_A_KIND)
-      this.#found.findings.push({ kind, text })
+    this.#tell(this.#found.violations[kind]++, { kind, text })
   }
 
   #gap(kind: Gap, text: string, count = 1): void {
-    if (this.#found.missing[kind] < MAX_FINDINGS_OF_A_KIND) {
-      this.#found.findings.push({ kind: `missing-${kind}`, text })
-    }
+    this.#tell(this.#found.missing[kind], { kind: `missing-${kind}`, text })
     this.#found.missing[kind] += count
+  }
+
+  #tell(before: number, finding: HistoryFinding): void {
+    if (before < MAX_FINDINGS_OF_A_KIND) this.#found.findings.push(finding)
   }
 }
 
@@ -256,8 +239,8 @@ const WORDS: Readonly<Record<Conflict, string>> = {
 }
 
 function describe({ namespace, names, owner, fencingToken, end, ...record }: LeaseRecord): string {
-  const from = new Date(record.grantedWallMs).toISOString()
-  const heldMs = (record.trustedUntilMs - record.grantedMs).toFixed(1)
+  const from = new Date(record.wallMs).toISOString()
+  const heldMs = (record.trustedUntilMs - record.monotonicMs).toFixed(1)
   const resource = names.join(' + ')
   return `${resource} of ${namespace} by ${owner} (token ${fencingToken}, from ${from}, trusted for ${heldMs} ms, ${end ?? 'no end'})`
 }

@@ -1,8 +1,5 @@
 /** One event of a lease, as a line of the log has it. Fields are those of `log.ts`. */
 
-/** Holders that each resource may have at once: a number for all, or one by the name of each. */
-type LoggedSlots = number | Readonly<Record<string, number>>
-
 const KINDS = ['granted', 'extended', 'released', 'handed-over', 'lost'] as const
 
 interface EventBase {
@@ -22,24 +19,19 @@ export interface GrantedEvent extends EventBase {
   readonly namespace: string
   readonly owner: string
   readonly machine: string
-  readonly slots: LoggedSlots
+  /** Holders that each resource may have at once: for all, or one by the name of each. */
+  readonly slots: number | Readonly<Record<string, number>>
   readonly trustedForMs: number
   /** Where there are several; the lease covers all of them. */
   readonly resources?: readonly string[]
 }
 
-interface ExtendedEvent extends EventBase {
-  readonly kind: 'extended'
-  readonly trustedForMs: number
-}
-
 export type EndingKind = 'released' | 'handed-over' | 'lost'
 
-interface EndedEvent extends EventBase {
-  readonly kind: EndingKind
-}
-
-export type LeaseEvent = GrantedEvent | ExtendedEvent | EndedEvent
+export type LeaseEvent =
+  | GrantedEvent
+  | (EventBase & { readonly kind: 'extended'; readonly trustedForMs: number })
+  | (EventBase & { readonly kind: EndingKind })
 
 const NUMBERS = ['fencingToken', 'lease', 'seq', 'monotonicMs', 'wallMs'] as const
 const TEXTS = ['resource', 'lock'] as const
@@ -89,7 +81,7 @@ function problemOf(
   return isList ? undefined : 'its `resources` is no list of names'
 }
 
-function areSlots(slots: unknown): slots is LoggedSlots {
+function areSlots(slots: unknown): boolean {
   const counts: unknown[] = typeof slots === 'object' && slots ? Object.values(slots) : [slots]
   return counts.every((count) => Number.isFinite(count))
 }

@@ -1,35 +1,25 @@
 /** One lease as its events tell it. */
 import type { GrantedEvent, EndingKind, LeaseEvent } from './lease-event.ts'
 
-export interface LeaseRecord extends Pick<
-  GrantedEvent,
-  'lock' | 'machine' | 'owner' | 'namespace' | 'slots'
-> {
+export interface LeaseRecord extends Omit<GrantedEvent, 'kind' | 'fencingToken'> {
   /** Resources, or one slot of a resource. */
   readonly names: readonly string[]
   fencingToken: number
   /**
-   * From when to when its holder trusted it, on the clock that all processes of its machine share.
+   * Until when its holder trusted it, on the clock that all processes of its machine share, and on
+   * the machine's wall clock, for comparison with other machines.
    */
-  readonly grantedMs: number
   trustedUntilMs: number
-  /** The same on the machine's wall clock, for comparison with other machines. */
-  readonly grantedWallMs: number
   trustedUntilWallMs: number
   end: EndingKind | undefined
 }
 
 export function newRecord(event: GrantedEvent): LeaseRecord {
-  const { lock, machine, owner, namespace, slots, fencingToken } = event
-  const { monotonicMs, wallMs, trustedForMs } = event
+  const { resource, resources = [resource], monotonicMs, wallMs, trustedForMs } = event
   return {
-    ...{ lock, machine, owner, namespace, slots, fencingToken },
-    names: event.resources ?? [event.resource],
-    grantedMs: monotonicMs,
+    ...{ ...event, names: resources, end: undefined },
     trustedUntilMs: monotonicMs + trustedForMs,
-    grantedWallMs: wallMs,
     trustedUntilWallMs: wallMs + trustedForMs,
-    end: undefined,
   }
 }
 

@@ -24,7 +24,7 @@ export interface TimelineClock {
 
 /** Leases of one machine are compared on its own clock, which is exact. */
 export const MACHINE_CLOCK: TimelineClock = {
-  start: ({ grantedMs }) => grantedMs,
+  start: ({ monotonicMs }) => monotonicMs,
   end: ({ trustedUntilMs }) => trustedUntilMs,
   uncertaintyMs: 0,
   compares: () => true,
@@ -32,7 +32,7 @@ export const MACHINE_CLOCK: TimelineClock = {
 
 export function wallClock(uncertaintyMs: number): TimelineClock {
   return {
-    start: ({ grantedWallMs }) => grantedWallMs,
+    start: ({ wallMs }) => wallMs,
     end: ({ trustedUntilWallMs }) => trustedUntilWallMs,
     uncertaintyMs,
     compares: (a, b) => a.machine !== b.machine,

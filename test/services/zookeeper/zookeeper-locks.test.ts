@@ -381,10 +381,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     proxy.reset()
     await until('the session is over', () => session.isOver)
     expect(session.client.getSessionId().toString('hex')).not.toBe(before)
-    const asking = session.ask<unknown>((client, callback) => {
-      client.exists('/', callback)
-    })
-    await expect(asking).rejects.toThrow('is over')
+    await expect(session.ask('exists', '/')).rejects.toThrow('is over')
   })
 
   test('opens no session after the close', async () => {

@@ -7,7 +7,7 @@ import { until, useFleet } from '../../fixtures.ts'
 import { FinishedCounter } from '../../../src/tools/operator/finished-rates.ts'
 import { QueueView } from '../../../src/tools/operator/queue-view.ts'
 import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
-import type { ResourcePage } from '../../../src/tools/dashboard/resource-page.ts'
+import type { ResourcePage } from '../../../src/tools/operator/resource-detail.ts'
 import { invoices, invoiceWorker, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })
@@ -37,7 +37,7 @@ test('jobs that completed and failed a second agree with the server’s own coun
   fixture.defer(() => worker.close())
   const view = new QueueView({ url, prefix: fixture.namespace, timeoutMs: 10_000 })
   fixture.defer(() => view.close())
-  const counter = new FinishedCounter(view)
+  const counter = new FinishedCounter(view.places)
   await queue.add('x', 1)
   expect(await counter.look()).toEqual([])
   const firstAt = performance.now()
@@ -110,9 +110,7 @@ test('the search finds a job by its id, and lines by resource and by tenant', as
   const served = await serve(fixture, OWN())
   const found = async (text: string): Promise<readonly string[]> => {
     const { lines } = await served.state(text)
-    return lines !== null && lines !== undefined && 'lines' in lines
-      ? lines.lines.map(({ resource }) => resource)
-      : []
+    return lines !== null && 'lines' in lines ? lines.lines.map(({ resource }) => resource) : []
   }
   expect(await found('mer:42')).toEqual(['customer:42'])
   expect(await found('acme')).toEqual(['customer:7'])

@@ -2,6 +2,7 @@
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { LockedQueue } from '../../../src/index.ts'
+import { lineOf } from '../../../src/tools/operator/lines.ts'
 import { QueueView } from '../../../src/tools/operator/queue-view.ts'
 import { useFleet } from '../../fixtures.ts'
 
@@ -30,10 +31,10 @@ test('a resource is found in each of its queues by one connection, and is no que
       .split('\n').length
   const before = await clients()
 
-  expect(await view.names()).toEqual(names)
+  expect(await view.places.names()).toEqual(names)
   const inspect = (resource: string): Promise<{ resource: string; masters: [] }> =>
     Promise.resolve({ resource, masters: [] })
-  const line = await view.line('order:meta', inspect)
+  const line = await lineOf(view.places, 'order:meta', inspect)
   expect(line.map(({ queue }) => queue)).toEqual(names)
   expect((await clients()) - before).toBe(1)
 })

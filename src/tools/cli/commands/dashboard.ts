@@ -1,58 +1,69 @@
 import { createServer } from 'node:http'
-import type { Command } from 'commander'
 import { isLoopback, MIN_TOKEN_LENGTH } from '../../dashboard/access.ts'
 import { dashboardHandler } from '../../dashboard/handler.ts'
-import { running, type Cli, type SharedFlags } from '../cli.ts'
+import type { DashboardOptions } from '../../dashboard/options.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
 import { listen } from '../listen.ts'
-import { appended, command } from '../options.ts'
-import { mastersOf, numberFlag, OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE } from '../settings.ts'
+import { listOption, numberOption, type CommandSpec } from '../command.ts'
+import { Option } from 'commander'
+import { mastersOf, OPERATOR_TOKEN_VARIABLE, TOKEN_VARIABLE } from '../settings.ts'
 
-interface DashboardFlags extends SharedFlags {
+interface DashboardFlags {
   readonly host: string
-  readonly port: string
+  readonly port: number
   readonly token?: string
   readonly operatorToken?: string
   readonly allowedHost?: readonly string[]
-  readonly everyMs: string
-  readonly limit: string
+  readonly everyMs: number
+  readonly limit: number
 }
 
-export function dashboardCommand(): Command {
-  return command('dashboard', {
-    summary: 'a web page of masters, leases, lines and losses, live',
-    description:
-      'Serves a web page that shows what is wrong now, failed jobs, lines of jobs with what each waits for, live leases and the fleet. ' +
-      'It looks only while the page is open. Without a token it answers this machine alone. Users who log in with the ' +
-      "operator's token may also act: retry, skip, cancel, pause, limit, release.",
-    servers: 'both',
-    examples: ['dashboard', 'dashboard --host 0.0.0.0 --port 8080  # with a token'],
-  })
-    .option('--host <address>', 'where it listens', '127.0.0.1')
-    .option('--port <n>', '0 for a free port', '4280')
-    .option(
+export const dashboard: CommandSpec = {
+  usage: 'dashboard',
+  summary: 'a web page of masters, leases, lines and losses, live',
+  description:
+    'Serves a web page that shows what is wrong now, failed jobs, lines of jobs with what each waits for, live leases and the fleet. ' +
+    'It looks only while the page is open. Without a token it answers this machine alone. Users who log in with the ' +
+    "operator's token may also act: retry, skip, cancel, pause, limit, release.",
+  servers: 'both',
+  examples: ['dashboard', 'dashboard --host 0.0.0.0 --port 8080  # with a token'],
+  options: [
+    new Option('--host <address>', 'where it listens').default('127.0.0.1'),
+    numberOption('--port <n>', '0 for a free port', [0, 65_535], 4280),
+    new Option(
       '--token <text>',
       `gives access (${TOKEN_VARIABLE}); needed unless --host belongs to this machine alone`,
-    )
-    .option(
+    ),
+    new Option(
       '--operator-token <text>',
       `lets users act who log in with it (${OPERATOR_TOKEN_VARIABLE}); without it the page only reads`,
-    )
-    .option(
+    ),
+    listOption(
       '--allowed-host <name>',
       'a name under which a proxy on this machine reaches the page; repeat it for each',
-      appended,
-    )
-    .option('--every-ms <n>', 'how often to look while the page is open', '1000')
-    .option('--limit <n>', 'the most leases to look at; a search finds the others', '1000')
-    .action(running(dashboard, { graceful: true }))
+    ),
+    numberOption(
+      '--every-ms <n>',
+      'how often to look while the page is open',
+      [100, 3_600_000],
+      1_000,
+    ),
+    numberOption(
+      '--limit <n>',
+      'the most leases to look at; a search finds the others',
+      [1, 10_000],
+      1_000,
+    ),
+  ],
+  graceful: true,
+  run,
 }
 
-async function dashboard(cli: Cli, flags: DashboardFlags): Promise<ExitCode> {
+async function run(cli: Cli, flags: DashboardFlags): Promise<ExitCode> {
   const { out, signal } = cli
-  const { host } = flags
-  const port = numberFlag('--port', flags.port, 0, 65_535)
+  const { host, port } = flags
   const handler = dashboardHandler(await optionsOf(cli, flags))
   cli.defer(() => handler.close())
   const server = await listen(createServer(handler), { host, port, flag: '--port' })
@@ -63,11 +74,9 @@ async function dashboard(cli: Cli, flags: DashboardFlags): Promise<ExitCode> {
   return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
 }
 
-async function optionsOf(
-  cli: Cli,
-  flags: DashboardFlags,
-): Promise<Parameters<typeof dashboardHandler>[0]> {
+async function optionsOf(cli: Cli, flags: DashboardFlags): Promise<DashboardOptions> {
   const { settings } = cli
+  const { allowedHost = [], everyMs, limit } = flags
   const locks = await cli.locks()
   const { namespace, prefix, timeoutMs, maxLeaseMs, queueRedis } = settings
   const operatorToken = checkedToken(
@@ -84,9 +93,7 @@ async function optionsOf(
     ...(queueRedis !== undefined && { queueRedis }),
     ...(token !== undefined && { token }),
     ...(operatorToken !== undefined && { operatorToken }),
-    allowedHosts: flags.allowedHost ?? [],
-    everyMs: numberFlag('--every-ms', flags.everyMs, 100, 3_600_000),
-    limit: numberFlag('--limit', flags.limit, 1, 10_000),
+    ...{ allowedHosts: allowedHost, everyMs, limit },
   }
 }
 

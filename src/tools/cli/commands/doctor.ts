@@ -1,39 +1,44 @@
-import type { Command } from 'commander'
 import { counted } from '../../../counted.ts'
-import { withFindings, type Diagnosis, type MasterHealth } from '../../operator/diagnosis.ts'
+import {
+  grouped,
+  withFindings,
+  type Diagnosis,
+  type MasterHealth,
+} from '../../operator/diagnosis.ts'
 import type { Finding } from '../../../services/finding.ts'
-import { grouped } from '../../operator/findings.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
-import { running, type Cli } from '../cli.ts'
+import { standingJobs } from '../../operator/standing-jobs.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { command } from '../options.ts'
+import type { CommandSpec } from '../command.ts'
 import type { Output, Style } from '../output.ts'
 import { printable } from '../printable.ts'
 import { table } from '../table.ts'
 
-export function doctorCommand(): Command {
-  return command('doctor', {
-    summary: 'what is wrong with the masters and the queues, and what to do',
-    description:
-      "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
-      'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Of its queues: lines that a failed job holds or that are full, no worker, the job that has waited longest, settings that differ. Leaves nothing behind. ' +
-      'Notes do not make a fleet unhealthy.',
-    servers: 'both',
-    examples: ['doctor', "doctor --json | jq -c '.findings[]'"],
-  }).action(running(doctor))
+export const doctor: CommandSpec = {
+  usage: 'doctor',
+  summary: 'what is wrong with the masters and the queues, and what to do',
+  description:
+    "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
+    'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Of its queues: lines that a failed job holds or that are full, no worker, the job that has waited longest, settings that differ. Leaves nothing behind. ' +
+    'Notes do not make a fleet unhealthy.',
+  servers: 'both',
+  examples: ['doctor', "doctor --json | jq -c '.findings[]'"],
+  run,
 }
 
-async function doctor(cli: Cli): Promise<ExitCode> {
+async function run(cli: Cli): Promise<ExitCode> {
   const { maxLeaseMs, namespace } = cli.settings
   const locks = await cli.view()
   const queue = cli.queue()
-  const [diagnosis, leaks, lines = []] = await Promise.all([
+  const [diagnosis, leaks, standing] = await Promise.all([
     locks.diagnose(queue?.server, maxLeaseMs),
     locks.leaks(),
-    queue?.findings().catch(() => []), // The diagnosis says why the queue's Redis is away.
+    // The diagnosis says why the queue's Redis is away.
+    queue && standingJobs(queue.places).catch(() => undefined),
   ])
-  const found = withFindings(diagnosis, [...leaks, ...lines])
+  const found = withFindings(diagnosis, [...leaks, ...(standing?.findings ?? [])])
   cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
   if (found.voting < found.quorum) return EXIT.noQuorum
   return found.healthy ? EXIT.done : EXIT.attention

@@ -1,4 +1,3 @@
-import type { Command } from 'commander'
 import { counted } from '../../../counted.ts'
 import type { MasterView } from '../../../lock/inspection.ts'
 import { hasQuorum } from '../../operator/fleet-probe.ts'
@@ -6,30 +5,26 @@ import type { LiveLease } from '../../operator/live-leases.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
 import { detailOf, type ResourceLine } from '../../operator/resource-detail.ts'
 import { duration } from '../../operator/duration.ts'
-import { running, type Cli } from '../cli.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { leaseTable, timeLeft } from '../lease-table.ts'
-import { command } from '../options.ts'
+import { answeredByQuorum, coverageOf, leaseTable, timeLeft, tooFewAnswer } from '../lease-table.ts'
+import type { CommandSpec } from '../command.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, coverageOf, tooFewAnswer } from '../quorum.ts'
 import { table } from '../table.ts'
 import { shortened } from '../../../options.ts'
 
-export function inspectCommand(): Command {
-  return command('inspect <resource>', {
-    summary: 'who holds a resource, and which jobs wait for it',
-    description:
-      "Shows who holds a resource, what every master says about it and, if the queue's Redis is given, its line of jobs with what " +
-      'each one waits for. A resource with slots shows who holds each slot; one slot is named gpu#1.',
-    servers: 'both',
-    examples: [
-      'inspect customer:42',
-      'inspect customer:42 --queue-redis redis://queue:6379 --json',
-    ],
-  }).action(running(inspect))
+export const inspect: CommandSpec = {
+  usage: 'inspect <resource>',
+  summary: 'who holds a resource, and which jobs wait for it',
+  description:
+    "Shows who holds a resource, what every master says about it and, if the queue's Redis is given, its line of jobs with what " +
+    'each one waits for. A resource with slots shows who holds each slot; one slot is named gpu#1.',
+  servers: 'both',
+  examples: ['inspect customer:42', 'inspect customer:42 --queue-redis redis://queue:6379 --json'],
+  run,
 }
 
-async function inspect(cli: Cli, resource: string): Promise<ExitCode> {
+async function run(cli: Cli, resource: string): Promise<ExitCode> {
   const { out } = cli
   const detail = await detailOf(await cli.view(), cli.queue(), resource)
   const { slots, line, ...view } = detail

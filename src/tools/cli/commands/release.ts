@@ -1,43 +1,39 @@
-import type { Command } from 'commander'
 import { counted } from '../../../counted.ts'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
 import { hasQuorum } from '../../operator/fleet-probe.ts'
 import { viewResource } from '../../operator/resource-view.ts'
 import { slotsOf } from '../../operator/live-leases.ts'
-import { running, type Cli, type SharedFlags } from '../cli.ts'
-import { confirmed } from '../confirm.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { leaseTable } from '../lease-table.ts'
-import { command } from '../options.ts'
+import { answeredByQuorum, coverageOf, leaseTable } from '../lease-table.ts'
+import { YES, type CommandSpec } from '../command.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, coverageOf } from '../quorum.ts'
 import { shortened } from '../../../options.ts'
 import { table } from '../table.ts'
 import { holderLine, slotsLine } from './inspect.ts'
 
-interface ReleaseFlags extends SharedFlags {
-  readonly yes?: boolean
-}
-
 /** Longer than the default: a tombstone that lives too long only takes memory. */
 const UNKNOWN_MAX_LEASE_MS = 60_000
 
-export function releaseCommand(): Command {
-  return command('release <resource>', {
-    summary: 'take a resource from its holder',
-    description:
-      'Takes a resource from its holder, on every master that answers. The holder keeps running and is not notified. It notices ' +
-      'when it next extends its lease. Until then two clients work on the resource, and only a store that compares fencing ' +
-      "tokens refuses the old one's writes. Usually waiting is better: a dead holder's lease ends by itself within " +
-      'maxLeaseMs. One slot of a resource is named gpu#1.',
-    servers: 'masters',
-    examples: ['release customer:42', 'release customer:42 --yes --json'],
-  })
-    .option('--yes', 'do not ask')
-    .action(running(release))
+export const release: CommandSpec = {
+  usage: 'release <resource>',
+  summary: 'take a resource from its holder',
+  description:
+    'Takes a resource from its holder, on every master that answers. The holder keeps running and is not notified. It notices ' +
+    'when it next extends its lease. Until then two clients work on the resource, and only a store that compares fencing ' +
+    "tokens refuses the old one's writes. Usually waiting is better: a dead holder's lease ends by itself within " +
+    'maxLeaseMs. One slot of a resource is named gpu#1.',
+  servers: 'masters',
+  examples: ['release customer:42', 'release customer:42 --yes --json'],
+  options: [YES],
+  run,
 }
 
-async function release(cli: Cli, resource: string, flags: ReleaseFlags): Promise<ExitCode> {
+async function run(
+  cli: Cli,
+  resource: string,
+  { yes }: { readonly yes?: boolean },
+): Promise<ExitCode> {
   const { out } = cli
   const fleet = cli.fleet()
   const [view, slots] = await Promise.all([viewResource(fleet, resource), slotsOf(fleet, resource)])
@@ -62,7 +58,7 @@ async function release(cli: Cli, resource: string, flags: ReleaseFlags): Promise
     'A holder keeps running and is not notified. Until it next extends its lease, another client may work on the resource at ' +
     'the same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
-  if (!(await confirmed(cli, warning, question, flags.yes))) return EXIT.attention
+  if (!(await cli.confirms(warning, question, yes))) return EXIT.attention
   const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS
   const done = await forceRelease(fleet, resource, maxLeaseMs)
   out.result({ resource, ...done }, () => describe(resource, done))

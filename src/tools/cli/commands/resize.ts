@@ -1,52 +1,46 @@
-import type { Command } from 'commander'
 import { counted } from '../../../counted.ts'
 import { diagnose } from '../../operator/diagnosis.ts'
 import { duration } from '../../operator/duration.ts'
 import { FleetProbe } from '../../operator/fleet-probe.ts'
 import { planResize, resizeFleet, type ResizePlan } from '../../operator/resize.ts'
 import { surveyFleet } from '../../operator/survey.ts'
-import { running, type Cli, type SharedFlags } from '../cli.ts'
-import { confirmed } from '../confirm.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { appended, command } from '../options.ts'
-import { addresses, mastersOf, numberFlag } from '../settings.ts'
+import { listOption, numberOption, YES, type CommandSpec } from '../command.ts'
+import { addresses, mastersOf } from '../settings.ts'
 
-interface ResizeFlags extends SharedFlags {
+interface ResizeFlags {
   readonly to?: readonly string[]
-  readonly toMaxLeaseMs?: string
-  readonly toFenceTtlMs?: string
+  readonly toMaxLeaseMs?: number
+  readonly toFenceTtlMs?: number
   readonly yes?: boolean
 }
 
 const DAY_MS = 86_400_000
-const MAX_TTL_MS = 366 * DAY_MS
 
-export function resizeCommand(): Command {
-  return command('resize', {
-    summary: 'change the masters of a fleet, or its maxLeaseMs and fenceTtlMs',
-    description:
-      'Makes the masters of --master those of --to, and changes maxLeaseMs and fenceTtlMs of the fleet. ' +
-      'Meanwhile no lease is granted or extended, for as long as the leases that are held. ' +
-      'Deploy the clients with `previous` first: they follow by themselves. ' +
-      'If it is interrupted, run it again: it goes on.',
-    servers: 'masters',
-    examples: [
-      'resize --to redis://a --to redis://b --to redis://c',
-      'resize --to-max-lease-ms 60000',
-    ],
-  })
-    .option(
-      '--to <url>',
-      'a master of the new fleet; repeat it for each; default: --master',
-      appended,
-    )
-    .option('--to-max-lease-ms <n>', 'maxLeaseMs of the new fleet')
-    .option('--to-fence-ttl-ms <n>', 'fenceTtlMs of the new fleet')
-    .option('--yes', 'do not ask')
-    .action(running(resize))
+export const resize: CommandSpec = {
+  usage: 'resize',
+  summary: 'change the masters of a fleet, or its maxLeaseMs and fenceTtlMs',
+  description:
+    'Makes the masters of --master those of --to, and changes maxLeaseMs and fenceTtlMs of the fleet. ' +
+    'Meanwhile no lease is granted or extended, for as long as the leases that are held. ' +
+    'Deploy the clients with `previous` first: they follow by themselves. ' +
+    'If it is interrupted, run it again: it goes on.',
+  servers: 'masters',
+  examples: [
+    'resize --to redis://a --to redis://b --to redis://c',
+    'resize --to-max-lease-ms 60000',
+  ],
+  options: [
+    listOption('--to <url>', 'a master of the new fleet; repeat it for each; default: --master'),
+    numberOption('--to-max-lease-ms <n>', 'maxLeaseMs of the new fleet', [100, DAY_MS]),
+    numberOption('--to-fence-ttl-ms <n>', 'fenceTtlMs of the new fleet', [1_000, 366 * DAY_MS]),
+    YES,
+  ],
+  run,
 }
 
-async function resize(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
+async function run(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
   const { out, settings } = cli
   const { toMaxLeaseMs, toFenceTtlMs, yes } = flags
   const old = cli.fleet()
@@ -58,18 +52,14 @@ async function resize(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
     next.close()
   })
   const plan = await planResize(old, next, {
-    ...(toMaxLeaseMs !== undefined && {
-      maxLeaseMs: numberFlag('--to-max-lease-ms', toMaxLeaseMs, 100, DAY_MS),
-    }),
-    ...(toFenceTtlMs !== undefined && {
-      fenceTtlMs: numberFlag('--to-fence-ttl-ms', toFenceTtlMs, 1_000, MAX_TTL_MS),
-    }),
+    ...(toMaxLeaseMs !== undefined && { maxLeaseMs: toMaxLeaseMs }),
+    ...(toFenceTtlMs !== undefined && { fenceTtlMs: toFenceTtlMs }),
   })
   if (plan.isDone) {
     out.result({ ...plan.to, changed: false }, () => 'the fleet is as you want it: nothing to do')
     return EXIT.done
   }
-  if (!(await confirmed(cli, warningOf(plan), 'Resize the fleet?', yes))) return EXIT.attention
+  if (!(await cli.confirms(warningOf(plan), 'Resize the fleet?', yes))) return EXIT.attention
   const { pausedMs, late } = await resizeFleet(old, next, plan, (ms) => {
     const event = { event: 'paused', forMs: ms }
     out.note(`all masters are closed; waits ${duration(ms)} for the leases to end`, event)

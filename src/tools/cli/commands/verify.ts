@@ -1,50 +1,58 @@
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { addAbortSignal } from 'node:stream'
-import type { Command } from 'commander'
 import { counted } from '../../../counted.ts'
 import { messageOf } from '../../../message-of.ts'
 import type { HistoryVerdict } from '../../verify/history-checker.ts'
 import { linesOf, verifyHistory, type HistorySource } from '../../verify/verify-history.ts'
-import { running, type Cli, type SharedFlags } from '../cli.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { command } from '../options.ts'
+import { numberOption, type CommandSpec } from '../command.ts'
+import { Option } from 'commander'
 import type { Output } from '../output.ts'
 import { printable } from '../printable.ts'
-import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
 
-interface VerifyFlags extends SharedFlags {
-  readonly clockSkewMs: string
+interface VerifyFlags {
+  readonly clockSkewMs: number
   readonly allowMissing?: boolean
 }
 
 const DAY_MS = 86_400_000
 
-export function verifyCommand(): Command {
-  return command('verify <file...>', {
-    summary: 'check the leases in the logs of all processes',
-    description:
-      'Reads the logs of all processes, NDJSON with the level debug (- for standard input), and says whether two trusted leases of ' +
-      'a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Leases of one machine are compared ' +
-      'on its monotonic clock, leases of different machines on their wall clocks. Exit code 1 for a violation or missing lines, ' +
-      '2 when there is no line about a lease.',
-    servers: 'none',
-    examples: ['verify worker-1.ndjson worker-2.ndjson', 'verify --json - < all.ndjson'],
-  })
-    .option('--clock-skew-ms <n>', 'how far wall clocks of machines may be apart', '250')
-    .option('--allow-missing', 'exit code 0 if lines are missing and the others are right')
-    .action(running(verify))
+export const verify: CommandSpec = {
+  usage: 'verify <file...>',
+  summary: 'check the leases in the logs of all processes',
+  description:
+    'Reads the logs of all processes, NDJSON with the level debug (- for standard input), and says whether two trusted leases of ' +
+    'a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Leases of one machine are compared ' +
+    'on its monotonic clock, leases of different machines on their wall clocks. Exit code 1 for a violation or missing lines, ' +
+    '2 when there is no line about a lease.',
+  servers: 'none',
+  examples: ['verify worker-1.ndjson worker-2.ndjson', 'verify --json - < all.ndjson'],
+  options: [
+    numberOption(
+      '--clock-skew-ms <n>',
+      'how far wall clocks of machines may be apart',
+      [0, DAY_MS],
+      250,
+    ),
+    new Option('--allow-missing', 'exit code 0 if lines are missing and the others are right'),
+  ],
+  run,
 }
 
-async function verify(cli: Cli, files: readonly string[], flags: VerifyFlags): Promise<ExitCode> {
+async function run(
+  cli: Cli,
+  files: readonly string[],
+  { clockSkewMs, allowMissing = false }: VerifyFlags,
+): Promise<ExitCode> {
   const { out, signal } = cli
-  const clockSkewMs = numberFlag('--clock-skew-ms', flags.clockSkewMs, 0, DAY_MS)
   if (new Set(files).size < files.length) throw new UsageError('A file is named twice')
   const sources = await Promise.all(files.map((file) => sourceOf(file, signal)))
   const verdict = await verifyHistory(sources, { clockSkewMs })
   out.result({ ...verdict, files: files.length }, () => describe(out, verdict))
-  const isAllowed = verdict.verdict === 'incomplete' && flags.allowMissing === true
+  const isAllowed = verdict.verdict === 'incomplete' && allowMissing
   return isAllowed ? EXIT.done : VERDICTS[verdict.verdict][1]
 }
 

@@ -1,46 +1,44 @@
-import type { Command } from 'commander'
 import type { Coverage } from '../../operator/fleet-probe.ts'
 import type { ResourceView } from '../../operator/resource-view.ts'
-import type { Inspect } from '../../operator/queue-view.ts'
-import { running, type Cli, type SharedFlags } from '../cli.ts'
+import { logOf } from '../../operator/jobs.ts'
+import type { Inspect } from '../../operator/lines.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { appended, command } from '../options.ts'
+import { listOption, type CommandSpec } from '../command.ts'
 import { printable } from '../printable.ts'
-import { answeredByQuorum, coverageOf } from '../quorum.ts'
+import { answeredByQuorum, coverageOf } from '../lease-table.ts'
 
-interface WhyFlags extends SharedFlags {
-  readonly resource?: readonly string[]
+export const why: CommandSpec = {
+  usage: 'why <queue> <jobId>',
+  summary: 'why a job does not run',
+  description:
+    'Says why a job does not run: its state, its lines, the jobs ahead of it, and the holder of the lease. ' +
+    'A job that was started, or added through a LockedQueue, names its lines; for others, name them with --resource.',
+  servers: 'both',
+  examples: ['why invoices 7', 'why invoices 7 --resource customer:42 --json'],
+  options: [
+    listOption('--resource <name>', 'what the job touches, if you know it; repeat it for each'),
+  ],
+  run,
 }
 
-export function whyCommand(): Command {
-  return command('why <queue> <jobId>', {
-    summary: 'why a job does not run',
-    description:
-      'Says why a job does not run: its state, its lines, the jobs ahead of it, and the holder of the lease. ' +
-      'A job that was started, or added through a LockedQueue, names its lines; for others, name them with --resource.',
-    servers: 'both',
-    examples: ['why invoices 7', 'why invoices 7 --resource customer:42 --json'],
-  })
-    .option(
-      '--resource <name>',
-      'what the job touches, if you know it; repeat it for each',
-      appended,
-    )
-    .action(running(why))
-}
-
-async function why(cli: Cli, queue: string, jobId: string, flags: WhyFlags): Promise<ExitCode> {
+async function run(
+  cli: Cli,
+  queue: string,
+  jobId: string,
+  { resource }: { readonly resource?: readonly string[] },
+): Promise<ExitCode> {
   const { out } = cli
   const view = await cli.requiredQueue()
   const seen: ResourceView[] = []
   const inspect = await inspector(cli, seen)
-  const job = await view.explain(queue, jobId, inspect, flags.resource)
+  const job = await view.explain(queue, jobId, inspect, resource)
   if (job === undefined) {
     const why = await view.absence(queue, jobId)
     out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
     return EXIT.attention
   }
-  const log = await view.log(queue, jobId)
+  const log = await logOf(view.places, queue, jobId)
   out.result({ queue, jobId, ...job, log }, () =>
     [
       printable(job.why),

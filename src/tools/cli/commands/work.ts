@@ -1,28 +1,27 @@
-import type { Command } from 'commander'
 import { systemClock, withinMs } from '../../../clock.ts'
 import type { LockClient } from '../../../services/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
-import { clusterAt } from '../../operator/queue-cluster.ts'
+import { clusterAt } from '../../operator/queue-server.ts'
 import { bullmqConnection } from '../../operator/queue-view.ts'
-import { running, type Cli, type SharedFlags } from '../cli.ts'
+import type { Cli } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { aborted } from '../interruption.ts'
-import { listen } from '../listen.ts'
-import { command } from '../options.ts'
-import { mastersOf, numberFlag, queueRedisOf } from '../settings.ts'
+import { listen, pageServer } from '../listen.ts'
+import { numberOption, type CommandSpec } from '../command.ts'
+import { Option } from 'commander'
+import { mastersOf, queueRedisOf } from '../settings.ts'
 import { atMostOnceASecond, healthPages, voteCount, type HealthOptions } from '../work/health.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
-import { pageServer } from '../work/http-pages.ts'
 import type { WorkerContext } from '../../../worker/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
 import { messageOf } from '../../../message-of.ts'
 import { Repeats, withoutNumbers } from '../../../repeats.ts'
 
-interface WorkFlags extends SharedFlags {
-  readonly drainMs: string
-  readonly healthPort?: string
+interface WorkFlags {
+  readonly drainMs: number
+  readonly healthPort?: number
   readonly healthHost: string
   readonly metrics?: true
 }
@@ -30,29 +29,38 @@ interface WorkFlags extends SharedFlags {
 /** On top of the limit: aborted jobs are given back to the queue, and connections closed. */
 const CLOSE_GRACE_MS = 10_000
 
-export function workCommand(): Command {
-  return command('work <modules...>', {
-    summary: 'run worker modules until told to stop',
-    description:
-      'Imports modules that export (as default, worker or workers) a LockedWorker, a list of them, or a function ({ redlock, connection, ' +
-      'prefix, signal }) => worker, and runs them. On SIGTERM or SIGINT, running jobs may finish for --drain-ms, and are then requeued; ' +
-      'a second signal ends the process at once.',
-    servers: 'both',
-    examples: [
-      'work dist/workers/invoices.js --health-port 8080',
-      'work a.js b.js --drain-ms 60000',
-    ],
-  })
-    .option('--drain-ms <n>', 'how long running jobs may take to finish', '30000')
-    .option('--health-port <n>', 'serves /healthz, /readyz and /metrics; 0 for a free port')
-    .option('--health-host <address>', 'where it listens', '0.0.0.0')
-    .option('--metrics', 'ends at once if /metrics cannot be served')
-    .action(running(work, { graceful: true, foreignCode: true }))
+export const work: CommandSpec = {
+  usage: 'work <modules...>',
+  summary: 'run worker modules until told to stop',
+  description:
+    'Imports modules that export (as default, worker or workers) a LockedWorker, a list of them, or a function ({ redlock, connection, ' +
+    'prefix, signal }) => worker, and runs them. On SIGTERM or SIGINT, running jobs may finish for --drain-ms, and are then requeued; ' +
+    'a second signal ends the process at once.',
+  servers: 'both',
+  examples: ['work dist/workers/invoices.js --health-port 8080', 'work a.js b.js --drain-ms 60000'],
+  options: [
+    numberOption(
+      '--drain-ms <n>',
+      'how long running jobs may take to finish',
+      [0, 86_400_000],
+      30_000,
+    ),
+    numberOption(
+      '--health-port <n>',
+      'serves /healthz, /readyz and /metrics; 0 for a free port',
+      [0, 65_535],
+    ),
+    new Option('--health-host <address>', 'where it listens').default('0.0.0.0'),
+    new Option('--metrics', 'ends at once if /metrics cannot be served'),
+  ],
+  graceful: true,
+  foreignCode: true,
+  run,
 }
 
-async function work(cli: Cli, modules: readonly string[], flags: WorkFlags): Promise<ExitCode> {
+async function run(cli: Cli, modules: readonly string[], flags: WorkFlags): Promise<ExitCode> {
   const { out, signal } = cli
-  const drainMs = numberFlag('--drain-ms', flags.drainMs, 0, 86_400_000)
+  const { drainMs } = flags
   const workers: RunnableWorker[] = []
   const refused = new AbortController()
   const stopped = Promise.race([aborted(signal), aborted(refused.signal)])
@@ -191,10 +199,9 @@ async function serveHealth(
   workers: readonly RunnableWorker[],
   metrics: Metrics,
   locks: LockClient | undefined,
-  { healthPort = '0', healthHost: host }: WorkFlags,
+  { healthPort: port = 0, healthHost: host }: WorkFlags,
 ): Promise<void> {
   const { out, signal } = cli
-  const port = numberFlag('--health-port', healthPort, 0, 65_535)
   const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
   const queue = cli.queue(timeoutMs)?.server
   const asksQueue = queue && (() => queue.command('PING'))

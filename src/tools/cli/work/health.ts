@@ -8,7 +8,7 @@ import { messageOf } from '../../../message-of.ts'
 import { json, type HttpAnswer } from '../../dashboard/answers.ts'
 import { ungrantedBy, type Diagnosis } from '../../operator/diagnosis.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
-import type { Pages } from './http-pages.ts'
+import type { Pages } from '../listen.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
 /** As much of a diagnosis as readiness needs. */
@@ -37,30 +37,20 @@ type State = 'running' | 'starting' | 'paused' | 'draining'
 export function healthPages({ workers, signal, votes, asksQueue }: HealthOptions): Pages {
   const states = (): readonly { readonly queue: string; readonly state: State }[] =>
     workers.map((worker) => ({ queue: worker.name, state: stateOf(worker, signal) }))
+  const ready = async (): Promise<HttpAnswer> => {
+    const asked = asksQueue?.().then(() => undefined, messageOf)
+    const [masters, queueRedis] = await Promise.all([votes?.(), asked])
+    const all = states()
+    const hasQuorum = masters === undefined || masters.voting >= masters.quorum
+    const isRunning = all.every(({ state }) => state === 'running')
+    const isReady = hasQuorum && queueRedis === undefined && isRunning
+    const status = isReady ? 'ready' : 'not ready'
+    return json({ status, workers: all, masters, queueRedis }, isReady ? 200 : 503)
+  }
   return new Map<string, () => HttpAnswer | Promise<HttpAnswer>>([
     ['/healthz', () => json({ status: 'alive', workers: states() })],
-    [
-      '/readyz',
-      async () => {
-        const [masters, queueRedis] = await Promise.all([votes?.(), problemOf(asksQueue)])
-        const all = states()
-        const hasQuorum = masters === undefined || masters.voting >= masters.quorum
-        const isRunning = all.every(({ state }) => state === 'running')
-        const ready = hasQuorum && queueRedis === undefined && isRunning
-        const status = ready ? 'ready' : 'not ready'
-        return json({ status, workers: all, masters, queueRedis }, ready ? 200 : 503)
-      },
-    ],
+    ['/readyz', ready],
   ])
-}
-
-async function problemOf(ask: HealthOptions['asksQueue']): Promise<string | undefined> {
-  try {
-    await ask?.()
-    return undefined
-  } catch (error) {
-    return messageOf(error)
-  }
 }
 
 /** Until the masters are ready a worker does not run; while it finds no quorum it is paused. */

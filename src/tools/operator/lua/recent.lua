@@ -3,13 +3,13 @@
 
   KEYS  1 completed or failed · 2 the start of a job's key
   ARGV  1 resource, as a JSON text · 2 most: jobs to look at
-  Returns  id · ms of its end · ms of its start · reason of each that failed, '' for none
+  Returns  of each: id · ms of its end · ms of its start · reason, '' where it did not fail
 ]]
 local found = {}
 for _, id in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1)) do
   local job = redis.call('HMGET', KEYS[2] .. id, 'redlock:lines', 'finishedOn', 'processedOn', 'failedReason')
   if job[1] and string.find(job[1], ARGV[1], 1, true) then
-    for _, part in ipairs({id, job[2] or '', job[3] or '', job[4] or ''}) do table.insert(found, part) end
+    table.insert(found, {id, job[2] or '', job[3] or '', job[4] or ''})
   end
 end
 return found

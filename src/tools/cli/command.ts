@@ -1,0 +1,81 @@
+/** What a command is: its help, its options, and what it does. */
+import { Command, Option } from 'commander'
+import type { Cli } from './cli.ts'
+import type { ExitCode } from './exit-code.ts'
+import { CONFIG, numberFlag, SETTINGS } from './settings.ts'
+
+export interface CommandSpec {
+  /** `inspect <resource>`. */
+  readonly usage: string
+  readonly summary: string
+  readonly description: string
+  readonly examples: readonly string[]
+  /** Which servers it needs to know. */
+  readonly servers: 'masters' | 'queue' | 'both' | 'none'
+  readonly options?: readonly Option[]
+  /** Is given the arguments in their order, and then the flags. */
+  readonly run: (cli: Cli, ...args: never[]) => Promise<ExitCode>
+  /**
+   * The command ends by itself when its signal aborts, and for no other reason. Others are left
+   * where they are, also when their result is not read.
+   */
+  readonly graceful?: boolean
+  /** It runs code of others, which may have opened what would keep the process alive. */
+  readonly foreignCode?: boolean
+}
+
+export const EXIT_CODES_HELP = `Exit codes:
+  0    done, healthy
+  1    it ran, and something needs attention: a finding, a violation, an error
+  2    the command line or the configuration cannot be used
+  3    fewer than a quorum of the masters answer or vote, or the lock service
+       grants no lease
+  130  stopped with Ctrl-C`
+
+export const YES: Option = new Option('--yes', 'do not ask')
+
+/** A whole number. @throws UsageError, when it is parsed, naming the flag. */
+export function numberOption(
+  flags: string,
+  help: string,
+  [min, max]: readonly [min: number, max: number],
+  byDefault?: number,
+): Option {
+  const [name = flags] = flags.split(' ', 1)
+  const option = new Option(flags, help).argParser((value) => numberFlag(name, value, min, max))
+  return byDefault === undefined ? option : option.default(byDefault)
+}
+
+/** May be given several times. */
+export function listOption(flags: string, help: string): Option {
+  return new Option(flags, help).argParser((value, before?: readonly string[]) => [
+    ...(before ?? []),
+    value,
+  ])
+}
+
+/** Without its action. */
+export function commandOf(spec: CommandSpec): Command {
+  const { usage, summary, description, servers, options = [] } = spec
+  const [name, ...words] = usage.split(' ')
+  const made = new Command(name).summary(summary).description(description)
+  for (const argument of words) made.argument(argument)
+  const ofServers = servers === 'none' ? [] : serverOptions(servers)
+  for (const option of [...ofServers, JSON_OPTION, ...options]) made.addOption(option)
+  const examples = spec.examples.map((example) => `  $ bullmq-redlock ${example}`).join('\n')
+  return made.addHelpText('after', `\nExamples:\n${examples}\n\n${EXIT_CODES_HELP}`)
+}
+
+const JSON_OPTION = new Option('--json', 'for machines: one JSON value a line')
+
+function serverOptions(needed: CommandSpec['servers']): readonly Option[] {
+  const settings = Object.values(SETTINGS)
+    .filter(({ servers = needed }) => needed === 'both' || needed === servers)
+    .map(({ flag, variable, help, byDefault = '', otherwise = byDefault }) => {
+      const text = `${help} (${variable})`
+      if (typeof otherwise === 'object') return listOption(flag, text)
+      return new Option(flag, otherwise === '' ? text : `${text}; default: ${otherwise}`)
+    })
+  const { flag, variable } = CONFIG
+  return [...settings, new Option(flag, `JSON file with these settings (${variable})`)]
+}

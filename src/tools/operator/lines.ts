@@ -1,0 +1,163 @@
+/** The lines of all queues, as an operator looks at them. */
+import { getOrInsert } from '../../get-or-insert.ts'
+import { membersOf } from '../../line/members.ts'
+import type { ResourceLimits } from '../../line/limits.ts'
+import type { Inspection } from '../../lock/inspection.ts'
+import {
+  inspectResource,
+  type LineEntry,
+  type ResourceInspection,
+  type Standstill,
+} from '../../worker/inspection.ts'
+import { globEscape } from './glob.ts'
+import type { Places, QueuePlace } from './places.ts'
+
+/** What the masters say about a resource. */
+export type Inspect = (resource: string) => Promise<Inspection>
+
+/** Lines in which jobs wait. */
+export interface WaitingLines {
+  /** The longest first. */
+  readonly lines: readonly WaitingLine[]
+  /** All that there are, also those that were not looked at. */
+  readonly total: number
+  /** There are more than were looked at, so a longer or a matching line may be missing. */
+  readonly truncated: boolean
+}
+
+/** The line of a resource in one queue. */
+export interface ResourceInQueue {
+  readonly queue: string
+  /** Jobs in it, also the one whose turn it is. */
+  readonly jobs: number
+  /** What is set for the resource. */
+  readonly limits: ResourceLimits
+}
+
+interface WaitingLine extends ResourceInQueue {
+  readonly resource: string
+  /** Its head: the first few. */
+  readonly first: readonly LineEntry[]
+}
+
+export interface LineSearch {
+  /** Part of the name of a resource, or of the tenant of its first job. */
+  readonly text: string
+  /** The most lines to return. */
+  readonly limit: number
+  /** How many of each line. */
+  readonly heads: number
+}
+
+/** The most jobs of a line that are shown. */
+const MAX_HEADS = 100
+/** The most lines of a queue that are looked at to find the longest. */
+const MAX_LINES = 500
+/** The most lines of a queue among whose names a search looks. */
+const MAX_NAMES = 100_000
+const NAMES_AT_ONCE = 1_000
+
+/** The jobs in the lines of a resource, queue by queue, and what each waits for. */
+export async function lineOf(
+  places: Places,
+  resource: string,
+  inspect: Inspect,
+): Promise<readonly LineEntry[]> {
+  const names = await places.allNames()
+  const found = await Promise.all(
+    names.map(async (queue) => {
+      const place = await places.ofResource(queue, resource)
+      const stands = (): Promise<Standstill | undefined> => places.standstill(place)
+      return inspectResource(resource, { inspect }, place, stands, MAX_HEADS)
+    }),
+  )
+  return found.flatMap(({ line }) => line)
+}
+
+/** How long the line of a resource is in each queue, and its limits there. */
+export async function lengthsOf(
+  places: Places,
+  resource: string,
+): Promise<readonly ResourceInQueue[]> {
+  const names = await places.shownNames()
+  return Promise.all(
+    names.map(async (queue) => {
+      const place = await places.ofResource(queue, resource)
+      const { length, limits } = await membersOf(resource, place, 0)
+      return { queue, jobs: length, limits }
+    }),
+  )
+}
+
+/** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
+export async function waitingLines(
+  places: Places,
+  { text, limit, heads }: LineSearch,
+  inspect: Inspect,
+): Promise<WaitingLines> {
+  const ofQueues = await Promise.all(
+    (await places.shown()).map((place) => sleepingLines(places, place, text)),
+  )
+  // Only a search needs the tenant.
+  const first = text === '' ? 0 : 1
+  const lengths = await Promise.all(
+    ofQueues.flatMap(({ place, resources }) =>
+      resources.map(async (resource) => {
+        const { length: jobs, members } = await membersOf(resource, place, first)
+        const { tenant = '' } = members[0]?.share ?? {}
+        const isMeant = resource.includes(text) || tenant.includes(text)
+        return { place, resource, jobs: isMeant ? jobs : 0 }
+      }),
+    ),
+  )
+  const longest = lengths
+    .filter(({ jobs }) => jobs > 0)
+    .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
+  const known = new Map<QueuePlace, Promise<Standstill | undefined>>()
+  const lookedAt = (place: QueuePlace, resource: string): Promise<ResourceInspection> => {
+    const stands = (): Promise<Standstill | undefined> =>
+      getOrInsert(known, place, () => places.standstill(place))
+    return inspectResource(resource, { inspect }, place, stands, heads)
+  }
+  return {
+    lines: await Promise.all(
+      longest.slice(0, limit).map(async ({ place, resource, jobs }) => {
+        const { line, limits } = await lookedAt(place, resource)
+        return { queue: place.queueName, resource, jobs, first: line, limits }
+      }),
+    ),
+    total: ofQueues.reduce((all, { total }) => all + total, 0),
+    truncated: ofQueues.some(({ total, resources }) => total > resources.length),
+  }
+}
+
+interface Sleeping {
+  readonly place: QueuePlace
+  readonly total: number
+  readonly resources: readonly string[]
+}
+
+/** Lines that are looked at: those whose last look is oldest, and those that the text names. */
+async function sleepingLines(
+  { server }: Places,
+  place: QueuePlace,
+  text: string,
+): Promise<Sleeping> {
+  const index = place.keyOf('sleeping-lines')
+  const [total, oldest] = (await Promise.all([
+    server.command('ZCARD', index),
+    server.command('ZRANGE', index, 0, MAX_LINES - 1),
+  ])) as [number, string[]]
+  if (text === '') return { place, total, resources: oldest }
+  const named = new Set([text])
+  const match = ['MATCH', `*${globEscape(text)}*`, 'COUNT', NAMES_AT_ONCE] as const
+  let cursor = '0'
+  for (let looked = 0; looked < MAX_NAMES && named.size < MAX_LINES; looked += NAMES_AT_ONCE) {
+    const page = await server.command('ZSCAN', index, cursor, ...match)
+    const [next, found] = page as [string, string[]]
+    for (let nr = 0; nr < found.length; nr += 2) named.add(found[nr] ?? '')
+    cursor = next
+    if (next === '0') break
+  }
+  return { place, total, resources: [...new Set([...named, ...oldest])] }
+}
