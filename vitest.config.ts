@@ -45,8 +45,6 @@ export default defineConfig({
         test: {
           name: 'compatibility',
           include: ['test/compatibility/**/*.test.ts'],
-          // Plain BullMQ never closes some of these workers: each file has a process of its own.
-          isolate: true,
         },
       },
     ],

@@ -7,7 +7,7 @@ import { judge } from './oracle.ts'
 import { describe as describeFailure } from './report.ts'
 import { World } from './world.ts'
 
-const EPISODES = 40
+const EPISODES = 20
 const LANES = 6
 
 describe('what people combine', () => {

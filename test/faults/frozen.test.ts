@@ -11,31 +11,25 @@ import { SEEDS, useStage } from './scenario.ts'
 const stage = useStage({ masters: 5 })
 const LEASE_MS = 400
 
-const freezes = [
-  ['less than its timeout', 30],
-  ['less than a lease', 200],
-  ['more than a lease', 700],
-] as const
+/** Less than a master's timeout, less than a lease, and more than a lease. */
+const FREEZES_MS = [30, 200, 700] as const
 
-for (const [how, ms] of freezes) {
-  it.each(SEEDS)(
-    `masters that freeze for ${how}: late commands do no harm (seed %i)`,
-    async (seed) => {
-      const harness = await stage.harness({ seed, leaseMs: LEASE_MS, holdMs: 100, loops: 3 })
-      // Two at a time, then three, which stops everything for as long.
-      for (const frozen of [
-        [0, 1],
-        [2, 3, 4],
-      ]) {
-        await Promise.all(frozen.map((index) => harness.server(index).freeze()))
-        await delay(ms)
-        await Promise.all(frozen.map((index) => harness.server(index).thaw()))
-        await harness.progress(5)
-      }
-      expect(await harness.finish()).toEqual([])
-    },
-  )
-}
+it.each(SEEDS)('masters that freeze: late commands do no harm (seed %i)', async (seed) => {
+  const harness = await stage.harness({ seed, leaseMs: LEASE_MS, holdMs: 100, loops: 3 })
+  for (const ms of FREEZES_MS) {
+    // Two at a time, then three, which stops everything for as long.
+    for (const frozen of [
+      [0, 1],
+      [2, 3, 4],
+    ]) {
+      await Promise.all(frozen.map((index) => harness.server(index).freeze()))
+      await delay(ms)
+      await Promise.all(frozen.map((index) => harness.server(index).thaw()))
+      await harness.progress(5)
+    }
+  }
+  expect(await harness.finish()).toEqual([])
+})
 
 it.each(SEEDS)(
   'a command that a frozen master runs late is cleaned up or refused (seed %i)',
