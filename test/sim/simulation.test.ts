@@ -5,7 +5,7 @@ import { simulate, type SimulationResult } from './simulation.ts'
 import { Summary } from './summary.ts'
 import { VirtualTime } from './virtual-time.ts'
 
-const SEEDS = Array.from({ length: 8 }, (_, index) => index + 1)
+const SEEDS = Array.from({ length: 5 }, (_, index) => index + 1)
 const run = (seed: number, onTrace?: (line: string) => void): Promise<SimulationResult> =>
   simulate({
     seed,
