@@ -99,7 +99,7 @@ async function isGranted(redlock: Redlock): Promise<boolean> {
   return outcome.status === 'granted'
 }
 
-describe('two of three refuse: a client knows it from the first refusal until it is over', () => {
+describe('two of three: a client knows it from the first refusal until it is over', () => {
   const cases = Object.entries(SICKNESSES).filter(([, { grants }]) => grants !== true)
   test.each(cases)('%s', async (_what, { fall, heal, says }) => {
     const sick = await admins(fixture.fleet.masters.slice(1))
@@ -125,7 +125,7 @@ describe('two of three refuse: a client knows it from the first refusal until it
   })
 })
 
-test('one of three refuses: the others grant, and a new client says which it is', async () => {
+test('one of three: the others grant, and a new client says which it is', async () => {
   const [sick] = await admins(fixture.fleet.masters.slice(2))
   if (sick === undefined) throw new Error('there is no third master')
   const first = await fixture.redlock()
