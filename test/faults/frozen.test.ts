@@ -31,23 +31,6 @@ it.each(SEEDS)('masters that freeze: late commands do no harm (seed %i)', async 
   expect(await harness.finish()).toEqual([])
 })
 
-it.each(SEEDS)(
-  'a command that a frozen master runs late is cleaned up or refused (seed %i)',
-  async (seed) => {
-    const harness = await stage.harness({ seed, leaseMs: LEASE_MS, loops: 3 })
-    await harness.server(0).freeze()
-    await harness.progress(20)
-    await harness.server(0).thaw()
-    // Releases with unknown outcome leave a tombstone where the grant may still come, for a while.
-    const thawed = harness.masters.slice(0, 1)
-    await Promise.all([
-      until('it has a tombstone', async () => (await tombstones(thawed, harness.namespace)) > 0),
-      harness.progress(20),
-    ])
-    expect(await harness.finish()).toEqual([])
-  },
-)
-
 for (const how of ['block', 'stop'] as const) {
   it.each(SEEDS)(
     `a holder that stops (${how}) at every point in turn: the store refuses what it writes late (seed %i)`,
@@ -93,12 +76,4 @@ function reviveStopped(ms: number): { stop(): Promise<void> } {
       for (const index of clients.pids.keys()) clients.resume(index)
     },
   }
-}
-
-async function tombstones(
-  masters: readonly { keys(pattern: string): Promise<string[]> }[],
-  namespace: string,
-): Promise<number> {
-  const found = await Promise.all(masters.map((redis) => redis.keys(`${namespace}:tomb:*`)))
-  return found.flat().length
 }
