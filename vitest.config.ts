@@ -14,13 +14,21 @@ const SERVICES = [
 const STORIES = [
   'test/stories/{migration,outage-*,queue-*,readme,resize,tutorial}.test.ts',
   'test/{deploy/live-monitoring,line/limits-crash,tools/dashboard/page}.test.ts',
-  'test/{examples/nestjs,workers/demo,workers/dev}.test.ts',
+  'test/{docs/recipes,examples/nestjs}.test.ts',
+  'test/workers/{demo,dev,embedded-postgres,ledger,modules}.test.ts',
   'test/sharded/{disturbed-cluster,sharded-queue}.test.ts',
 ]
 /** Every state of a small fleet, also by Spin: `npm run test:model`. */
 const MODEL = ['test/model/explorer.test.ts', 'test/specification/spin.test.ts']
-/** The package as applications install and load it: `npm run test:package`. */
-const PACKAGE = ['test/package/**/*.test.ts']
+/**
+ * The package as applications install and load it, beside every BullMQ and ioredis that it admits:
+ * `npm run test:package`.
+ */
+const PACKAGE = [
+  'test/package/**/*.test.ts',
+  'test/compatibility/versions.test.ts',
+  'test/redlock/wire/ioredis-versions.test.ts',
+]
 
 export default defineConfig({
   test: {
@@ -45,8 +53,7 @@ export default defineConfig({
         test: {
           name: 'compatibility',
           include: ['test/compatibility/**/*.test.ts'],
-          // Plain BullMQ never closes some of these workers: each file has a process of its own.
-          isolate: true,
+          exclude: PACKAGE,
         },
       },
     ],

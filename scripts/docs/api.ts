@@ -79,15 +79,18 @@ export function sharedHost(options: ts.CompilerOptions): ts.CompilerHost {
   return host
 }
 
-/** All that the package exports, an entry after the other, each name once. */
-export function exported(): readonly Exported[] {
-  const all = entries()
+/** The entry points, and what they import. */
+export function typesOfEntries(): ts.Program {
   const options = compilerOptions()
-  const files = all.map(({ file }) => file)
-  const program = ts.createProgram(files, options, sharedHost(options))
+  const files = entries().map(({ file }) => file)
+  return ts.createProgram(files, options, sharedHost(options))
+}
+
+/** All that the package exports, an entry after the other, each name once. */
+export function exported(program: ts.Program = typesOfEntries()): readonly Exported[] {
   const checker = program.getTypeChecker()
   const seen = new Set<ts.Symbol>()
-  return all.flatMap(({ name, file }) => {
+  return entries().flatMap(({ name, file }) => {
     const source = program.getSourceFile(file)
     const module = source && checker.getSymbolAtLocation(source)
     if (module === undefined) throw new Error(`${file} is not a module`)

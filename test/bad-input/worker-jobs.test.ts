@@ -151,37 +151,40 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   expect(await jobs.queue.getFailedCount()).toBe(0)
 })
 
-it('a queue whose Redis does not answer: the worker reports it, and continues when it answers', async () => {
-  await using harness = await Harness.open(fixture.fleet)
-  await using away = await startServer({ name: 'queue-away' })
-  await away.kill()
-  const connection = { host: away.host, port: away.port }
-  const redlock = await harness.client({ direct: true })
-  const errors: Error[] = []
-  const worker = new LockedWorker(harness.namespace, () => Promise.resolve('done'), {
-    connection,
-    redlock,
-    resource: () => 'customer:1',
-  })
-  worker.on('error', (error) => errors.push(error))
-  const said = (): Error | undefined =>
-    errors.find((error) => error instanceof QueueUnreachableError)
-  await until('it is said', () => said() !== undefined)
-  expect(said()?.message).toContain(
-    `The Redis of queue \`${harness.namespace}\` has not answered for`,
-  )
-  expect(said()?.message).toContain('check `connection`')
-  expect(said()?.message).toContain('no job is lost')
+it.concurrent(
+  'a queue whose Redis does not answer: the worker reports it, and continues when it answers',
+  async () => {
+    await using harness = await Harness.open(fixture.fleet)
+    await using away = await startServer({ name: 'queue-away' })
+    await away.kill()
+    const connection = { host: away.host, port: away.port }
+    const redlock = await harness.client({ direct: true })
+    const errors: Error[] = []
+    const worker = new LockedWorker(harness.namespace, () => Promise.resolve('done'), {
+      connection,
+      redlock,
+      resource: () => 'customer:1',
+    })
+    worker.on('error', (error) => errors.push(error))
+    const said = (): Error | undefined =>
+      errors.find((error) => error instanceof QueueUnreachableError)
+    await until('it is said', () => said() !== undefined)
+    expect(said()?.message).toContain(
+      `The Redis of queue \`${harness.namespace}\` has not answered for`,
+    )
+    expect(said()?.message).toContain('check `connection`')
+    expect(said()?.message).toContain('no job is lost')
 
-  await away.restart()
-  const queue = new Queue(harness.namespace, { connection })
-  const job = await queue.add('charge', {})
-  await until('the job is done', async () => job.isCompleted())
-  await worker.close()
-  await queue.close()
-})
+    await away.restart()
+    const queue = new Queue(harness.namespace, { connection })
+    const job = await queue.add('charge', {})
+    await until('the job is done', async () => job.isCompleted())
+    await worker.close()
+    await queue.close()
+  },
+)
 
-it('a queue whose Redis speaks no TLS: the worker says what to write', async () => {
+it.concurrent('a queue whose Redis speaks no TLS: the worker says what to write', async () => {
   await using harness = await Harness.open(fixture.fleet)
   const redlock = await harness.client({ direct: true })
   const worker = new LockedWorker(harness.namespace, () => Promise.resolve('done'), {

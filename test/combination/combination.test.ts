@@ -1,13 +1,11 @@
 /** A few episodes of what people combine; `npm run combine` runs as many as you like. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ALL_FEATURES, APART, drawPlan, REFUSED } from './draw.ts'
-import { newHistory } from './history.ts'
 import { judgedEpisode } from './judged.ts'
-import { judge } from './oracle.ts'
 import { describe as describeFailure } from './report.ts'
 import { World } from './world.ts'
 
-const EPISODES = 40
+const EPISODES = 20
 const LANES = 6
 
 describe('what people combine', () => {
@@ -36,11 +34,6 @@ describe('what people combine', () => {
 describe('a plan', () => {
   const plans = Array.from({ length: 2_000 }, (_, index) => drawPlan(index + 1))
 
-  test('is the same for the same seed', () => {
-    expect(drawPlan(7)).toEqual(drawPlan(7))
-    expect(JSON.stringify(drawPlan(7))).not.toBe(JSON.stringify(drawPlan(8)))
-  })
-
   test('has each feature, and each two of them that may be combined', () => {
     const drawn = new Set(
       plans.flatMap(({ features }) =>
@@ -60,9 +53,5 @@ describe('a plan', () => {
     )
     // Some are drawn together once in several thousand episodes.
     expect(missing.length).toBeLessThan(ALL_FEATURES.length)
-  })
-
-  test('of an episode in which nothing happened breaks no rule', () => {
-    expect(judge(newHistory(drawPlan(1), '', 0))).toEqual([])
   })
 })

@@ -1,4 +1,4 @@
-/** The titles of all differential tests, read from the files beside this one. */
+/** The titles of all differential tests, and of what compiles, in the files beside this one. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import ts from 'typescript'
@@ -13,6 +13,7 @@ export interface DifferentialTest {
 
 /** What has no counterpart in BullMQ (`ours`) is a difference. */
 const VERDICTS: Readonly<Record<string, Verdict>> = {
+  compiles: 'same',
   same: 'same',
   sameAlone: 'same',
   differsAlone: 'differs',
@@ -23,7 +24,9 @@ const VERDICTS: Readonly<Record<string, Verdict>> = {
 }
 
 export function differentialTests(): readonly DifferentialTest[] {
-  const files = readdirSync(import.meta.dirname).filter((name) => name.endsWith('.test.ts'))
+  const files = readdirSync(import.meta.dirname).filter((name) =>
+    /(\.test|^drop-in-types)\.ts$/.test(name),
+  )
   return files.flatMap((file) => {
     const text = readFileSync(join(import.meta.dirname, file), 'utf8')
     const source = ts.createSourceFile(file, text, ts.ScriptTarget.Latest)

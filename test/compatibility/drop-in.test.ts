@@ -1,56 +1,14 @@
 /**
- * What is written as for BullMQ: types, processors, options; and BullMQ's worker beside our queue.
+ * What is written as for BullMQ: processors, options; and BullMQ's worker beside our queue.
  */
 import { fileURLToPath } from 'node:url'
 import { DelayedError, Worker } from 'bullmq'
-import { beforeAll } from 'vitest'
 import { lockedProcessor, LockedWorker } from '../../src/index.ts'
-import { differs, ours, refused, same, useSides, type Scenario } from './differential.ts'
-import { compileAll, type Use } from './drop-in-types.ts'
+import { differs, ours, refused, same, useSides } from './differential.ts'
+import './drop-in-types.ts'
 import { pause, range, type Process, type Side, type Work, type WorkJob } from './side.ts'
 
 useSides()
-
-const COMPILE_LIMIT_MS = 240_000
-
-let compiled: ReturnType<typeof compileAll> = new Map()
-
-beforeAll(() => {
-  compiled = compileAll()
-}, COMPILE_LIMIT_MS)
-
-function compiles(use: Use): Scenario {
-  return (side) => {
-    const kind = side.isOurs ? 'ours' : 'bullmq'
-    return Promise.resolve({ errors: compiled.get(kind)?.get(use) })
-  }
-}
-
-const COMPILES = { errors: [] }
-
-same('types: a queue and a worker of any data', compiles('any data'), COMPILES)
-same('types: a queue and a worker of typed data', compiles('typed data'), COMPILES)
-same('types: data, result and name', compiles('typed data, result and name'), COMPILES)
-same('types: addBulk and schedulers', compiles('addBulk and schedulers'), COMPILES)
-same('types: listeners', compiles('listeners'), COMPILES)
-same('types: a variable of BullMQ’s type', compiles('a variable of BullMQ’s type'), COMPILES)
-same('types: a class of the caller', compiles('a class of one’s own'), COMPILES)
-same(
-  'types: a function of the job as BullMQ’s Processor',
-  compiles('a function of job as BullMQ’s Processor'),
-  COMPILES,
-)
-same('types: a Processor of job, token and signal', compiles('job, token and signal'), COMPILES)
-same(
-  'types: the second parameter as the token',
-  compiles('the second parameter as the token'),
-  COMPILES,
-)
-same(
-  'types: BullMQ’s options in a variable',
-  compiles('the options of BullMQ in a variable'),
-  COMPILES,
-)
 
 type Processor = (job: WorkJob, second: unknown, third: unknown) => Promise<unknown>
 

@@ -61,18 +61,34 @@ export function publicSurface(packageJson: string = PACKAGE): readonly PublicMem
     strict: true,
     types: ['node'],
   })
+  return surfaceIn(program, entry)
+}
+
+/** The types that a module exports, by their names. */
+export function exportsOf(program: ts.Program, entry: string): ReadonlyMap<string, ts.Symbol> {
   const checker = program.getTypeChecker()
   const source = program.getSourceFile(entry)
   const module = source && checker.getSymbolAtLocation(source)
   if (module === undefined) throw new Error(`There are no types in ${entry}`)
-  const exported = new Map(
-    checker.getExportsOfModule(module).map((symbol) => [symbol.name, symbol] as const),
+  return new Map(
+    checker
+      .getExportsOfModule(module)
+      .map((symbol) => [symbol.name, resolved(checker, symbol)] as const),
   )
+}
+
+/** BullMQ's, in a program that has its types. */
+export function surfaceIn(
+  program: ts.Program,
+  entry = join(dirname(PACKAGE), 'dist/esm/index.d.ts'),
+): readonly PublicMember[] {
+  const checker = program.getTypeChecker()
+  const exported = exportsOf(program, entry)
   return Object.entries(SECTIONS).flatMap(([section, names]) => {
     const members = names.flatMap((name) => {
       const symbol = exported.get(name)
       if (symbol === undefined) throw new Error(`This BullMQ exports no ${name}`)
-      return membersOf(checker, resolved(checker, symbol), PARTS[name])
+      return membersOf(checker, symbol, PARTS[name])
     })
     return [...new Set(members)].map((member) => ({ section: section as Section, member }))
   })
@@ -92,24 +108,26 @@ function membersOf(
   const kinds = type.isUnion() ? type.types : [type]
   const own = kinds
     .flatMap((kind) => checker.getPropertiesOfType(kind))
-    .filter(isPublic)
+    .filter((member) => isPublic(member, BULLMQ))
     .map(({ name }) => (part === undefined ? name : `${part}.${name}`))
   const isClass = (symbol.flags & ts.SymbolFlags.Class) !== 0
   if (!isClass) return own
   const statics = checker
     .getPropertiesOfType(checker.getTypeOfSymbol(symbol))
-    .filter((member) => member.name !== 'prototype' && isPublic(member))
+    .filter((member) => member.name !== 'prototype' && isPublic(member, BULLMQ))
     .map(({ name }) => `${symbol.name}.${name}`)
   return [...own, ...statics]
 }
 
 const HIDDEN = ts.ModifierFlags.Private | ts.ModifierFlags.Protected
 
-function isPublic(member: ts.Symbol): boolean {
-  const declarations = member.declarations ?? []
-  if (member.name.startsWith('__@')) return false
+const BULLMQ = /\/node_modules\/bullmq\//
+
+/** @param files in which it is declared. */
+export function isPublic({ name, declarations = [] }: ts.Symbol, files: RegExp): boolean {
+  if (name.startsWith('__@') || name.includes('#')) return false
   return declarations.some((declaration) => {
-    if (!declaration.getSourceFile().fileName.includes('/node_modules/bullmq/')) return false
+    if (!files.test(declaration.getSourceFile().fileName)) return false
     if ((ts.getCombinedModifierFlags(declaration) & HIDDEN) !== 0) return false
     const tags = ts.getJSDocTags(declaration).map(({ tagName }) => tagName.text)
     return !tags.includes('internal') && !tags.includes('private')

@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
 import { MAX_LEASE_MS, useFleet } from '../fixtures.ts'
 import { ROWS } from './rows.ts'
 import { publicSurface } from './surface.ts'
@@ -13,6 +13,12 @@ import type { VersionFacts, VersionSetup } from './version-child.ts'
 import { installed, knownVersions, projectWith } from './versions.ts'
 
 const fixture = useFleet({ masters: 3 })
+/** Of the fleet that all processes find. */
+let namespace = ''
+beforeAll(async () => {
+  ;({ namespace } = fixture)
+  await fixture.redlock()
+})
 /** The first time, a version has to be installed. */
 const limits = { timeout: 240_000 }
 const CHILD_LIMIT_MS = 120_000
@@ -31,7 +37,7 @@ async function inProcess(version: string, task: VersionSetup['task']): Promise<u
     task,
     connection: { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port },
     masters: fixture.fleet.urls,
-    namespace: fixture.namespace,
+    namespace,
     maxLeaseMs: MAX_LEASE_MS,
     queueName: `q${version.replaceAll('.', '-')}`,
   }
@@ -62,10 +68,13 @@ test('there are versions to try', () => {
   expect(chosen.length).toBeGreaterThanOrEqual(3)
 })
 
-test.each(chosen)('BullMQ %s: order, removal, limits and cancelling', limits, async (version) => {
-  await fixture.redlock()
-  expect(await inProcess(version, 'scenario')).toEqual(EXPECTED)
-})
+test.concurrent.each(chosen)(
+  'BullMQ %s: order, removal, limits and cancelling',
+  limits,
+  async (version) => {
+    expect(await inProcess(version, 'scenario')).toEqual(EXPECTED)
+  },
+)
 
 test('the last version has no public member without a row', limits, async () => {
   const rows = new Set(ROWS.map(({ section, member }) => `${section}: ${member}`))
@@ -75,15 +84,19 @@ test('the last version has no public member without a row', limits, async () => 
   expect(names.filter((name) => !rows.has(name))).toEqual([])
 })
 
-test('BullMQ 5 is refused when a queue or a worker is made, with what to do', limits, async () => {
-  const message = /bullmq.*6/i
-  expect(await inProcess(before, 'refusal')).toEqual({
-    queue: expect.stringMatching(message) as string,
-    worker: expect.stringMatching(message) as string,
-  })
-})
+test.concurrent(
+  'BullMQ 5 is refused when a queue or a worker is made, with what to do',
+  limits,
+  async () => {
+    const message = /bullmq.*6/i
+    expect(await inProcess(before, 'refusal')).toEqual({
+      queue: expect.stringMatching(message) as string,
+      worker: expect.stringMatching(message) as string,
+    })
+  },
+)
 
-test(
+test.concurrent(
   'a backend that is not Redis is refused when a queue or a worker is made',
   limits,
   async () => {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PGlite } from '@electric-sql/pglite'
 import { QueueEvents, type Job } from 'bullmq'
-import ts from 'typescript'
+import { transform } from 'esbuild'
 import { expect, test } from 'vitest'
 import { LockedQueue, LockedWorker } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -14,11 +14,9 @@ const fixture = useFleet({ masters: 1 })
 async function recipe(file: string): Promise<Record<string, unknown>> {
   const page = readFileSync(join(import.meta.dirname, '../../docs/recipes.md'), 'utf8')
   const [, code = ''] = page.split('```ts\n' + `// ${file}\n`)[1]?.match(/^([^]*?)^```/m) ?? []
-  const { outputText } = ts.transpileModule(code, {
-    compilerOptions: { module: ts.ModuleKind.ESNext, target: ts.ScriptTarget.ES2022 },
-  })
+  const compiled = await transform(code, { loader: 'ts', format: 'esm' })
   const bullmq = new URL('../../node_modules/bullmq/dist/cjs/index.js', import.meta.url).href
-  const text = outputText.replace("'bullmq'", `'${bullmq}'`)
+  const text = compiled.code.replace('"bullmq"', `'${bullmq}'`)
   return (await import(`data:text/javascript,${encodeURIComponent(text)}`)) as Record<
     string,
     unknown

@@ -99,7 +99,7 @@ async function judge(reply: string): Promise<void> {
   }
 }
 
-describe('from a server that answers every script call with', () => {
+describe.concurrent('from a server that answers every script call with', () => {
   const cases = [
     ...errors.map((text) => [text.split(' ')[0] ?? '', `-${text}\r\n`] as const),
     ...nonsense,

@@ -2,7 +2,6 @@
  * Matrix row 10 on real servers: each way in which Redis itself refuses to serve is no vote, and
  * nothing crashes.
  */
-import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
@@ -60,18 +59,6 @@ async function isNoVote(
 }
 
 describe('no vote comes from a server that', () => {
-  it('is out of memory', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap({ newFleet: true })
-    const full = (count: number): Promise<unknown> =>
-      Promise.all(clients.slice(0, count).map((redis) => redis.config('SET', 'maxmemory', '1')))
-    try {
-      await isNoVote(redlock, full, /OOM/)
-    } finally {
-      await Promise.all(clients.map((redis) => redis.config('SET', 'maxmemory', '0')))
-    }
-  })
-
   it('has become a replica', async () => {
     await using redlock = redlockOn(fleet.urls)
     await redlock.bootstrap({ newFleet: true })
@@ -82,21 +69,6 @@ describe('no vote comes from a server that', () => {
     } finally {
       await Promise.all(clients.map((redis) => redis.replicaof('NO', 'ONE')))
     }
-  })
-
-  it('has a key of another type under the name of a lease', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap({ newFleet: true })
-    const inTheWay = (count: number): Promise<unknown> =>
-      Promise.all(
-        clients.slice(0, count).flatMap((redis) =>
-          ['minority', 'majority'].map(async (resource) => {
-            await redis.del(`sick-${process.pid}-${runs}:lease:${resource}`)
-            await redis.rpush(`sick-${process.pid}-${runs}:lease:${resource}`, 'x')
-          }),
-        ),
-      )
-    await isNoVote(redlock, inTheWay, /WRONGTYPE/)
   })
 
   it('starts to require a password', async () => {
@@ -175,47 +147,4 @@ describe('no vote comes from a server that', () => {
       await Promise.all(clients.map((redis) => redis.config('SET', 'maxclients', '1000')))
     }
   })
-
-  it('cannot write to its disk', async () => {
-    await using redlock = redlockOn(fleet.urls)
-    await redlock.bootstrap({ newFleet: true })
-    const isBroken = new Set<Redis>()
-    const broken = async (count: number): Promise<void> => {
-      for (const redis of clients.slice(0, count)) {
-        if (isBroken.has(redis)) continue
-        isBroken.add(redis)
-        await redis.config('SET', 'save', '3600 1')
-        await breakSaves(redis)
-      }
-    }
-    try {
-      await isNoVote(redlock, broken, /MISCONF/)
-    } finally {
-      await Promise.all(clients.map((redis) => redis.config('SET', 'save', '')))
-      await Promise.all(clients.map((redis) => redis.bgsave()))
-    }
-  })
 })
-
-/**
- * A child that is killed in the middle of a save leaves the server believing that its disk is
- * broken.
- */
-async function breakSaves(redis: Redis): Promise<void> {
-  await redis.config('SET', 'rdb-key-save-delay', '10000000')
-  await redis.set('something-to-save', 'x', 'PX', 60_000)
-  await redis.bgsave()
-  await redis.config('SET', 'rdb-key-save-delay', '0')
-  const status = async (): Promise<string> => redis.info('persistence')
-  await until('it is saving', async () => (await status()).includes('rdb_bgsave_in_progress:1'))
-  const pid = /^process_id:(\d+)/m.exec(await redis.info('server'))?.[1]
-  await killChildrenOf(Number(pid))
-  await until('the save failed', async () =>
-    (await status()).includes('rdb_last_bgsave_status:err'),
-  )
-}
-
-async function killChildrenOf(pid: number): Promise<void> {
-  const children = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
-  for (const child of children.trim().split(' ')) process.kill(Number(child), 'SIGKILL')
-}

@@ -1,7 +1,6 @@
 /** Masters that are gone: a minority must not be noticed, and a majority ends the lease in time. */
 import { afterAll, expect, it } from 'vitest'
 import { LeaseLostError, type Lease, type Redlock } from '../../src/index.ts'
-import type { FaultProxy } from '../support/proxy.ts'
 import { useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { abortsInTime, item, Harness } from './harness.ts'
@@ -10,11 +9,8 @@ const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())
 const fixture = useFleet({ masters: 5, queue: false })
 
-/** The end of a lease whose holder lost a majority of the masters in the middle of its work. */
-async function expectSignalInTime(
-  harness: Harness,
-  fault: (proxy: FaultProxy) => Promise<void>,
-): Promise<void> {
+it('E4: a majority that stops answering ends the lease in time (published libraries: seconds late, or never)', async () => {
+  await using harness = await Harness.open(fixture.fleet)
   const leaseMs = 1_500
   const holder = await harness.client({ leaseMs })
   const other = await harness.client({ leaseMs, direct: true })
@@ -24,7 +20,7 @@ async function expectSignalInTime(
   })
   const work = holder.using('r', {}, async (lease) => {
     start(lease)
-    await Promise.all(harness.proxies.slice(0, 3).map(fault))
+    await Promise.all(harness.proxies.slice(0, 3).map((proxy) => proxy.drop()))
     expect(await abortsInTime(lease, leaseMs / 2)).toBe(true)
     expect(lease.signal.reason).toBeInstanceOf(LeaseLostError)
     expect(lease.remainingMs()).toBe(0)
@@ -39,18 +35,8 @@ async function expectSignalInTime(
   expect(next.fencingToken).toBeGreaterThan(lost.fencingToken)
   expect(await work).toBe('stopped')
   await next.release()
-}
-
-const faults: readonly (readonly [string, (proxy: FaultProxy) => Promise<void>])[] = [
-  ['stops answering (published libraries: seconds late, or never)', (proxy) => proxy.drop()],
-  ['refuses connections (node-redlock: after its retries)', (proxy) => proxy.refuse()],
-]
-
-it.each(faults)('E4: a majority that %s ends the lease in time', async (_how, fault) => {
-  await using harness = await Harness.open(fixture.fleet)
-  await expectSignalInTime(harness, fault)
   for (const { counters } of harness.proxies.slice(0, 3)) {
-    expect(counters.requests.lost + counters.resets).toBeGreaterThan(0)
+    expect(counters.requests.lost).toBeGreaterThan(0)
   }
 })
 

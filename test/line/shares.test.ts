@@ -164,9 +164,9 @@ describe('weights', () => {
       async () => {
         const queue = makeQueue({ weight: ({ weight = 1 }) => weight })
         for (const [tenant, weight] of Object.entries(weights)) {
-          await queue.addBulk(tasks(tenant, 1, 1_500, workMs, weight))
+          await queue.addBulk(tasks(tenant, 1, 1_000, workMs, weight))
         }
-        expectFair(await shares(await work({ burstMs }), 4_500, weights))
+        expectFair(await shares(await work({ burstMs }), 3_000, weights))
       },
     )
   }
@@ -174,9 +174,9 @@ describe('weights', () => {
   testShares('belong to tenants where the queue names tenants', async () => {
     const queue = makeQueue({ ...byTenant, weight: ({ weight = 1 }) => weight })
     for (const [tenant, weight] of Object.entries(weights)) {
-      await queue.addBulk(tasks(tenant, 7, 150, 5, weight))
+      await queue.addBulk(tasks(tenant, 7, 100, 5, weight))
     }
-    expectFair(await shares(await work({ burstMs: 10, concurrency: 2 }), 5_000, weights))
+    expectFair(await shares(await work({ burstMs: 10, concurrency: 2 }), 3_500, weights))
   })
 })
 
@@ -185,10 +185,10 @@ describe('tenants', () => {
     'give a tenant with 50 lines as much work as one with a line; its lines take turns',
     async () => {
       const queue = makeQueue(byTenant)
-      await queue.addBulk(tasks('big', 50, 40, 4))
-      await queue.addBulk(tasks('small', 1, 900, 12))
+      await queue.addBulk(tasks('big', 50, 24, 4))
+      await queue.addBulk(tasks('small', 1, 400, 12))
       const seen = await work({ burstMs: 20 })
-      expectFair(await shares(seen, 4_000, { big: 1, small: 1 }))
+      expectFair(await shares(seen, 3_000, { big: 1, small: 1 }))
       const starts = new Map<number, number>()
       for (const { tenant, line } of seen.order) {
         if (tenant === 'big') starts.set(line, (starts.get(line) ?? 0) + 1)
@@ -200,38 +200,38 @@ describe('tenants', () => {
 
   testShares('give the same shares on several slots', async () => {
     const queue = makeQueue(byTenant)
-    await queue.addBulk(tasks('big', 40, 50, 10))
-    await queue.addBulk(tasks('small', 8, 250, 25))
-    expectFair(await shares(await work({ concurrency: 4 }), 8_000, { big: 1, small: 1 }))
+    await queue.addBulk(tasks('big', 40, 25, 10))
+    await queue.addBulk(tasks('small', 8, 60, 25))
+    expectFair(await shares(await work({ concurrency: 4 }), 5_000, { big: 1, small: 1 }))
   })
 
   testShares(
     'give the same shares to jobs in separate lines, delayed jobs, and retried ones',
     async () => {
       const queue = makeQueue(byTenant)
-      const own = tasks('own', 600, 1, 5)
-      const late = tasks('late', 600, 1, 5).map((task) => ({ ...task, opts: { delay: 200 } }))
-      const failing = tasks('failing', 20, 15, 5).map((task) => ({
+      const own = tasks('own', 400, 1, 5)
+      const late = tasks('late', 400, 1, 5).map((task) => ({ ...task, opts: { delay: 200 } }))
+      const failing = tasks('failing', 20, 10, 5).map((task) => ({
         ...task,
         opts: { attempts: 3 },
       }))
-      await queue.addBulk([...late, ...own, ...failing, ...tasks('line', 1, 600, 5)])
+      await queue.addBulk([...late, ...own, ...failing, ...tasks('line', 1, 400, 5)])
       await pause(250)
       const seen = await work({}, ({ tenant }) => tenant === 'failing')
-      expectFair(await shares(seen, 8_000, { own: 1, late: 1, failing: 1, line: 1 }))
+      expectFair(await shares(seen, 4_000, { own: 1, late: 1, failing: 1, line: 1 }))
     },
   )
 
   testShares('give an idle tenant no credit, and leave nothing behind', async () => {
     const queue = makeQueue(byTenant)
-    await queue.addBulk([...tasks('busy', 5, 600, 4), ...tasks('other', 1, 5, 4)])
+    await queue.addBulk([...tasks('busy', 5, 250, 4), ...tasks('other', 1, 5, 4)])
     const seen = await work({ burstMs: 10 })
     await until('the other is idle', () => (seen.worked.get('busy') ?? 0) > 1_000)
-    await queue.addBulk(tasks('other', 1, 1_500, 4))
+    await queue.addBulk(tasks('other', 1, 700, 4))
     expect(await queue.getMeta()).not.toHaveProperty('redlock:time')
     seen.worked.clear()
     seen.stalled.clear()
-    expectFair(await shares(seen, 4_000, { busy: 1, other: 1 }))
+    expectFair(await shares(seen, 2_500, { busy: 1, other: 1 }))
     await queue.drain()
     await until('nothing is left', async () => (await leftovers()).length === 0)
   })

@@ -3,7 +3,7 @@ import { walk } from './conformance.ts'
 import type { Removable } from './rules.ts'
 import { scopes } from './scopes.ts'
 
-const WALKS = Array.from({ length: 60 }, (_, index) => index + 1)
+const WALKS = Array.from({ length: 30 }, (_, index) => index + 1)
 /**
  * A clock that is wrong and set right is tried on real servers, see
  * `test/hazards/wrong-clocks.test.ts`.

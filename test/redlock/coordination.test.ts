@@ -42,17 +42,6 @@ describe('several resources', () => {
     expect(after.fencingToken).toBeGreaterThan(lease.fencingToken)
   })
 
-  test('or not at all', async () => {
-    const redlock = await fixture.redlock()
-    await granted(redlock, 'account:b')
-    expect(await redlock.tryAcquire(['account:a', 'account:b', 'account:c'])).toMatchObject({
-      status: 'taken',
-      resource: 'account:b',
-    })
-    await until('the others are free', () => isFree(redlock, 'account:a'))
-    expect(await isFree(redlock, 'account:c')).toBe(true)
-  })
-
   test('crosswise transfers never deadlock', async () => {
     const redlock = await fixture.redlock()
     const accounts = ['a', 'b', 'c', 'd']

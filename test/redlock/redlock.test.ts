@@ -1,16 +1,8 @@
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import {
-  LeaseLostError,
-  QuorumUnreachableError,
-  Redlock,
-  RedlockClosedError,
-  ResourceTakenError,
-  silentLogger,
-} from '../../src/index.ts'
+import { LeaseLostError, RedlockClosedError, ResourceTakenError } from '../../src/index.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { aborted, granted, until, useFleet } from '../fixtures.ts'
-import { neverTwoHolders } from '../support/undisturbed.ts'
 
 const fixture = useFleet({ masters: 5 })
 
@@ -53,25 +45,6 @@ describe('acquire', () => {
     await expect(redlock.tryAcquire('customer:3', frozen)).rejects.toThrow(TypeError)
   })
 
-  test('another resource is free', async () => {
-    const redlock = await fixture.redlock()
-    await granted(redlock, 'customer:1')
-    await granted(redlock, 'customer:2')
-  })
-
-  test('fencing tokens increase from lease to lease, across clients', async () => {
-    const clients = [await fixture.redlock(), await fixture.redlock(), await fixture.redlock()]
-    let last = 0
-    for (let turn = 0; turn < 30; turn++) {
-      const client = clients[turn % clients.length]
-      if (client === undefined) throw new Error('unreachable')
-      const lease = await client.acquire('customer:1')
-      expect(lease.fencingToken).toBeGreaterThan(last)
-      last = lease.fencingToken
-      await lease.release()
-    }
-  })
-
   test('counters that differ are levelled on a quorum before the lease counts', async () => {
     const redlock = await fixture.redlock()
     const ahead = (Date.now() + 60_000) * 1000
@@ -104,19 +77,6 @@ describe('acquire', () => {
     expect((await waiting).fencingToken).toBeGreaterThan(lease.fencingToken)
   })
 
-  test('a waiter that leaves holds nothing', async () => {
-    const redlock = await fixture.redlock()
-    const lease = await granted(redlock, 'customer:1')
-    const leaving = new AbortController()
-    const waiting = redlock.acquire('customer:1', { waitMs: 10_000, signal: leaving.signal })
-    leaving.abort(new Error('the request was closed'))
-    await expect(waiting).rejects.toThrow('the request was closed')
-    await lease.release()
-    await until('nobody holds it', async () =>
-      (await holders('customer:1')).every((token) => token === null),
-    )
-  })
-
   test('an attempt that failed leaves nothing behind', async () => {
     const redlock = await fixture.redlock()
     for (const server of fixture.fleet.masters.slice(0, 3)) {
@@ -127,52 +87,9 @@ describe('acquire', () => {
       (await holders('customer:1')).slice(3).every((token) => token === null),
     )
   })
-
-  test('many contenders on one resource all get their turn, one at a time', async () => {
-    const redlock = await fixture.redlock()
-    let inside = 0
-    const turns = Array.from({ length: 12 }, () =>
-      redlock.using('customer:1', { waitMs: 15_000 }, async () => {
-        inside++
-        expect(inside).toBe(1)
-        await new Promise((resolve) => setTimeout(resolve, 3))
-        inside--
-      }),
-    )
-    await Promise.all(turns)
-  })
 })
 
 describe('a lease', () => {
-  test('is renewed by using(), and released afterwards', async () => {
-    await fixture.undisturbed(async () => {
-      const redlock = await fixture.redlock()
-      const result = await redlock.using('customer:1', { leaseMs: 300 }, async (lease) => {
-        const firstEnd = lease.trustedUntil
-        await until('the first lease length is over', () => performance.now() > firstEnd + 50)
-        const rival = await redlock.tryAcquire('customer:1')
-        neverTwoHolders(lease, rival)
-        expect(lease.remainingMs()).toBeGreaterThan(0)
-        expect(rival).toMatchObject({ status: 'taken' })
-        return 'done'
-      })
-      expect(result).toBe('done')
-      await granted(redlock, 'customer:1')
-    })
-  })
-
-  test('that is not extended aborts its signal and is free for others', async () => {
-    const redlock = await fixture.redlock()
-    const lease = await granted(redlock, 'customer:1', { leaseMs: 200 })
-    const reason = await aborted(lease.signal)
-    expect(reason).toBeInstanceOf(LeaseLostError)
-    expect(String(reason)).toContain('customer:1')
-    expect(lease.remainingMs()).toBe(0)
-    await expect(lease.extend()).rejects.toThrow(LeaseLostError)
-    await redlock.acquire('customer:1')
-    expect(redlock.status().leases).toBe(1)
-  })
-
   test('is lost at once when a majority of the masters no longer has it', async () => {
     const redlock = await fixture.redlock()
     const lease = await granted(redlock, 'customer:1')
@@ -266,19 +183,6 @@ describe('a lease', () => {
     expect(lease.signal.reason).toBeInstanceOf(LeaseLostError)
   })
 
-  test('cannot be held or extended without bound', async () => {
-    const redlock = await fixture.redlock()
-    const counted = await granted(redlock, 'customer:1', { maxExtensions: 1 })
-    expect(await counted.extend()).toMatchObject({ status: 'extended' })
-    expect(await counted.extend()).toMatchObject({ status: 'limit', option: 'maxExtensions' })
-    const timed = await granted(redlock, 'customer:2', {
-      leaseMs: 300,
-      maxHoldMs: 500,
-      autoExtend: true,
-    })
-    expect(String(await aborted(timed.signal))).toContain('maxHoldMs')
-  })
-
   test('using() returns or throws what the routine does, also after a loss', async () => {
     const redlock = await fixture.redlock()
     const business = new Error('card declined')
@@ -295,32 +199,6 @@ describe('a lease', () => {
 })
 
 describe('the fleet', () => {
-  test('a minority down, refusing or hung changes nothing', async () => {
-    const redlock = await fixture.redlock()
-    const [first, second] = fixture.fleet.masters
-    if (first === undefined || second === undefined) throw new Error('unreachable')
-    await first.kill()
-    await second.freeze()
-    const lease = await granted(redlock, 'customer:1')
-    expect(await lease.extend()).toMatchObject({ status: 'extended' })
-    await lease.release()
-    await second.thaw()
-    await first.restart()
-  })
-
-  test('without a quorum no lease is granted, and the error names every master', async () => {
-    const redlock = await fixture.redlock({ leaseMs: 1_000, maxLeaseMs: 1_000 })
-    const down = fixture.fleet.masters.slice(0, 3)
-    for (const server of down) await server.kill()
-    const error: unknown = await redlock
-      .acquire('customer:1', { waitMs: 0 })
-      .catch((e: unknown) => e)
-    expect(error).toBeInstanceOf(QuorumUnreachableError)
-    for (const server of down) expect(String(error)).toContain(`${server.host}:${server.port}`)
-    for (const server of down) await server.restart({ keepData: false })
-    await redlock.acquire('customer:1', { waitMs: 15_000 })
-  })
-
   test('a master that comes back empty does not vote for one maxLeaseMs, but is healed', async () => {
     const redlock = await fixture.redlock({ leaseMs: 1_000, maxLeaseMs: 1_500 })
     const lease = await granted(redlock, 'customer:1', { autoExtend: true })
@@ -341,26 +219,6 @@ describe('the fleet', () => {
       const has = (await bare(first).get(leaseKey('customer:3'))) === next.token
       await next.release()
       return has
-    })
-  })
-
-  test('a new fleet waits before its first grant unless it is bootstrapped', async () => {
-    let runs = 0
-    await fixture.undisturbed(async () => {
-      const redlock = new Redlock({
-        masters: fixture.fleet.urls,
-        leaseMs: 300,
-        // On a busy machine it must not end before the first attempt has.
-        maxLeaseMs: 2_000,
-        namespace: `${fixture.namespace}-${++runs}`,
-        logger: silentLogger,
-      })
-      fixture.defer(() => redlock.close())
-      await redlock.ready()
-      const first = await redlock.tryAcquire('customer:1')
-      expect(first).toMatchObject({ status: 'unreachable' })
-      expect(first.status === 'unreachable' && first.retryAfterMs).toBeGreaterThan(0)
-      await redlock.acquire('customer:1', { waitMs: 10_000 })
     })
   })
 

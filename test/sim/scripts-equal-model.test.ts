@@ -283,7 +283,7 @@ test('replies, keys, values and lifetimes are the same after any sequence', asyn
         await compareKeys(memory)
       },
     ),
-    { numRuns: 300 },
+    { numRuns: 150 },
   )
 })
 
@@ -307,6 +307,6 @@ test('keys expire alike', async () => {
         await compareKeys(memory)
       },
     ),
-    { numRuns: 3 },
+    { numRuns: 2 },
   )
 })

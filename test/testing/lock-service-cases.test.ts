@@ -1,8 +1,7 @@
-import { afterEach, describe, expect, test } from 'vitest'
+import { describe, test } from 'vitest'
 import { Redlock, silentLogger, type LockService } from '../../src/index.ts'
 import { memoryLocks } from '../../src/testing/index.ts'
 import { useFleet } from '../fixtures.ts'
-import { closeMemoryServices, memoryService, WRONG } from '../lock/wrong-services.ts'
 import { lockServiceCases, type LockServiceCase } from '../services/lock-service-cases.ts'
 import { networkOf, startProxy, type FaultProxy } from '../support/proxy.ts'
 
@@ -12,8 +11,6 @@ const OPTIONS = {
   ...{ leaseMs: LEASE_MS, maxLeaseMs: 1_500, masterTimeoutMs: LEASE_MS },
   logger: silentLogger,
 }
-
-afterEach(closeMemoryServices)
 
 describe('the cases for lock services pass with', () => {
   let proxies: readonly FaultProxy[] = []
@@ -46,16 +43,4 @@ describe('the cases for lock services pass with', () => {
       locks.open({ leaseMs: LEASE_MS, requestTimeoutMs: LEASE_MS })
     lockServiceCases({ open, network: locks.network }).forEach(pass)
   })
-})
-
-describe('a wrong service fails the case', () => {
-  for (const { name } of lockServiceCases(memoryService())) {
-    test(name, async () => {
-      const wrong = WRONG[name]
-      if (wrong === undefined) throw new Error('no service is wrong in this way')
-      const found = lockServiceCases(wrong()).find((one) => one.name === name)
-      // What is wrong by a few milliseconds is seen on a machine that keeps time.
-      await fixture.undisturbed(() => expect(found?.run()).rejects.toThrow())
-    })
-  }
 })

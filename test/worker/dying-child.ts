@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { LockedWorker, Redlock } from '../../src/index.ts'
 
 /** In the order in which a job gets there. */
-export type Point = 'acquiring' | 'in a step' | 'extending' | 'released' | 'completed' | 'never'
+export type Point = 'acquiring' | 'extending' | 'released' | 'completed' | 'never'
 
 export interface DyingSetup {
   readonly queue: string
@@ -57,15 +57,13 @@ function trap(job: Job<{ nr: number }>): void {
 const worker = new LockedWorker<{ nr: number }>(
   queue,
   async (job, lease) => {
-    await log.rpush(`${namespace}:starts`, job.data.nr)
+    await log.rpush(`${queue}:starts`, job.data.nr)
     if (isMine(job)) trap(job)
-    await lease.step('one', () => {
-      if (isMine(job) && point === 'in a step') die()
-    })
+    await lease.step('one', () => undefined)
     if (isMine(job) && point === 'extending') setImmediate(() => setImmediate(die))
     await lease.step('two', () => undefined)
   },
-  { connection, redlock, resource: () => 'customer:1', concurrency: 2 },
+  { connection, redlock, resource: () => queue, concurrency: 2 },
 )
 worker.on('error', (error) => {
   console.error(error)

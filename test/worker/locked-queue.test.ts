@@ -2,7 +2,7 @@
  * LockedQueue beside what BullMQ offers: jobs that are added twice, that wait too long, flows and
  * schedulers.
  */
-import { FlowProducer, Queue, Worker } from 'bullmq'
+import { Queue, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -87,18 +87,6 @@ describe('a job that is added again under its name', () => {
     const again = await queue.add('x', { customer: 'a', nr: 1 }, { jobId: 'j1' })
     expect(await again.getState()).toBe('failed')
   })
-
-  test('leaves the line at once when it has finished already', async () => {
-    const queue = makeQueue()
-    const seen = await startWorkers(1)
-    await queue.add('x', { customer: 'a', nr: 1 }, { jobId: 'j1' })
-    await until('it is done', async () => (await queue.getCompletedCount()) === 1)
-    await queue.add('x', { customer: 'a', nr: 1 }, { jobId: 'j1' })
-    const next = await queue.add('x', { customer: 'a', nr: 2 })
-    expect(await next.getState()).not.toBe('delayed')
-    await until('the next is done', () => seen.runs.length === 2)
-    expect(seen.runs).toEqual([1, 2])
-  })
 })
 
 test('maxWaitMs: a job asleep behind others fails in time, not only when its turn comes', async () => {
@@ -109,35 +97,6 @@ test('maxWaitMs: a job asleep behind others fails in time, not only when its tur
   await until('all have failed', async () => (await queue.getFailedCount()) === 3)
   expect(seen.runs).toEqual([])
   await lease.release()
-})
-
-test('a flow: children of one customer run one at a time, and their parent after them', async () => {
-  const flows = new FlowProducer({ connection: connection() })
-  fixture.defer(() => flows.close())
-  const seen = await startWorkers(2, {}, 15)
-  const queueName = fixture.namespace
-  const child = (nr: number) => ({ name: 'part', queueName, data: { customer: 'a', nr } })
-  const { job } = await flows.add({
-    name: 'whole',
-    queueName,
-    data: { customer: 'a', nr: 99 },
-    children: [child(1), child(2), child(3), child(4)],
-  })
-  await until('the parent is done', async () => (await job.getState()) === 'completed')
-  expect(seen.runs).toHaveLength(5)
-  expect(seen.runs.at(-1)).toBe(99)
-  expect(seen.most).toBe(1)
-})
-
-test('a scheduler: its jobs wait for their turn and none is lost or doubled', async () => {
-  const queue = makeQueue()
-  const seen = await startWorkers(2, {}, 80)
-  await queue.upsertJobScheduler('hourly', { every: 50 }, { data: { customer: 'a', nr: 1 } })
-  await until('some ran', () => seen.runs.length >= 5)
-  await queue.removeJobScheduler('hourly')
-  await until('nothing is left', async () => (await queue.count()) === 0)
-  expect(seen.most).toBe(1)
-  expect(await queue.getFailedCount()).toBe(0)
 })
 
 test('a scheduler goes on after jobs that fail before they start', async () => {

@@ -1,11 +1,4 @@
-import {
-  DelayedError,
-  Queue,
-  QueueEvents,
-  UnrecoverableError,
-  Worker,
-  type JobsOptions,
-} from 'bullmq'
+import { DelayedError, Queue, Worker, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import type { LeaseLostError } from '../../src/index.ts'
@@ -249,14 +242,6 @@ describe('the end of a job', () => {
     expect(tokens[1]).toBeGreaterThan(tokens[0] ?? Infinity)
   })
 
-  test("passes BullMQ's own control errors through", async () => {
-    const queue = makeQueue()
-    work(await fixture.redlock(), () => Promise.reject(new UnrecoverableError('never again')))
-    const id = await add(queue, 1, { attempts: 5 })
-    expect(await failure(queue, id)).toBe('never again')
-    expect((await queue.getJob(id))?.attemptsMade).toBe(1)
-  })
-
   test('close() lets the job finish and releases its lease', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
@@ -275,20 +260,6 @@ describe('the end of a job', () => {
 })
 
 describe('one signal', () => {
-  test('aborts when the job is cancelled', async () => {
-    const queue = makeQueue()
-    let running = false
-    const worker = work(await fixture.redlock(), async (_job, lease) => {
-      running = true
-      await aborted(lease.signal)
-      lease.signal.throwIfAborted()
-    })
-    const id = await add(queue, 1)
-    await until('it runs', () => running)
-    expect(worker.cancelJob(id, 'customer left')).toBe(true)
-    expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
-  })
-
   test.each(['cancelJob', 'cancelAllJobs'] as const)(
     'aborts when a job that still asks the lock masters is cancelled: %s',
     async (how) => {
@@ -335,23 +306,6 @@ describe('one signal', () => {
     expect(runs.running.cancel(id, 'customer left')).toBe(true)
     await expect(first).rejects.toThrow('The job was cancelled: customer left')
     expect(runs.running.size).toBe(0)
-  })
-
-  test('aborts those that run when all jobs are cancelled', async () => {
-    const queue = makeQueue()
-    let running = 0
-    const worker = work(
-      await fixture.redlock(),
-      async (_job, lease) => {
-        running++
-        throw await aborted(lease.signal)
-      },
-      { concurrency: 2 },
-    )
-    const ids = [await add(queue, 1), await add(queue, 2)]
-    await until('both run', () => running === 2)
-    worker.cancelAllJobs()
-    for (const id of ids) expect(await failure(queue, id)).toBe('The job was cancelled')
   })
 
   test("aborts when BullMQ's lock on the job is lost, in a LockedWorker and in a plain Worker", async () => {
@@ -410,32 +364,6 @@ describe('one signal', () => {
 })
 
 describe('a LockedWorker is a BullMQ Worker', () => {
-  test('its options and events keep working', async () => {
-    const queue = makeQueue()
-    const queueEvents = new QueueEvents(fixture.namespace, { connection: connection() })
-    fixture.defer(() => queueEvents.close())
-    const seen: string[] = []
-    const worker = work(
-      await fixture.redlock(),
-      async (job) => {
-        await job.updateProgress(50)
-        return 'ok'
-      },
-      { autorun: false, removeOnComplete: { count: 0 } },
-    )
-    worker.on('active', () => seen.push('active'))
-    worker.on('progress', () => seen.push('progress'))
-    worker.once('completed', () => seen.push('completed'))
-    const id = await add(queue, 1)
-    await pause(50)
-    expect(seen).toEqual([])
-    void worker.run()
-    await until('it is done', () => seen.includes('completed'))
-    expect(seen).toEqual(['active', 'progress', 'completed'])
-    expect(await queue.getJob(id)).toBeUndefined()
-    expect(worker).toBeInstanceOf(Worker)
-  })
-
   test('starts by itself when the masters come up after it', async () => {
     const queue = makeQueue()
     const down = fixture.fleet.masters.slice(0, 3)

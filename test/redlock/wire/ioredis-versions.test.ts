@@ -98,7 +98,7 @@ it('knows the versions of peerDependencies, and no others', () => {
   }
 })
 
-describe.skipIf(whyNot !== undefined)('a lock lives its whole life on', () => {
+describe.skipIf(whyNot !== undefined).concurrent('a lock lives its whole life on', () => {
   it.each(NAMES)('%s', async (name) => {
     const directory = join(VERSIONS, 'node_modules', name)
     expect(await lifeOn(directory)).toEqual({ ownCommands: true, ...LIFE })

@@ -10,7 +10,7 @@ const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())
 const fixture = useFleet({ masters: 3 })
 const MODULE = 'test/tools/cli/ledger-worker-child.ts'
-const OUTAGE_MS = 5_000
+const OUTAGE_MS = 2_000
 
 let queue = ''
 beforeEach(() => {
