@@ -5,7 +5,7 @@
 export class TurnGroup<Item> {
   readonly #most: { readonly items: number; readonly bytes: number }
   readonly #send: (items: readonly Item[]) => Promise<unknown>
-  #waiting: Waiting<Item>[] = []
+  #waiting: InGroup<Item>[] = []
   #bytes = 0
   /** Calls that were sent, and are not settled. */
   #underWay = 0
@@ -58,7 +58,7 @@ export class TurnGroup<Item> {
   }
 }
 
-interface Waiting<Item> {
+interface InGroup<Item> {
   readonly item: Item
   readonly resolve: (reply: unknown) => void
   readonly reject: (error: unknown) => void

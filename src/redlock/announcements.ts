@@ -27,19 +27,19 @@ interface Announcement {
 }
 
 /** What it needs of a fleet. */
-type Fleet = Pick<LockFleet, 'masters' | 'quorum'> & {
+type Announcing = Pick<LockFleet, 'masters' | 'quorum'> & {
   readonly keys: Pick<LockFleet['keys'], 'releases'>
   readonly settings: Pick<LockFleet['settings'], 'clock'>
 }
 
 export class Announcements {
-  readonly #fleet: Fleet
+  readonly #fleet: Announcing
   readonly #waiters = new Set<TurnWatch>()
   /** For those that begin to listen after the attempt that made them wait. */
   readonly #recent: Announcement[] = []
   #subscriptions: readonly Subscription[] | undefined
 
-  constructor(fleet: Fleet) {
+  constructor(fleet: Announcing) {
     this.#fleet = fleet
   }
 

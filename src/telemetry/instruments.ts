@@ -217,11 +217,13 @@ function observeLock(lock: ToldLock, observe: Observe): number {
   return leases
 }
 
-type Census = NonNullable<ToldWorker['census']>
+type CensusOf = NonNullable<ToldWorker['census']>
 
 /** Of one worker of each queue, because they all see the same lines. Shards have one name. */
-function censuses(workers: Iterable<ToldWorker>): ReadonlyMap<string, ReadonlyMap<string, Census>> {
-  const byName = new Map<string, Map<string, Census>>()
+function censuses(
+  workers: Iterable<ToldWorker>,
+): ReadonlyMap<string, ReadonlyMap<string, CensusOf>> {
+  const byName = new Map<string, Map<string, CensusOf>>()
   for (const { queue, prefix, census } of workers) {
     if (census !== undefined) getOrInsert(byName, queue, () => new Map()).set(prefix, census)
   }
@@ -232,7 +234,7 @@ const MOST: ReadonlySet<string> = new Set<keyof LineCensus>(['longest', 'oldestM
 
 async function observeLines(
   queue: string,
-  asked: ReadonlyMap<string, Census>,
+  asked: ReadonlyMap<string, CensusOf>,
   observe: Observe,
 ): Promise<void> {
   const answers = await Promise.all([...asked.values()].map((census) => census()))

@@ -44,7 +44,7 @@ const lock: readonly Mutant[] = [
   mutant('quorum-is-a-majority', ['+ 1', ''], 'redlock/pure: two quorums always share a master'),
   mutant('masters-are-distinct', 'never', 'bad-input/unfit-masters'),
   mutant('fresh-token-per-attempt', ['this.#serial++', 'this.#serial'], { seeds: 300 }),
-  mutant('trust-from-before-the-first-command', ['this.start', 'end'], { seeds: 300 }),
+  mutant('trust-from-before-the-first-command', ['(start', '(end'], { seeds: 300 }),
   mutant('drift-margin', ['+ 2', '* 0'], 'lock/pure: is counted from the start of the attempt'),
   mutant(
     'either-clock-ends-trust',
@@ -158,10 +158,7 @@ const lock: readonly Mutant[] = [
   ),
   mutant(
     'handed-over-lease-is-no-longer',
-    [
-      '= this',
-      '= { trust: trustFrom(start, leaseMs, 0.01) }',
-    ],
+    ['= this', '= { trust: trustFrom(start, leaseMs, 0.01) }'],
     'redlock/coordination: of a new lease asks no master',
   ),
   mutant('as-many-hand-overs-as-tokens', 'removed', 'redlock/coordination: has a token for each'),
