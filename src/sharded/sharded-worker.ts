@@ -34,10 +34,10 @@ const every = (answers: readonly boolean[]): boolean => answers.every(Boolean)
 const all = (answers: readonly Promise<void>[]): Promise<void> => Promise.all(answers).then(none)
 type Asking = 'why' | 'inspect' | 'run' | 'pause' | 'resume' | 'waitUntilReady'
 type AtOnce = 'isStarting' | 'isRunning' | 'isPaused' | 'cancelJob' | 'cancelAllJobs'
-type Events = 'on' | 'once' | 'off' | 'emit' | 'drain' | 'close'
+type Hears = 'on' | 'once' | 'off' | 'emit' | 'drain' | 'close'
 const Lending = EventEmitter as unknown as new <Data, Result, Name extends string>() => Pick<
   LockedWorker<Data, Result, Name>,
-  Asking | AtOnce | Events
+  Asking | AtOnce | Hears
 >
 
 /**
