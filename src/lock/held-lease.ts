@@ -23,7 +23,7 @@ import {
   type Timer,
 } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
-import { firstRenewalMs, renewAfterMs, retryAfterMs } from './keeper.ts'
+import { firstRenewalMs, renewAfterMs, retryAfterMs } from './trust.ts'
 import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
@@ -164,10 +164,19 @@ export abstract class HeldLease implements Lease, Expiring {
 
   async extend(): Promise<ExtendOutcome> {
     this.assertHeld()
-    this.#extending ??= this.#told(this.#extend()).finally(() => {
+    if (this.#extending !== undefined) return this.#extending
+    const { clock, channel } = this.#registry
+    const startedAt = clock.now()
+    this.#extending = this.#extend()
+    let outcome: ExtendResult = 'lost'
+    try {
+      const extended = await this.#extending
+      outcome = extended.status
+      return extended
+    } finally {
       this.#extending = undefined
-    })
-    return this.#extending
+      channel.tell('lease:extended', { lease: this, outcome, tookMs: clock.now() - startedAt })
+    }
   }
 
   release(): Promise<void> {
@@ -224,19 +233,6 @@ export abstract class HeldLease implements Lease, Expiring {
         () => undefined, // It is over: its signal and `assertHeld` say so to who works under it.
       )
     })
-  }
-
-  async #told(extending: Promise<ExtendOutcome>): Promise<ExtendOutcome> {
-    const { clock, channel } = this.#registry
-    const startedAt = clock.now()
-    let outcome: ExtendResult = 'lost'
-    try {
-      const extended = await extending
-      outcome = extended.status
-      return extended
-    } finally {
-      channel.tell('lease:extended', { lease: this, outcome, tookMs: clock.now() - startedAt })
-    }
   }
 
   async #extend(): Promise<ExtendOutcome> {

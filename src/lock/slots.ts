@@ -32,16 +32,12 @@ export async function trySlots(
     if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
     // Of several refusals the one that may end first: a split soon, a taken slot when its holder's
     // lease does.
-    if (outcome.status === 'split') best = outcome
-    else if (best?.status !== 'split') best = sooner(best, outcome)
+    if (outcome.status === 'split' || best === undefined) best = outcome
+    else if (best.status === 'taken' && outcome.retryAfterMs < best.retryAfterMs) best = outcome
     // rule: taken-slot-is-passed-over
     const taken = left.find(([slot]) => outcome.status === 'taken' && slot === outcome.resource)
     const next = taken ?? left.find((slots) => slots.length > 1)
     next?.shift()
     if (next === undefined || next.length === 0) return best
   }
-}
-
-function sooner(best: Taken | undefined, taken: Taken): Taken {
-  return best !== undefined && best.retryAfterMs <= taken.retryAfterMs ? best : taken
 }

@@ -1,7 +1,7 @@
 /**
  * How long a holder may trust its lease: from before the first command of the attempt left, for
  * the lease's length less an allowance for clocks that run at different rates (the Redlock text's
- * "minimum validity"). Pure.
+ * "minimum validity"). And when a lease that is kept alive is renewed. Pure.
  */
 import type { Instant } from '../clock.ts'
 
@@ -47,4 +47,30 @@ export function longer(a: Trust, b: Trust): Trust {
  */
 export function quarantineMs(maxLeaseMs: number, driftFactor: number): number {
   return Math.ceil(maxLeaseMs * (1 + driftFactor)) + 2
+}
+
+/** A lease is renewed when a third of it is gone, which leaves time for failed tries. */
+export function renewAfterMs(leaseMs: number): number {
+  return leaseMs / 3
+}
+
+/**
+ * When a lease with `leftMs` of it left is renewed first: as above, but one that was passed on old
+ * not at once, since the work may be over in a moment and the next one older still.
+ */
+export function firstRenewalMs(leaseMs: number, leftMs: number): number {
+  return Math.max(leaseMs / 10, leftMs - leaseMs + renewAfterMs(leaseMs))
+}
+
+/**
+ * Whether work may begin under a lease with `leftMs` of it left, which is kept alive: there is time
+ * for some failed tries.
+ */
+export function canBeRenewed(leaseMs: number, leftMs: number): boolean {
+  return leftMs >= leaseMs / 2
+}
+
+/** After a failed renewal: soon, sooner as the trust runs out, but not in a tight loop. */
+export function retryAfterMs(leaseMs: number, leftMs: number): number {
+  return Math.max(10, Math.min(leaseMs / 10, leftMs / 4))
 }

@@ -26,20 +26,14 @@ interface Announcement {
   readonly resource: string
 }
 
-/** What it needs of a fleet. */
-type Announcing = Pick<LockFleet, 'masters' | 'quorum'> & {
-  readonly keys: Pick<LockFleet['keys'], 'releases'>
-  readonly settings: Pick<LockFleet['settings'], 'clock'>
-}
-
 export class Announcements {
-  readonly #fleet: Announcing
+  readonly #fleet: LockFleet
   readonly #waiters = new Set<TurnWatch>()
   /** For those that begin to listen after the attempt that made them wait. */
   readonly #recent: Announcement[] = []
   #subscriptions: readonly Subscription[] | undefined
 
-  constructor(fleet: Announcing) {
+  constructor(fleet: LockFleet) {
     this.#fleet = fleet
   }
 

@@ -1,8 +1,7 @@
 /** Why an attempt was not granted, read from its votes. Pure. */
 import type { MasterAnswer } from '../errors.ts'
 import type { NotGranted, Unreachable } from '../lock/outcome.ts'
-import { describeToken } from '../lock/names.ts'
-import { labelOf } from '../lock/names.ts'
+import { describeToken, labelOf } from '../lock/names.ts'
 import { describeVote, type Vote } from './verbs.ts'
 import { holderOf, quorumOf } from './quorum.ts'
 

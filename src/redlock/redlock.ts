@@ -146,7 +146,7 @@ export class Redlock implements LockService, AsyncDisposable {
   async ready(): Promise<RedlockStatus> {
     this.#assertOpen()
     const asked = [...this.#fleet.masters, ...(this.#next?.masters ?? [])]
-    await Promise.all(asked.map(({ firstAnswer }) => firstAnswer))
+    await Promise.all(asked.map(({ enrolment }) => enrolment.firstAnswer))
     this.#assertOpen()
     const ownFaults = this.#fleet.problems('client')
     if (ownFaults.length > 0) throw new MasterRefusedError(ownFaults, true)

@@ -46,7 +46,7 @@ export async function releaseLater(attempt: Attempt, master: Master): Promise<vo
   const until = clock.now() + leaseMs
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const leftMs = until - clock.now()
-    if (leftMs <= 0 || !(await master.whenEnrolled(leftMs))) return
+    if (leftMs <= 0 || !(await master.enrolment.whenEnrolled(leftMs))) return
     const timeoutMs = Math.max(1, until - clock.now())
     const vote = voteOf(release, await callMaster(master, clock, call, timeoutMs), attempt)
     if (vote.kind !== 'failed') return

@@ -7,17 +7,21 @@ import { randomBytes } from 'node:crypto'
 import type { Channel, ToldLock } from '../channel.ts'
 import { instant, withinMs, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
-import { loggedChannel } from '../log.ts'
+import { loggedChannel, leaseLog } from '../log.ts'
 import { messageOf } from '../message-of.ts'
 import { integerOption } from '../options.ts'
-import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/lease-options.ts'
+import {
+  callOptions,
+  type AcquireOptions,
+  type LeaseOptions,
+  leaseTerms,
+  type LeaseTerms,
+} from '../lock/lease-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
 import { LeaseRegistry } from '../lock/held-lease.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { ListedLease, ServiceHealth } from './service-health.ts'
 import type { Lease } from '../lock/lease.ts'
-import { leaseLog } from '../log.ts'
-import { leaseTerms, type LeaseTerms } from '../lock/lease-options.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Wish } from './lock-driver.ts'
 import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { LockSettings } from '../lock/lock-settings.ts'

@@ -3,8 +3,14 @@ import { sleep, systemClock, type Clock } from '../clock.ts'
 import { describeToken } from '../lock/names.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { heldInspection, type ListedLease } from '../services/service-health.ts'
-import type { Claim, ClaimOutcome, LockDriver, Wish } from '../services/lock-driver.ts'
-import type { Listening, Renewal } from '../services/lock-driver.ts'
+import type {
+  Claim,
+  ClaimOutcome,
+  LockDriver,
+  Wish,
+  Listening,
+  Renewal,
+} from '../services/lock-driver.ts'
 
 /** Faults between clients and servers. */
 export interface TestNetwork {

@@ -1,7 +1,6 @@
 /** An episode that failed, for an engineer: what was done and seen, in the order of time. */
 import type { Done, History } from './history.ts'
-import type { JobPlan, Operation, Plan, Settings } from './plan.ts'
-import { DEFAULTS } from './plan.ts'
+import { type JobPlan, type Operation, type Plan, type Settings, DEFAULTS } from './plan.ts'
 import type { Violation } from './oracle.ts'
 import type { Seen } from './seen.ts'
 

@@ -3,12 +3,11 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, expect, it } from 'vitest'
-import type { Lease, Logger } from '../../src/index.ts'
+import { type Lease, type Logger, silentLogger } from '../../src/index.ts'
 import { useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 import { Harness } from './harness.ts'
-import { silentLogger } from '../../src/index.ts'
 
 const leaks = watchLeaks()
 afterAll(() => leaks.assertNone())

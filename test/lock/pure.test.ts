@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { canBeRenewed, firstRenewalMs, retryAfterMs } from '../../src/lock/keeper.ts'
+import { canBeRenewed, firstRenewalMs, retryAfterMs } from '../../src/lock/trust.ts'
 import { isFresh, longer, quarantineMs, remainingMs, trustFrom } from '../../src/lock/trust.ts'
 
 describe('trust', () => {

@@ -5,9 +5,14 @@
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
-import { LeaseLostError, listen } from '../../src/index.ts'
+import {
+  LeaseLostError,
+  listen,
+  type Lease,
+  type LeaseOptions,
+  type Redlock,
+} from '../../src/index.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
-import type { Lease, LeaseOptions, Redlock } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5 })

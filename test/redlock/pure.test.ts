@@ -9,6 +9,7 @@ import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum.ts'
 import { Proposals } from '../../src/redlock/attempt.ts'
 import { describeToken } from '../../src/lock/names.ts'
 import type { AcquireVote } from '../../src/redlock/verbs.ts'
+import type { LockFleet } from '../../src/redlock/fleet/fleet.ts'
 import type { Master } from '../../src/redlock/wire/master.ts'
 
 const fleetSize = fc.integer({ min: 1, max: 15 })
@@ -181,9 +182,9 @@ function announcedBy(size: number): {
   }))
   return {
     announcements: new Announcements({
-      ...{ masters: masters as Master[], quorum: quorumOf(size) },
+      ...{ masters, quorum: quorumOf(size) },
       ...{ keys: { releases: 'released' }, settings: { clock: systemClock } },
-    }),
+    } as unknown as LockFleet),
     hears,
   }
 }

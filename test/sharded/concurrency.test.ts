@@ -1,8 +1,14 @@
 /** `concurrency` of a sharded worker: the total of a process, which follows the work. */
 import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
-import { batchProcessor, ShardedQueue, ShardedWorker, silentLogger } from '../../src/index.ts'
-import type { LeasedProcessor, ShardedWorkerOptions } from '../../src/index.ts'
+import {
+  batchProcessor,
+  ShardedQueue,
+  ShardedWorker,
+  silentLogger,
+  type LeasedProcessor,
+  type ShardedWorkerOptions,
+} from '../../src/index.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 

@@ -54,7 +54,7 @@ export class SimulatedConnection implements Master {
   readonly #options: MasterConnectionOptions
   readonly #constants: Constants
   readonly #wiring: Wiring
-  readonly #enrolment: Enrolment
+  readonly enrolment: Enrolment
   #socket: Conversation | undefined
   #failures = 0
   /** For the next attempt to connect, or the end of this one. */
@@ -66,7 +66,7 @@ export class SimulatedConnection implements Master {
     this.#options = options
     this.#constants = constantsOf(options.script)
     this.#wiring = wiring
-    this.#enrolment = new Enrolment({
+    this.enrolment = new Enrolment({
       clock: wiring.clock,
       readFacts: () => this.#readFacts(),
       admit: options.admit,
@@ -83,15 +83,7 @@ export class SimulatedConnection implements Master {
   }
 
   get state(): MasterState {
-    return this.#enrolment.state
-  }
-
-  get runId(): string {
-    return this.#enrolment.runId
-  }
-
-  get firstAnswer(): Promise<void> {
-    return this.#enrolment.firstAnswer
+    return this.enrolment.state
   }
 
   ask(asker: Asker): void {
@@ -104,7 +96,7 @@ export class SimulatedConnection implements Master {
     if (call === undefined) return
     const { master, clock, observe } = this.#wiring
     const { asked } = call
-    const { runId } = this
+    const { runId } = this.enrolment
     observe('call', asked)
     const sentAt = instant(clock)
     const run = (): unknown => {
@@ -118,10 +110,6 @@ export class SimulatedConnection implements Master {
       }
       asker.hear(index, this.#resultOf(answer))
     })
-  }
-
-  reenrol(why: string): void {
-    this.#enrolment.reenrol(why)
   }
 
   listen(channel: string, heard: (message: string) => void): Subscription {
@@ -153,14 +141,10 @@ export class SimulatedConnection implements Master {
     return (await this.#need(find)) as string | undefined
   }
 
-  whenEnrolled(limitMs: number): Promise<boolean> {
-    return this.#enrolment.whenEnrolled(limitMs)
-  }
-
   close(): void {
     if (this.state.status === 'closed') return
     this.#timer?.cancel()
-    this.#enrolment.close()
+    this.enrolment.close()
     this.#hangUp('Connection is closed.')
   }
 
@@ -201,7 +185,7 @@ export class SimulatedConnection implements Master {
         this.#timer?.cancel()
         socket.ready = true
         this.#failures = 0
-        this.#enrolment.connected()
+        this.enrolment.connected()
       })
     })
   }
@@ -225,7 +209,7 @@ export class SimulatedConnection implements Master {
   #broken(socket: Conversation, why: string): void {
     if (socket !== this.#socket || this.state.status === 'closed') return
     this.#timer?.cancel()
-    this.#enrolment.disconnected(why)
+    this.enrolment.disconnected(why)
     this.#hangUp(why)
     const delayMs = Math.min(400, 25 * 2 ** Math.min(this.#failures++, 10))
     this.#timer = this.#wiring.clock.after(
@@ -302,7 +286,7 @@ export class SimulatedConnection implements Master {
     if (answer.kind === 'reply') return answer.reply as TimedReply
     const { detail } = answer
     if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
-    this.#enrolment.onErrorReply(detail)
+    this.enrolment.onErrorReply(detail)
     return { ok: false, reason: 'error', detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
   }
 

@@ -1,8 +1,8 @@
 import { DelayedError, Queue, Worker, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import type { LeaseLostError } from '../../src/index.ts'
 import {
+  type LeaseLostError,
   JobLockLostError,
   LockedQueue,
   LockedWorker,

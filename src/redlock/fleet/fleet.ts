@@ -78,7 +78,7 @@ export class LockFleet {
   /** A master answered, or failed to. */
   voted(master: Master, question: Question, vote: Vote): void {
     if (vote.kind === 'failed' && vote.reason === 'unenrolled') {
-      master.reenrol('its enrolment is gone: it restarted or lost its data')
+      master.enrolment.reenrol('its enrolment is gone: it restarted or lost its data')
     }
     // rule: refused-question-means-a-trial
     if (vote.kind === 'failed' && vote.reason === 'error') this.voters[master.index]?.suspect()

@@ -129,7 +129,7 @@ export class Voter {
   /** Ends the quarantine for every client. */
   async bootstrap(): Promise<void> {
     const { keys, masters, settings } = this.#fleet
-    const args = [this.master.runId, settings.maxLeaseMs, masters.length]
+    const args = [this.master.enrolment.runId, settings.maxLeaseMs, masters.length]
     await this.master.eval(bootstrapScript, [keys.master], args)
     this.quarantined('', 0)
   }

@@ -214,7 +214,7 @@ export class CallQueue {
   #fail(askers: readonly Asker[], error: unknown): void {
     const { master, onError } = this.#options
     onError(error)
-    for (const asker of askers) asker.hear(master.index, unanswered(error, true))
+    for (const asker of askers) asker.hear(master.index, unanswered(error))
   }
 
   /** One timer for many batches, so silence may be noticed up to one limit late. */

@@ -32,7 +32,7 @@ export class MasterConnection implements Master {
   readonly ask: Master['ask']
   readonly #options: MasterConnectionOptions
   readonly #redis: Redis
-  readonly #enrolment: Enrolment
+  readonly enrolment: Enrolment
   readonly #listeners: Redis[] = []
   #lastError = 'not connected yet'
   readonly #tls: TlsCheck
@@ -46,7 +46,7 @@ export class MasterConnection implements Master {
     this.#tls = new TlsCheck(this.#redis.options)
     const { clock, limits, admit } = options
     const sender = batchSender(this.#redis, options.script)
-    this.#enrolment = new Enrolment({
+    this.enrolment = new Enrolment({
       ...{ clock, admit },
       readFacts: () => readServerFacts(this.#redis, clock),
       loadScripts: async () => {
@@ -57,7 +57,7 @@ export class MasterConnection implements Master {
       },
       onState: (state) => {
         options.onState(state)
-        sender.enrolled(this.runId)
+        sender.enrolled(this.enrolment.runId)
         if (state.status === 'enrolled') calls.open()
         else calls.close(notReady(state))
       },
@@ -65,7 +65,7 @@ export class MasterConnection implements Master {
     const calls = new CallQueue({
       ...{ master: this, clock, sender, silenceMs: limits.socketTimeoutMs, onTime: options.onTime },
       onError: (error) => {
-        if (isErrorReply(error)) this.#enrolment.onErrorReply(error.message)
+        if (isErrorReply(error)) this.enrolment.onErrorReply(error.message)
       },
     })
     calls.close(notReady(this.state))
@@ -75,28 +75,16 @@ export class MasterConnection implements Master {
     })
     this.#redis.on('ready', () => {
       this.#wasReady = true
-      this.#enrolment.connected()
+      this.enrolment.connected()
     })
     this.#redis.on('close', () => {
-      if (this.#wasReady) this.#enrolment.disconnected(this.#lastError)
+      if (this.#wasReady) this.enrolment.disconnected(this.#lastError)
       else void this.#neverReady()
     })
   }
 
   get state(): MasterState {
-    return this.#enrolment.state
-  }
-
-  get runId(): string {
-    return this.#enrolment.runId
-  }
-
-  get firstAnswer(): Promise<void> {
-    return this.#enrolment.firstAnswer
-  }
-
-  reenrol(why: string): void {
-    this.#enrolment.reenrol(why)
+    return this.enrolment.state
   }
 
   eval(
@@ -139,18 +127,14 @@ export class MasterConnection implements Master {
     return undefined
   }
 
-  whenEnrolled(limitMs: number): Promise<boolean> {
-    return this.#enrolment.whenEnrolled(limitMs)
-  }
-
   async #neverReady(): Promise<void> {
     const detail = await this.#tls.explain(this.#lastError)
-    if (!this.#wasReady) this.#enrolment.disconnected(detail)
+    if (!this.#wasReady) this.enrolment.disconnected(detail)
   }
 
   close(): void {
     if (this.state.status === 'closed') return
-    this.#enrolment.close()
+    this.enrolment.close()
     this.#redis.disconnect()
     for (const listener of this.#listeners) listener.disconnect()
   }

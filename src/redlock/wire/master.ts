@@ -7,6 +7,7 @@ import type { Clock, Instant } from '../../clock.ts'
 import type { Script } from '../../lua.ts'
 import type { Call } from './calls.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
+import type { Enrolment } from './enrolment.ts'
 import type { ServerFacts } from './server-facts.ts'
 
 /** Who asks one master, or each of a fleet. `index` is the master's. */
@@ -61,14 +62,10 @@ export interface Master {
   readonly index: number
   /** Another object after every change, so for every connection. */
   readonly state: MasterState
-  /** The run id this connection enrolled; empty while it may not vote. */
-  readonly runId: string
+  /** Whether it may vote, and who changes that. */
+  readonly enrolment: Enrolment
   /** Answers as late as the connection breaks; at once while it may not vote. */
   readonly ask: (asker: Asker) => void
-  /** Reads the server's facts and enrols it again before it may vote. */
-  reenrol(why: string): void
-  /** True as soon as the master is enrolled, false after `limitMs` or when it is closed. */
-  whenEnrolled(limitMs: number): Promise<boolean>
   /** Hears a channel for as long as the master is not closed. Messages may be lost. */
   listen(channel: string, heard: (message: string) => void): Subscription
   /** Runs a script that need not be loaded, whether it is enrolled; rejects when that fails. */
@@ -79,8 +76,6 @@ export interface Master {
   ): Promise<unknown>
   /** Some key that matches the glob pattern, found with SCAN. */
   findKey(pattern: string): Promise<string | undefined>
-  /** Resolves when it is enrolled or refused, or its first attempt to connect has failed. */
-  readonly firstAnswer: Promise<void>
   close(): void
 }
 
@@ -138,11 +133,10 @@ export function notReady(state: MasterState): CallResult {
 }
 
 /** What became of a call that has no reply, as far as it is known. */
-export function unanswered(error: unknown, wasSent: boolean): CallResult {
+export function unanswered(error: unknown): CallResult {
   const detail = messageOf(error)
-  const mayHaveRun = wasSent && !detail.startsWith('NOSCRIPT')
-  const reason = !wasSent ? 'not-ready' : isErrorReply(error) ? 'error' : 'closed'
-  return { ok: false, reason, detail, mayHaveRun }
+  const reason = isErrorReply(error) ? 'error' : 'closed'
+  return { ok: false, reason, detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
 }
 
 /** ioredis marks an error that the server sent as `ReplyError`. */

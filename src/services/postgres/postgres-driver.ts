@@ -5,8 +5,13 @@ import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import type { LockSettings } from '../../lock/lock-settings.ts'
 import { describeToken } from '../../lock/names.ts'
-import { healthOf, heldInspection } from '../service-health.ts'
-import type { ListedLease, ServerAnswers, ServiceHealth } from '../service-health.ts'
+import {
+  healthOf,
+  heldInspection,
+  type ListedLease,
+  type ServerAnswers,
+  type ServiceHealth,
+} from '../service-health.ts'
 import type { PgListener, PgPool, PgRows } from './pg.ts'
 import { ReleaseListener } from './release-listener.ts'
 import { statementsFor, type Statements } from './statements.ts'

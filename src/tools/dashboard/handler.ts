@@ -21,8 +21,19 @@ import { resourcePage } from '../operator/resource-detail.ts'
 import { jobsUnder, type JobsByResource } from '../operator/running-jobs.ts'
 import { Access, isOwnRequest } from './access.ts'
 import { Actions, wantedIn } from './actions.ts'
-import { file, give, isPublic, json, makeSafe, posted, redirect, text } from './answers.ts'
-import { routedRequest, type HttpAnswer, type RoutedRequest } from './answers.ts'
+import {
+  file,
+  give,
+  isPublic,
+  json,
+  makeSafe,
+  posted,
+  redirect,
+  text,
+  routedRequest,
+  type HttpAnswer,
+  type RoutedRequest,
+} from './answers.ts'
 import { Snapshots, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'

@@ -5,8 +5,7 @@
  */
 import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
-import { luaText } from '../../lua.ts'
-import { defineScript } from '../../lua.ts'
+import { luaText, defineScript } from '../../lua.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { summed } from './queue-counts.ts'
 

@@ -2,8 +2,7 @@
 import type { Inspect } from './lines.ts'
 import type { Places } from './places.ts'
 import { linesIn, type QueueView } from './queue-view.ts'
-import { luaText } from '../../lua.ts'
-import { defineScript } from '../../lua.ts'
+import { luaText, defineScript } from '../../lua.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 
 interface JobName {

@@ -5,7 +5,7 @@
  */
 import type { Redis } from 'ioredis'
 import { systemClock } from '../../clock.ts'
-import { luaText } from '../../lua.ts'
+import { luaText, defineScript, type Script } from '../../lua.ts'
 import { messageOf } from '../../message-of.ts'
 import {
   connectionSettings,
@@ -13,7 +13,6 @@ import {
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
 import { ioredis } from '../../ioredis.ts'
-import { defineScript, type Script } from '../../lua.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
 

@@ -1,6 +1,5 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
-import { luaText } from '../../lua.ts'
-import { defineScript } from '../../lua.ts'
+import { luaText, defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/asleep.ts'
 import type { Places } from './places.ts'
 

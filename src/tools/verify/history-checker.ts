@@ -6,11 +6,21 @@
 import { counted } from '../../counted.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
-import { readLeaseEvent } from './lease-event.ts'
-import type { EndingKind, GrantedEvent, LeaseEvent } from './lease-event.ts'
+import {
+  readLeaseEvent,
+  type EndingKind,
+  type GrantedEvent,
+  type LeaseEvent,
+} from './lease-event.ts'
 import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
-import { conflictsOf, MACHINE_CLOCK, wallClock } from './timeline.ts'
-import type { Conflict, FoundConflict, TimelineEntry } from './timeline.ts'
+import {
+  conflictsOf,
+  MACHINE_CLOCK,
+  wallClock,
+  type Conflict,
+  type FoundConflict,
+  type TimelineEntry,
+} from './timeline.ts'
 
 /** How logs are judged. */
 export interface VerifyOptions {

@@ -86,7 +86,7 @@ it('answers before it is ready: not now, and certainly not run', async () => {
     reason: 'not-ready',
     mayHaveRun: false,
   })
-  expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
     ok: true,
     reply: 1,
@@ -96,7 +96,7 @@ it('answers before it is ready: not now, and certainly not run', async () => {
 it('gives up at its deadline a call that may have run', async () => {
   await using proxy = await startProxy(server.port)
   const { master } = connect(proxy.url)
-  await master.whenEnrolled(NO_HURRY_MS)
+  await master.enrolment.whenEnrolled(NO_HURRY_MS)
   const hold = proxy.holdReplies()
   expect(await callMaster(master, systemClock, count, 20)).toMatchObject({
     reason: 'timeout',
@@ -111,16 +111,16 @@ it('gives up at its deadline a call that may have run', async () => {
 
 it('enrols a server again that does not know its scripts: it may have restarted', async () => {
   const { master, admitted } = connect(server.url)
-  await master.whenEnrolled(NO_HURRY_MS)
+  await master.enrolment.whenEnrolled(NO_HURRY_MS)
   await watcher.script('FLUSH')
   const missed = await callMaster(master, systemClock, count, NO_HURRY_MS)
   expect(missed).toMatchObject({ ok: false, reason: 'error', mayHaveRun: false })
   expect(JSON.stringify(missed)).toContain('NOSCRIPT')
   expect(master.state.status).toBe('enrolling')
-  expect(master.runId).toBe('')
+  expect(master.enrolment.runId).toBe('')
   expect(await watcher.get('runs')).toBeNull()
 
-  expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(admitted).toHaveLength(2)
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
     ok: true,
@@ -130,14 +130,14 @@ it('enrols a server again that does not know its scripts: it may have restarted'
 
 it('does not vote for a server that restarted before the new process is enrolled', async () => {
   const { master, admitted } = connect(server.url)
-  await master.whenEnrolled(NO_HURRY_MS)
+  await master.enrolment.whenEnrolled(NO_HURRY_MS)
   await server.kill()
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({ ok: false })
   await server.restart()
-  expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(admitted).toHaveLength(2)
   expect(new Set(admitted).size).toBe(2)
-  expect(master.runId).toBe(admitted[1])
+  expect(master.enrolment.runId).toBe(admitted[1])
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
     ok: true,
     reply: 1,
@@ -158,7 +158,7 @@ const UNSAFE = {
 it('overrides options of the address that would break it', async () => {
   await using proxy = await startProxy(server.port)
   const { master } = connect({ host: '127.0.0.1', port: proxy.port, ...UNSAFE })
-  expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(await watcher.client('LIST')).not.toContain('name=theirs')
 
   const hold = proxy.holdReplies()
@@ -166,7 +166,7 @@ it('overrides options of the address that would break it', async () => {
   await hold.held
   hold.lose()
   expect(await call).toMatchObject({ ok: false, reason: 'closed', mayHaveRun: true })
-  expect(await master.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(await watcher.get('runs')).toBe('1')
 
   await proxy.drop()

@@ -3,7 +3,7 @@ import type { LookupAddress } from 'node:dns'
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { masterConnector } from '../../../src/redlock/wire/master-connector.ts'
-import { sharedLookup, type Resolve } from '../../../src/redlock/wire/shared-lookup.ts'
+import { sharedLookup, type Resolve } from '../../../src/redlock/wire/master-connector.ts'
 import { startServer } from '../../../src/testing/index.ts'
 
 const ADDRESSES: LookupAddress[] = [
