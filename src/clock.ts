@@ -128,8 +128,9 @@ export class Deadlines<Member extends Expiring = Expiring> {
     this.#clock = clock
   }
 
-  /** `member`, which waits for nothing, expires unless it leaves before. */
+  /** `member` expires unless it leaves before. It waits for the latest of its deadlines. */
   in(timeoutMs: number, member: Member): void {
+    if (member.queue !== undefined) leave(member)
     let queue = this.#queues.get(timeoutMs)
     if (queue === undefined) {
       if (this.#queues.size >= MANY_QUEUES) this.#forgetEmpty()
