@@ -16,7 +16,7 @@ import { defineScript, luaText, type Script } from '../../lua.ts'
 import type { MasterAddress } from '../wire/connection-settings.ts'
 import { callMaster, describeState, type Master } from '../wire/master.ts'
 import type { MasterState, Refusal } from '../wire/master.ts'
-import { refusalBy, trialCall } from '../wire/trial.ts'
+import { refusalBy, trialCall } from '../wire/enrolment.ts'
 import { admit } from './admission.ts'
 import type { LockFleet } from './fleet.ts'
 

@@ -18,12 +18,13 @@ import {
   type Master,
   type MasterConnectionOptions,
   type MasterState,
+  type ScriptArgs,
   type Subscription,
 } from './master.ts'
 import { Enrolment } from './enrolment.ts'
 import { ioredis } from '../../ioredis.ts'
 import { readServerFacts } from './server-facts.ts'
-import { trialCall } from './trial.ts'
+import { trialCall } from './enrolment.ts'
 import { TlsCheck } from '../../tls-check.ts'
 
 export class MasterConnection implements Master {
@@ -87,11 +88,7 @@ export class MasterConnection implements Master {
     return this.enrolment.state
   }
 
-  eval(
-    script: Script,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-  ): Promise<unknown> {
+  eval(script: Script, keys: readonly string[], args: ScriptArgs): Promise<unknown> {
     return this.#redis.eval(script.lua, keys.length, ...keys, ...args)
   }
 

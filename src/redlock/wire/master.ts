@@ -55,6 +55,8 @@ export interface Subscription {
   readonly active: boolean
 }
 
+export type ScriptArgs = readonly (string | number)[]
+
 export interface Master {
   /** `host:port`. */
   readonly name: string
@@ -69,11 +71,7 @@ export interface Master {
   /** Hears a channel for as long as the master is not closed. Messages may be lost. */
   listen(channel: string, heard: (message: string) => void): Subscription
   /** Runs a script that need not be loaded, whether it is enrolled; rejects when that fails. */
-  eval(
-    script: Script,
-    keys: readonly string[],
-    args: readonly (string | number)[],
-  ): Promise<unknown>
+  eval(script: Script, keys: readonly string[], args: ScriptArgs): Promise<unknown>
   /** Some key that matches the glob pattern, found with SCAN. */
   findKey(pattern: string): Promise<string | undefined>
   close(): void

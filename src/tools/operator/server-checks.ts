@@ -1,6 +1,6 @@
 /** What can be wrong with one master, and with the queue's Redis. Pure. */
 import { counted } from '../../counted.ts'
-import { ALLOW_COMMANDS } from '../../redlock/wire/trial.ts'
+import { ALLOW_COMMANDS } from '../../redlock/wire/enrolment.ts'
 import { findingsOf, type Finding, type Report } from '../../services/finding.ts'
 import { duration } from './duration.ts'
 import type { ServerAnswer } from './fleet-probe.ts'

@@ -4,7 +4,7 @@ import type { QueueServer } from './queue-server.ts'
 import type { ServerSurvey } from './server-survey.ts'
 import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { isErrorReply, type Refusal } from '../../redlock/wire/master.ts'
-import { refusalBy, trialCall } from '../../redlock/wire/trial.ts'
+import { refusalBy, trialCall } from '../../redlock/wire/enrolment.ts'
 
 /** What a master knows of its place in the fleet. */
 export interface EnrolmentSurvey {
