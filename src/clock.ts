@@ -121,11 +121,11 @@ const MANY_QUEUES = 16
  * `Set` would keep what has left it in its old tables, where it survives collections.
  */
 export class Deadlines<Member extends Expiring = Expiring> {
-  readonly #clock: Clock
+  readonly clock: Clock
   readonly #queues = new Map<number, DeadlineQueue>()
 
   constructor(clock: Clock) {
-    this.#clock = clock
+    this.clock = clock
   }
 
   /** `member` expires unless it leaves before. It waits for the latest of its deadlines. */
@@ -140,11 +140,11 @@ export class Deadlines<Member extends Expiring = Expiring> {
     const { last } = queue
     member.queue = queue
     member.before = last
-    member.endsAt = Math.ceil(this.#clock.now()) + timeoutMs // A whole number takes no memory.
+    member.endsAt = Math.ceil(this.clock.now()) + timeoutMs // A whole number takes no memory.
     queue.last = member
     if (last === undefined) queue.first = member
     else last.after = member
-    queue.timer ??= this.#clock.after(timeoutMs, () => {
+    queue.timer ??= this.clock.after(timeoutMs, () => {
       this.#end(queue)
     })
   }
@@ -160,7 +160,7 @@ export class Deadlines<Member extends Expiring = Expiring> {
 
   /** Of what is due. Its timer is that of an earlier one. */
   #end(queue: DeadlineQueue): void {
-    const now = this.#clock.now()
+    const now = this.clock.now()
     const due: Expiring[] = []
     for (let { first } = queue; first !== undefined && first.endsAt <= now; first = queue.first) {
       leave(first)
@@ -169,7 +169,7 @@ export class Deadlines<Member extends Expiring = Expiring> {
     const { first } = queue
     queue.timer =
       first &&
-      this.#clock.after(Math.max(1, first.endsAt - now), () => {
+      this.clock.after(Math.max(1, first.endsAt - now), () => {
         this.#end(queue)
       })
     for (const member of due) member.expire(queue.timeoutMs)

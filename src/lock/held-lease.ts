@@ -23,32 +23,35 @@ import {
   type Timer,
 } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
-import { firstRenewalMs, renewAfterMs, retryAfterMs } from './trust.ts'
 import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import { labelOf } from './names.ts'
-import { longer, remainingMs, type Trust } from './trust.ts'
+import {
+  firstRenewalMs,
+  longer,
+  remainingMs,
+  renewAfterMs,
+  retryAfterMs,
+  type Trust,
+} from './trust.ts'
 
 /** The leases of one lock service that are held. Each waits for the next check of its clocks. */
-export class LeaseRegistry {
-  readonly clock: Clock
+export class LeaseRegistry extends Deadlines<HeldLease> {
   readonly channel: Channel
-  readonly checks: Deadlines<HeldLease>
 
   constructor(clock: Clock, channel: Channel) {
-    this.clock = clock
+    super(clock)
     this.channel = channel
-    this.checks = new Deadlines(clock)
   }
 
   get size(): number {
-    return this.checks.members().length
+    return this.members().length
   }
 
   /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
   async close(): Promise<void> {
-    await Promise.all(this.checks.members().map((lease) => lease.close()))
+    await Promise.all(this.members().map((lease) => lease.close()))
   }
 }
 
@@ -95,13 +98,11 @@ export abstract class HeldLease implements Lease, Expiring {
     this.#registry = registry
     this.#grant = grant
     this.#trust = grant.trust
-    const { terms } = grant
+    const { slots, autoExtend } = grant.terms
     const { channel } = registry
-    if (channel.hears('lease:granted')) {
-      channel.tell('lease:granted', { lease: this, slots: terms.slots })
-    }
+    if (channel.hears('lease:granted')) channel.tell('lease:granted', { lease: this, slots })
     this.#checkIn(this.remainingMs())
-    if (terms.autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, this.remainingMs()))
+    if (autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, this.remainingMs()))
   }
 
   /** Extends it at the server. Never rejects. */
@@ -276,7 +277,7 @@ export abstract class HeldLease implements Lease, Expiring {
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
     const checkMs = Math.ceil(Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE))
-    this.#registry.checks.in(checkMs, this)
+    this.#registry.in(checkMs, this)
   }
 
   #lapse(): LeaseLostError {

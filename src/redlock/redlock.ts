@@ -14,7 +14,6 @@ import {
 } from '../errors.ts'
 import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
-import { Announcements } from './announcements.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/lease-options.ts'
 import { Attempt, QuorumLease, type Demand } from './attempt.ts'
 import { LockFleet } from './fleet/fleet.ts'
@@ -84,7 +83,6 @@ export class Redlock implements LockService, AsyncDisposable {
   /** The fleet before it: some of its leases may still be held. */
   #before: LockFleet | undefined
   #endsBefore: Timer | undefined
-  #announcements: Announcements
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
   readonly #held = new HeldLeases()
@@ -108,7 +106,6 @@ export class Redlock implements LockService, AsyncDisposable {
     }
     const { masters } = this.#fleet
     this.#channel.tell('lock:opened', this)
-    this.#announcements = new Announcements(this.#fleet)
     this.#usualTerms = leaseTerms({}, this.#fleet.settings)
     if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
   }
@@ -314,7 +311,6 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#before = before
     this.#next = undefined
     const { masters, settings } = this.#fleet
-    this.#announcements = new Announcements(this.#fleet)
     this.#fleet.begin()
     const { maxLeaseMs } = settings
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
@@ -344,7 +340,8 @@ export class Redlock implements LockService, AsyncDisposable {
     const { names, terms, startedAt, waitMs, signal } = waiter
     const { clock } = this.#fleet.settings
     const all = names.flatMap((name) => slotNames(name, terms.slots))
-    const turns = waitMs > 0 ? this.#announcements.listen(waiter.waiter, all, startedAt) : undefined
+    const turns =
+      waitMs > 0 ? this.#fleet.announcements.listen(waiter.waiter, all, startedAt) : undefined
     let hasPlaces = waitMs > 0
     try {
       const lease = await waitFor(first, {

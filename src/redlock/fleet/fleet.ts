@@ -5,6 +5,7 @@ import { Deadlines, withinMs } from '../../clock.ts'
 import type { MasterAnswer, MasterProblem } from '../../errors.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { quarantineMs } from '../../lock/trust.ts'
+import { Announcements } from '../announcements.ts'
 import { Proposals } from '../attempt.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Poll } from '../poll.ts'
@@ -39,6 +40,7 @@ export class LockFleet {
   readonly deadlines: Deadlines<Poll>
   readonly clocks: ClockWatch
   readonly leases: LeaseRegistry
+  readonly announcements: Announcements = new Announcements(this)
   readonly proposals: Proposals
   /** The duration of the last attempt that a quorum answered; retries wait longer than this. */
   attemptMs = 0
