@@ -63,12 +63,14 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
       this.#decide = resolve
     })
     fleet.deadlines.in(timeoutMs, this)
-    for (const master of masters) {
-      const { clocks } = fleet
+    const { clocks } = fleet
+    for (let index = 0; index < masters.length; index++) {
+      const master = masters[index]
+      if (master === undefined) continue
       if (clocks.distrusts && verb.question === 'acquire' && clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
-        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(master.index)
-        this.#unsent[master.index] = ASKS_THE_TIME
+        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(index)
+        this.#unsent[index] = ASKS_THE_TIME
       }
       // rule: suspended-master-is-asked-the-time
       master.ask(this)
