@@ -98,9 +98,10 @@ describe.skipIf(obstacle !== undefined)('docker-compose.yml', () => {
     const address = (await output(compose('port', 'dashboard', '4280'))).trim()
     const login = { authorization: 'Bearer only-for-trying-it' }
     const done = async (): Promise<number> => {
-      const answer = await fetch(`http://${address}/state`, { headers: login }).catch(
-        () => undefined,
-      )
+      // A connection that the port took before its container listened may never be answered.
+      const signal = AbortSignal.timeout(10_000)
+      const asking = fetch(`http://${address}/state`, { headers: login, signal })
+      const answer = await asking.catch(() => undefined)
       const state = answer?.ok === true ? ((await answer.json()) as State) : undefined
       return state?.queues?.reduce((sum, queue) => sum + queue.done, 0) ?? 0
     }
