@@ -256,7 +256,10 @@ export interface Listener {
   readonly on: {
     readonly [Name in FactName]?: (fact: Facts[Name], namespace: string | undefined) => void
   }
-  /** False while nothing would come of a fact. @defaultValue true */
+  /**
+   * False while nothing would come of a fact. The answer counts for up to a second.
+   * @defaultValue true
+   */
   hears?(event: FactName): boolean
   /**
    * Runs what belongs to a job or to a step, in a trace for example. It calls `run` once, at once,
@@ -272,13 +275,13 @@ export type Within =
 
 /** By their names. Several copies of this package in one process share them. */
 const LISTENERS = Symbol.for('bullmq-redlock:listeners')
-type Listeners = Map<string | symbol, Listener>
+type Listeners = Map<string | symbol, Listener> & { changes: number }
 
 function everywhere(): Listeners {
   const shared = globalThis as { [LISTENERS]?: Listeners }
   const known = shared[LISTENERS]
   if (known !== undefined) return known
-  const made: Listeners = new Map()
+  const made: Listeners = Object.assign(new Map<string | symbol, Listener>(), { changes: 0 })
   shared[LISTENERS] = made
   return made
 }
@@ -293,9 +296,12 @@ function everywhere(): Listeners {
  * ```
  */
 export function listen(listener: Listener, name: string | symbol = Symbol('listener')): () => void {
-  everywhere().set(name, listener)
+  const all = everywhere()
+  all.set(name, listener)
+  all.changes++
   return () => {
-    if (everywhere().get(name) === listener) everywhere().delete(name)
+    if (all.get(name) === listener) all.delete(name)
+    all.changes++
   }
 }
 
@@ -311,7 +317,8 @@ export class Channel {
   /** Who hears what was asked a moment ago. */
   readonly #heard = new Map<FactName, boolean>()
   #askedAt = -Infinity
-  #listeners = 0
+  /** How often a listener had come or gone. */
+  #askedAfter = 0
   readonly #broken = new WeakSet<Listener>()
 
   /**
@@ -331,11 +338,11 @@ export class Channel {
   /** False where a fact would go nowhere. */
   hears(event: FactName): boolean {
     const now = systemClock.now()
-    const { size } = this.#everywhere
-    if (now - this.#askedAt > ASK_AGAIN_MS || size !== this.#listeners) {
+    const { changes } = this.#everywhere
+    if (now - this.#askedAt > ASK_AGAIN_MS || changes !== this.#askedAfter) {
       this.#heard.clear()
       this.#askedAt = now
-      this.#listeners = size
+      this.#askedAfter = changes
     }
     let heard = this.#heard.get(event)
     if (heard === undefined) {

@@ -97,7 +97,7 @@ export function withinMs<Value>(
 /** What waits, between the one that began before it and the one that began after it. */
 export interface Expiring {
   /** Undefined while it waits for nothing. */
-  queue: DeadlineQueue | undefined
+  list: DeadlineList | undefined
   before: Expiring | undefined
   after: Expiring | undefined
   endsAt: number
@@ -106,15 +106,15 @@ export interface Expiring {
 }
 
 /** All that are as long end in the order in which they began: one timer is enough. */
-export interface DeadlineQueue {
+export interface DeadlineList {
   readonly timeoutMs: number
   first: Expiring | undefined
   last: Expiring | undefined
   timer: Timer | undefined
 }
 
-/** Empty queues are kept for the next ones, until there are so many. */
-const MANY_QUEUES = 16
+/** From this number on, empty lists are dropped. */
+const MANY_LISTS = 16
 
 /**
  * Deadlines of many on few timers. A deadline passes up to a millisecond late and never early. A
@@ -122,7 +122,7 @@ const MANY_QUEUES = 16
  */
 export class Deadlines<Member extends Expiring = Expiring> {
   readonly clock: Clock
-  readonly #queues = new Map<number, DeadlineQueue>()
+  readonly #lists = new Map<number, DeadlineList>()
 
   constructor(clock: Clock) {
     this.clock = clock
@@ -130,70 +130,70 @@ export class Deadlines<Member extends Expiring = Expiring> {
 
   /** `member` expires unless it leaves before. It waits for the latest of its deadlines. */
   in(timeoutMs: number, member: Member): void {
-    if (member.queue !== undefined) leave(member)
-    let queue = this.#queues.get(timeoutMs)
-    if (queue === undefined) {
-      if (this.#queues.size >= MANY_QUEUES) this.#forgetEmpty()
-      queue = { timeoutMs, first: undefined, last: undefined, timer: undefined }
-      this.#queues.set(timeoutMs, queue)
+    if (member.list !== undefined) leave(member)
+    let list = this.#lists.get(timeoutMs)
+    if (list === undefined) {
+      if (this.#lists.size >= MANY_LISTS) this.#forgetEmpty()
+      list = { timeoutMs, first: undefined, last: undefined, timer: undefined }
+      this.#lists.set(timeoutMs, list)
     }
-    const { last } = queue
-    member.queue = queue
+    const { last } = list
+    member.list = list
     member.before = last
     member.endsAt = Math.ceil(this.clock.now()) + timeoutMs // A whole number takes no memory.
-    queue.last = member
-    if (last === undefined) queue.first = member
+    list.last = member
+    if (last === undefined) list.first = member
     else last.after = member
-    queue.timer ??= this.clock.after(timeoutMs, () => {
-      this.#end(queue)
+    list.timer ??= this.clock.after(timeoutMs, () => {
+      this.#end(list)
     })
   }
 
   /** Those that wait now. */
   members(): readonly Member[] {
     const found: Member[] = []
-    for (const { first } of this.#queues.values()) {
+    for (const { first } of this.#lists.values()) {
       for (let each = first; each !== undefined; each = each.after) found.push(each as Member)
     }
     return found
   }
 
   /** Of what is due. Its timer is that of an earlier one. */
-  #end(queue: DeadlineQueue): void {
+  #end(list: DeadlineList): void {
     const now = this.clock.now()
     const due: Expiring[] = []
-    for (let { first } = queue; first !== undefined && first.endsAt <= now; first = queue.first) {
+    for (let { first } = list; first !== undefined && first.endsAt <= now; first = list.first) {
       leave(first)
       due.push(first)
     }
-    const { first } = queue
-    queue.timer =
+    const { first } = list
+    list.timer =
       first &&
       this.clock.after(Math.max(1, first.endsAt - now), () => {
-        this.#end(queue)
+        this.#end(list)
       })
-    for (const member of due) member.expire(queue.timeoutMs)
+    for (const member of due) member.expire(list.timeoutMs)
   }
 
   #forgetEmpty(): void {
-    for (const [timeoutMs, { first }] of this.#queues) {
-      if (first === undefined) this.#queues.delete(timeoutMs)
+    for (const [timeoutMs, { first }] of this.#lists) {
+      if (first === undefined) this.#lists.delete(timeoutMs)
     }
   }
 }
 
 /** It does not expire. Does nothing for what waits for nothing. */
 export function leave(member: Expiring): void {
-  const { queue, before, after } = member
-  if (queue === undefined) return
-  member.queue = member.before = member.after = undefined
-  if (before === undefined) queue.first = after
+  const { list, before, after } = member
+  if (list === undefined) return
+  member.list = member.before = member.after = undefined
+  if (before === undefined) list.first = after
   else before.after = after
-  if (after === undefined) queue.last = before
+  if (after === undefined) list.last = before
   else after.before = before
-  if (queue.first !== undefined) return
-  queue.timer?.cancel()
-  queue.timer = undefined
+  if (list.first !== undefined) return
+  list.timer?.cancel()
+  list.timer = undefined
 }
 
 const OFFSET_SAMPLES = 5

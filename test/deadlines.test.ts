@@ -1,11 +1,11 @@
 /** What waits for deadlines is told of each once, not early and at most a millisecond late. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Deadlines, leave, type DeadlineQueue, type Expiring } from '../src/clock.ts'
+import { Deadlines, leave, type DeadlineList, type Expiring } from '../src/clock.ts'
 import { FakeClock } from '../src/testing/index.ts'
 
 class Member implements Expiring {
-  queue: DeadlineQueue | undefined
+  list: DeadlineList | undefined
   before: Expiring | undefined
   after: Expiring | undefined
   endsAt = 0
@@ -22,7 +22,7 @@ class Member implements Expiring {
 }
 
 const MEMBERS = 5
-/** More lengths than queues are kept empty. */
+/** More lengths than empty lists are kept. */
 const timeoutMs = fc.oneof(fc.constantFrom(10, 30), fc.integer({ min: 1, max: 40 }))
 const who = fc.nat(MEMBERS - 1)
 const step = fc.oneof(

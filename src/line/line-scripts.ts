@@ -9,7 +9,7 @@ import type { Arguments } from './line-runner.ts'
 export interface Replacement {
   readonly name: string
   readonly script: ComposedScript
-  /** BullMQ's keys, which come first, are so many. */
+  /** The number of BullMQ's keys, which come first. */
   readonly keys: number
   /** What ours takes from BullMQ's arguments. */
   readonly told: (argv: readonly unknown[]) => Arguments

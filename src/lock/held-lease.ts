@@ -17,7 +17,7 @@ import {
   instant,
   leave,
   type Clock,
-  type DeadlineQueue,
+  type DeadlineList,
   type Expiring,
   type Instant,
   type Timer,
@@ -77,7 +77,7 @@ export interface Grant {
 }
 
 export abstract class HeldLease implements Lease, Expiring {
-  queue: DeadlineQueue | undefined
+  list: DeadlineList | undefined
   before: Expiring | undefined
   after: Expiring | undefined
   endsAt = 0

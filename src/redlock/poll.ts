@@ -2,7 +2,7 @@
  * Asks all masters at once and counts: the only place where votes are collected. The verbs say how
  * an answer reads and which vote counts, and the fleet which masters do not vote now.
  */
-import { leave, type DeadlineQueue, type Expiring } from '../clock.ts'
+import { leave, type DeadlineList, type Expiring } from '../clock.ts'
 import type { Question } from '../channel.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
@@ -20,7 +20,7 @@ import { noReply, type Asker, type CallResult, type Master } from './wire/master
 export type Verdict = 'for' | 'against'
 
 export class Poll<V extends Vote = Vote> implements Asker, Expiring {
-  queue: DeadlineQueue | undefined
+  list: DeadlineList | undefined
   before: Expiring | undefined
   after: Expiring | undefined
   endsAt = 0

@@ -181,12 +181,10 @@ describe('no constructor repeats a secret:', () => {
           expect(saidBy(error)).not.toContain(SECRET)
         }
       }
-      for (const [index, text] of MISTYPED.entries()) {
+      for (const text of MISTYPED) {
         await attempt(text)
         await attempt({ ...right, [text]: text })
-        // Every shape with some of them, and some of the shapes with every one.
-        const tried = shapes(text).filter((_, shape) => (shape + index) % 6 === 0)
-        for (const value of [text, ...tried]) {
+        for (const value of shapes(text)) {
           for (const option of options) await attempt({ ...right, [option]: value })
         }
       }
@@ -219,13 +217,15 @@ describe('no command repeats a secret:', () => {
       const flags = (stays ? [] : (command?.options ?? [])).filter(({ required }) => required)
       for (const [index, text] of unfit.entries()) {
         // Every flag with some of them, and some of the flags with every one.
-        const tried = flags.filter((_, flag) => (flag + index) % 8 === 0)
+        const tried = flags.filter((_, flag) => (flag + index) % 4 === 0)
         for (const { long } of tried) {
           expect(await say([name, long ?? '', text])).not.toContain(SECRET)
           expect(await say([name, `${long ?? ''}=${text}`])).not.toContain(SECRET)
         }
-        if (index % 2 === 0) expect(await say([name, `--unknown=${text}`])).not.toContain(SECRET)
-        else expect(await say([name, '--json', '--master', text, text, text])).not.toContain(SECRET)
+        expect(await say([name, `--unknown=${text}`])).not.toContain(SECRET)
+        expect(await say([name, `--json`, `--master`, text, text, text, text])).not.toContain(
+          SECRET,
+        )
       }
     },
     120_000,

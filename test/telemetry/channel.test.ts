@@ -65,6 +65,17 @@ test('a listener that hears nothing is told nothing of a lease and its end', asy
   })
 })
 
+test('a listener that comes when another one goes is asked at once', () => {
+  const channel = new Channel(undefined, [], () => undefined)
+  const on: Listener['on'] = { 'lease:granted': () => undefined }
+  const stop = listen({ on, hears: () => false })
+  fixture.defer(stop)
+  expect(channel.hears('lease:granted')).toBe(false)
+  stop()
+  fixture.defer(listen({ on }))
+  expect(channel.hears('lease:granted')).toBe(true)
+})
+
 test('a listener is told the end of each lease and the vote of each master', async () => {
   const told: (readonly [FactName, Record<string, unknown>])[] = []
   listening((event, fact) => told.push([event, fact as unknown as Record<string, unknown>]))

@@ -1,6 +1,6 @@
 --[[
   Many calls in one trip: runs the verbs that its entries name. Each verb runs atomically and is safe
-  to run twice. `wire/batch.ts` carries it to every enrolled master.
+  to run twice. `wire/calls.ts` carries it to every enrolled master.
 
   ARGV  1 the entries, one behind the other. Each is a list of texts that end with NUL: the verb,
           token, fence, leaseMs, waitMs, waiter, number of resources, the resources. A NUL in a text

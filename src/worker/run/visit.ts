@@ -1,7 +1,7 @@
 /** One job in this worker, from the fetch to the trip that ends it, and its one signal. */
 import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
-import { leave, type DeadlineQueue, type Expiring } from '../../clock.ts'
+import { leave, type DeadlineList, type Expiring } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Slots } from '../../slots.ts'
 import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
@@ -51,7 +51,7 @@ export class Visit implements LineVisit, Expiring {
   sent: (() => void) | undefined
   settle: ((next: LineVisit | undefined) => void) | undefined
   /** BullMQ ends it, or starts it, before then: else its lease is released. */
-  queue: DeadlineQueue | undefined
+  list: DeadlineList | undefined
   before: Expiring | undefined
   after: Expiring | undefined
   endsAt = 0

@@ -42,7 +42,7 @@ export class Visits implements LineVisits {
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
     this.#locks = locks
-    this.#leaseOptions = Object.freeze(leaseOptions)
+    this.#leaseOptions = leaseOptions
     this.#burstMs = burstMs
   }
 
@@ -80,7 +80,7 @@ export class Visits implements LineVisits {
 
   /**
    * A job has done its work: the trip that ends it moves its lines, and may pass on its lease.
-   * @param isTraced somebody listens to what is done with the lease.
+   * @param isTraced whether a listener follows the lease.
    */
   done(visit: Visit, workedMs: number, isTraced: boolean): void {
     visit.endedAt = systemClock.now()
