@@ -43,8 +43,8 @@ const lock: readonly Mutant[] = [
   ),
   mutant('quorum-is-a-majority', ['+ 1', ''], 'redlock/pure: two quorums always share a master'),
   mutant('masters-are-distinct', 'never', 'bad-input/unfit-masters'),
-  mutant('fresh-token-per-attempt', ['this.#serial++', 'this.#serial'], { seeds: 300 }),
-  mutant('trust-from-before-the-first-command', ['(start', '(end'], { seeds: 300 }),
+  mutant('fresh-token-per-attempt', ['this.#serial++', 'this.#serial'], { seeds: 3_000 }),
+  mutant('trust-from-before-the-first-command', ['(start', '(end'], { seeds: 3_000 }),
   mutant('drift-margin', ['+ 2', '* 0'], 'lock/pure: is counted from the start of the attempt'),
   mutant(
     'either-clock-ends-trust',
@@ -636,21 +636,21 @@ const services: readonly Mutant[] = [
  * simulation must find them in worlds that are drawn at random.
  */
 const attacks: readonly Mutant[] = [
-  mutant('nested-calls-have-the-same-slots', 'never', { seeds: 500 }),
+  mutant('nested-calls-have-the-same-slots', 'never', { seeds: 3_000 }),
   mutant(
     'longer-trust-is-of-one-instant',
     [
       'b.until >= a.until ? b : a',
       '{ until: Math.max(a.until, b.until), wallUntil: Math.max(a.wallUntil, b.wallUntil) }',
     ],
-    { seeds: 500, clocks: 'jumps' },
+    { seeds: 3_000, clocks: 'jumps' },
   ),
   mutant(
     'durable-means-every-write-waits',
     ["(await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
-    { seeds: 500, clocks: 'sane' },
+    { seeds: 3_000, clocks: 'sane' },
   ),
-  mutant('master-out-of-line-grants-nothing', 'never', { seeds: 500, clocks: 'stepped' }),
+  mutant('master-out-of-line-grants-nothing', 'never', { seeds: 3_000, clocks: 'stepped' }),
 ]
 
 /** What holds whatever people combine: the combinations must notice, in episodes that are drawn. */
