@@ -19,7 +19,7 @@ export function noQuorum(voting: number, masters: number, others: readonly strin
 }
 
 /** Stands in a reply in place of a holder: the resource is free, and reserved for waiters. */
-export const RESERVED: string = luaConstant('redlock/lua/batch', 'RESERVED')
+export const RESERVED: string = luaConstant('redlock/lua/acquire', 'RESERVED')
 
 /**
  * Who holds a resource: the token that a quorum of the masters names. `tokens` has one entry for

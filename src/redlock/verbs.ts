@@ -13,7 +13,7 @@ import { callOf, type Call } from './wire/calls.ts'
  * under its own fencing token.
  */
 export const TOKENS_PER_GRANT: number = Number(
-  luaConstant('redlock/lua/record', 'TOKENS_PER_GRANT'),
+  luaConstant('redlock/lua/acquire', 'TOKENS_PER_GRANT'),
 )
 
 /** A master that gave no answer to the question, and why. */

@@ -18,7 +18,11 @@
 if not enrolled then return {'unenrolled'} end
 -- rule: quarantined-grants-nothing
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
+local RESERVED = 'reserved@waiting clients'
+local TOKENS_PER_GRANT = 64
 local proposed = tonumber(fence)
+-- No clock of a client is beyond it, and a counter that has expired was as much behind it as it lives.
+local latestUs = (nowMs + maxClockSkewMs) * 1000
 -- rule: proposal-far-ahead-is-refused
 if proposed > latestUs then return {'skewed', math.ceil(proposed / 1000 - nowMs)} end
 -- rule: abandoned-token-is-refused
@@ -58,7 +62,9 @@ if mine then
   return {'granted', highest}
 end
 -- rule: token-above-forgotten-ones
-local counter = math.max(proposed, earliestUs + TOKENS_PER_GRANT)
+local counter = math.max(proposed, latestUs - fenceTtlMs * 1000 + TOKENS_PER_GRANT)
+-- rule: token-above-those-before-a-resize
+if record[5] then counter = math.max(counter, record[5] + TOKENS_PER_GRANT) end
 if counter > proposed then fence = string.format('%.0f', counter) end
 for i = 1, count do
   local before = call('SET', fencePrefix .. resources[i], fence, 'PX', fenceTtlMs, 'GET')

@@ -22,13 +22,10 @@
   data, or serves another fleet.
 ]]
 local FAILED = 'failed:'
-local RESERVED = 'reserved@waiting clients'
 local call, unpackText = redis.call, struct.unpack
 local entries, runId = ARGV[1], ARGV[2]
 --- @include "record"
-local verb, token, fence, leaseMs, waitMs, waiter, count
-local resources, holders = {}, {}
-local function run()
+local function run(verb, token, fence, leaseMs, waitMs, waiter, count, resources, holders)
   if verb == 'acquire' then
     --- @include "acquire"
   elseif verb == 'release' then
@@ -48,9 +45,11 @@ local function run()
   end
   error('unknown verb')
 end
+local resources, holders = {}, {}
 local hasEscapes = string.find(entries, '\1', 1, true)
 local at, size, total, marks, replies = 1, #entries, 0, nil, nil
 while at <= size do
+  local verb, token, fence, leaseMs, waitMs, waiter, count
   verb, token, fence, leaseMs, waitMs, waiter, count, resources[1], at = unpackText('ssssssss', entries, at)
   count = tonumber(count)
   for i = 2, count do resources[i], at = unpackText('s', entries, at) end
@@ -59,7 +58,7 @@ while at <= size do
     token = string.gsub(token, '\1(.)', signs)
     for i = 1, count do resources[i] = string.gsub(resources[i], '\1(.)', signs) end
   end
-  local ok, reply = pcall(run)
+  local ok, reply = pcall(run, verb, token, fence, leaseMs, waitMs, waiter, count, resources, holders)
   if not ok then reply = {FAILED, type(reply) == 'table' and reply.err or tostring(reply)} end
   total = total + 1
   if reply ~= true then
@@ -71,6 +70,6 @@ while at <= size do
   end
   if marks then marks[total] = reply == true and '+' or '*' end
 end
-if not marks then return nowMs .. ' ' .. string.rep('+', total) end
-replies[1] = nowMs .. ' ' .. table.concat(marks)
+if not marks then return time[1] .. ' ' .. time[2] .. ' ' .. string.rep('+', total) end
+replies[1] = time[1] .. ' ' .. time[2] .. ' ' .. table.concat(marks)
 return replies

@@ -28,8 +28,11 @@ export function batchScript(constants: Constants): Script {
     flagKey: keys.flag,
     masterKey: keys.master,
     releasesChannel: keys.releases,
-  }).map(
-    ([name, text]) => `local ${name} = ${text === undefined ? 'nil' : luaString(String(text))}`,
-  )
-  return defineScript('batch', [...own, luaText('redlock/lua/batch')].join('\n'))
+  })
+  let lua = luaText('redlock/lua/batch')
+  for (const [name, text] of own) {
+    const literal = text === undefined ? 'nil' : luaString(String(text))
+    lua = lua.replace(new RegExp(`(?<!')\\b${name}\\b`, 'g'), () => literal)
+  }
+  return defineScript('batch', lua)
 }

@@ -71,7 +71,7 @@ export const USUAL = true
 const FAILED = luaConstant('redlock/lua/batch', 'FAILED')
 const USUAL_MARK = '+'.charCodeAt(0)
 /** The server's time, and a mark for each call. */
-const HEAD = /^\d+ [+*]*$/
+const HEAD = /^\d+ \d+ [+*]*$/
 
 export interface BatchReply {
   /** The server's clock at the beginning of the batch; NaN where it did not say. */
@@ -84,14 +84,14 @@ export interface BatchReply {
 export function readBatch(answer: unknown, count: number): BatchReply {
   const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer]
   const text = typeof parts[0] === 'string' ? parts[0] : ''
-  const head = HEAD.test(text) ? text : 'NaN ' // Anything else answers none of the calls.
-  let at = head.indexOf(' ')
-  const serverMs = Number(head.slice(0, at))
+  // Anything else answers none of the calls.
+  const [seconds = 'NaN', us = '', marks = ''] = HEAD.test(text) ? text.split(' ') : []
+  const serverMs = Number(seconds) * 1_000 + Math.floor(Number(us) / 1_000)
   const replies = new Array<unknown>(count)
   let read = 1
   for (let place = 0; place < count; place++) {
-    const isUsual = head.charCodeAt(++at) === USUAL_MARK
-    replies[place] = isUsual || entryReply(at < head.length ? parts[read++] : undefined)
+    const isUsual = marks.charCodeAt(place) === USUAL_MARK
+    replies[place] = isUsual || entryReply(place < marks.length ? parts[read++] : undefined)
   }
   return { serverMs, replies }
 }
