@@ -14,8 +14,10 @@
   a holder outlasts the longest lease, also where the server's clock was set back. A counter that has
   expired was below `earliestUs`, so no token is smaller than one that was forgotten.
 ]]
+--- @include "record"
 -- rule: unenrolled-grants-nothing
 if not enrolled then return {'unenrolled'} end
+local quarantineMs = tonumber(record[3] or '0')
 -- rule: quarantined-grants-nothing
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
 local RESERVED = 'reserved@waiting clients'

@@ -6,9 +6,9 @@
           token, fence, leaseMs, waitMs, waiter, number of resources, the resources. A NUL in a text
           is \1\2, and a \1 is \1\1.
         2 run id of the server that the caller enrolled
-  Returns  the server's time in ms, a space, and one mark for each entry: `+` usual, `*` not. Where
-           there is a `*`: a list of this text and of their replies, what the verb returned
-           | failed:, error message
+  Returns  one mark for each entry, `+` usual and `*` not; and, if a verb read it, the server's TIME,
+           each part behind a space. Where there is a `*`: a list of this text and of their replies,
+           what the verb returned | failed:, error message
   Keeps: an entry that fails does not keep the others from running. A lock master is never a
   cluster, so no keys are named.
 
@@ -16,7 +16,8 @@
   sees the fields of its entry as texts, `resources` as a list and `count` as a number. It returns
   true for its usual outcome, else an array that begins with a word. `holders` is a list for its own
   use. `TIME` is read once a batch (it moves inside a script before Redis 7.2) and is reported, so
-  that clients notice a clock that jumps. Counters travel as strings and are written with `%.0f`,
+  that clients notice a clock that jumps. `flagged` says that there may be waiters, reservations or
+  tombstones: what writes one says how long it lives. Counters travel as strings and are written with `%.0f`,
   because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled` means that this
   server is not, or no longer, the one that the caller's connection enrolled: it restarted, lost its
   data, or serves another fleet.
@@ -24,7 +25,12 @@
 local FAILED = 'failed:'
 local call, unpackText = redis.call, struct.unpack
 local entries, runId = ARGV[1], ARGV[2]
---- @include "record"
+local flagged = call('EXISTS', flagKey) == 1
+local time, nowMs, record
+local function flag(forMs)
+  flagged = true
+  if forMs > call('PTTL', flagKey) then call('SET', flagKey, '1', 'PX', forMs) end
+end
 local function run(verb, token, fence, leaseMs, waitMs, waiter, count, resources, holders)
   if verb == 'acquire' then
     --- @include "acquire"
@@ -70,6 +76,8 @@ while at <= size do
   end
   if marks then marks[total] = reply == true and '+' or '*' end
 end
-if not marks then return time[1] .. ' ' .. time[2] .. ' ' .. string.rep('+', total) end
-replies[1] = time[1] .. ' ' .. time[2] .. ' ' .. table.concat(marks)
+local head = marks and table.concat(marks) or string.rep('+', total)
+if time then head = head .. ' ' .. time[1] .. ' ' .. time[2] end
+if not marks then return head end
+replies[1] = head
 return replies

@@ -2,6 +2,7 @@
   Returns  true, when the counter is `fence` now | counter, the highest of them | lost | unenrolled
   Keeps: a counter is raised only for the token that holds every one of the leases.
 ]]
+--- @include "record"
 if not enrolled then return {'unenrolled'} end
 for i = 1, count do
   -- rule: confirm-only-my-key

@@ -7,6 +7,7 @@
   quarantine is over (tombstone). Every extension until then keeps the tombstone, and a key never
   outlives it, whatever the server's clock does.
 ]]
+--- @include "record"
 if not enrolled then return {'unenrolled'} end
 if flagged and call('EXISTS', tombstonePrefix .. token) == 1 then return {'abandoned'} end
 for i = 1, count do
@@ -22,7 +23,7 @@ for i = 1, count do
   if not call('SET', key, token, 'PX', leaseMs, 'NX') then call('PEXPIRE', key, leaseMs, 'GT') end
   call('SET', fencePrefix .. resources[i], fence, 'PX', fenceTtlMs)
 end
-if quarantineMs > 0 then
+if tonumber(record[3] or '0') > 0 then
   call('SET', tombstonePrefix .. token, '1', 'PX', 2 * maxLeaseMs)
   flag(2 * maxLeaseMs)
 end

@@ -21,6 +21,7 @@ for i = 1, count do
   if holders[i] then deleted = deleted + call('DEL', leaseKey) end
 end
 if flagged then
+  --- @include "record"
   -- This many waiters are named when a resource is released, and may have it for a moment.
   local NAMED = '4'
   local function first(waiters) return call('ZRANGEBYSCORE', waiters, nowMs, '+inf', 'LIMIT', '0', NAMED) end

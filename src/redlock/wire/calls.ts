@@ -70,8 +70,8 @@ export const USUAL = true
 /** The word that begins the reply of an entry that failed; the server's message follows. */
 const FAILED = luaConstant('redlock/lua/batch', 'FAILED')
 const USUAL_MARK = '+'.charCodeAt(0)
-/** The server's time, and a mark for each call. */
-const HEAD = /^\d+ \d+ [+*]*$/
+/** A mark for each call, and the server's time if one of them read it. */
+const HEAD = /^[+*]+(?: \d+ \d+)?$/
 
 export interface BatchReply {
   /** The server's clock at the beginning of the batch; NaN where it did not say. */
@@ -85,7 +85,7 @@ export function readBatch(answer: unknown, count: number): BatchReply {
   const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer]
   const text = typeof parts[0] === 'string' ? parts[0] : ''
   // Anything else answers none of the calls.
-  const [seconds = 'NaN', us = '', marks = ''] = HEAD.test(text) ? text.split(' ') : []
+  const [marks = '', seconds = 'NaN', us = ''] = HEAD.test(text) ? text.split(' ') : []
   const serverMs = Number(seconds) * 1_000 + Math.floor(Number(us) / 1_000)
   const replies = new Array<unknown>(count)
   let read = 1
