@@ -11,6 +11,8 @@ import { hostname } from 'node:os'
 /** A started timer. */
 export interface Timer {
   cancel(): void
+  /** Whether the process stays alive for it; at first it does. A clock of a test may have none. */
+  keepAlive?(needed: boolean): void
 }
 
 export interface Clock {
@@ -46,13 +48,32 @@ export const systemClock: Clock = {
       cancel: () => {
         clearTimeout(timeout)
       },
+      keepAlive: (needed) => {
+        if (needed) timeout.ref()
+        else timeout.unref()
+      },
     }
   },
   random: Math.random,
 }
 
+let atEnd: (() => void)[] = []
+
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */
-export const atEndOfTurn: (run: () => void) => unknown = setImmediate
+export function atEndOfTurn(run: () => void): void {
+  if (atEnd.push(run) === 1) setImmediate(endTurn)
+}
+
+function endTurn(): void {
+  const runs = atEnd
+  atEnd = []
+  let ran = 0
+  try {
+    while (ran < runs.length) runs[ran++]?.()
+  } finally {
+    for (const run of runs.slice(ran)) atEndOfTurn(run) // One has failed.
+  }
+}
 
 /** Resolves after `delayMs`; rejects with the signal's reason as soon as it aborts. */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
@@ -144,9 +165,8 @@ export class Deadlines<Member extends Expiring = Expiring> {
     list.last = member
     if (last === undefined) list.first = member
     else last.after = member
-    list.timer ??= this.clock.after(timeoutMs, () => {
-      this.#end(list)
-    })
+    if (list.timer === undefined) this.#endLater(list, timeoutMs)
+    else if (last === undefined) list.timer.keepAlive?.(true)
   }
 
   /** Those that wait now. */
@@ -166,13 +186,15 @@ export class Deadlines<Member extends Expiring = Expiring> {
       leave(first)
       due.push(first)
     }
-    const { first } = list
-    list.timer =
-      first &&
-      this.clock.after(Math.max(1, first.endsAt - now), () => {
-        this.#end(list)
-      })
+    list.timer = undefined
+    if (list.first !== undefined) this.#endLater(list, Math.max(1, list.first.endsAt - now))
     for (const member of due) member.expire(list.timeoutMs)
+  }
+
+  #endLater(list: DeadlineList, delayMs: number): void {
+    list.timer = this.clock.after(delayMs, () => {
+      this.#end(list)
+    })
   }
 
   #forgetEmpty(): void {
@@ -191,9 +213,8 @@ export function leave(member: Expiring): void {
   else before.after = after
   if (after === undefined) list.last = before
   else after.before = before
-  if (list.first !== undefined) return
-  list.timer?.cancel()
-  list.timer = undefined
+  // It is kept for the next one that begins: timers cost more than what waits.
+  if (list.first === undefined) list.timer?.keepAlive?.(false)
 }
 
 const OFFSET_SAMPLES = 5

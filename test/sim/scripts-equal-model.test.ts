@@ -12,7 +12,7 @@ import { enrolScript } from '../../src/redlock/fleet/admission.ts'
 import { bootstrapScript, waitedScript } from '../../src/redlock/fleet/voter.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { inFull, simulateProcedure, simulateScript } from './simulated-scripts.ts'
+import { inFull, readsTime, simulateProcedure, simulateScript } from './simulated-scripts.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
 
 const SCRIPTS = new Map(
@@ -177,7 +177,9 @@ async function onBoth(memory: SimulatedMemory, step: Sending | Sent): Promise<un
   const answer = await redis.eval(batchScript(constants).lua, 0, ...args)
   const publish = (): void => undefined
   const simulated = simulateProcedure({ memory, asked, runId: run, constants, nowUs, publish })
-  const [real] = readBatch(answer, 1).replies
+  const { replies, serverMs } = readBatch(answer, 1)
+  const [real] = replies
+  expect(Number.isFinite(serverMs)).toBe(readsTime(asked.verb, memory, constants))
   expect(comparable(real), JSON.stringify(asked)).toEqual(comparable(simulated))
   const full = inFull(asked, simulated)
   return Array.isArray(full) ? (full[0] as unknown) : full

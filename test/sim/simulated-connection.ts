@@ -17,7 +17,7 @@ import {
   type MasterState,
   type Subscription,
 } from '../../src/redlock/wire/master.ts'
-import type { Constants } from '../../src/redlock/wire/batch-script.ts'
+import type { BatchScript, Constants } from '../../src/redlock/wire/batch-script.ts'
 import type { Asked } from '../../src/redlock/wire/calls.ts'
 import { inFull } from './simulated-scripts.ts'
 import { Enrolment } from '../../src/redlock/wire/enrolment.ts'
@@ -64,7 +64,7 @@ export class SimulatedConnection implements Master {
     this.name = wiring.master.name
     this.index = options.index
     this.#options = options
-    this.#constants = constantsOf(options.script)
+    this.#constants = (options.script as BatchScript).constants
     this.#wiring = wiring
     this.enrolment = new Enrolment({
       clock: wiring.clock,
@@ -106,7 +106,8 @@ export class SimulatedConnection implements Master {
     }
     void this.#ask(run).then((answer) => {
       if (answer.kind === 'reply') {
-        this.#options.onTime(this, (answer.reply as TimedReply).serverMs, sentAt)
+        const { serverMs } = answer.reply as TimedReply
+        if (Number.isFinite(serverMs)) this.#options.onTime(this, serverMs, sentAt)
       }
       asker.hear(index, this.#resultOf(answer))
     })
@@ -299,17 +300,6 @@ export class SimulatedConnection implements Master {
     }
     return readServerFacts(server as unknown as Redis, clock)
   }
-}
-
-/** What all calls of one client have in common, as the head of its script has it. */
-function constantsOf({ lua }: Script): Constants {
-  const lines = [...lua.matchAll(/^local (\w+) = "(.*)"$/gm)]
-  const { masterKey = '', ...own } = Object.fromEntries(
-    lines.map(([, name = '', text = '']) => [name, text]),
-  )
-  const namespace = masterKey.slice(0, -':master'.length)
-  const numbers = ['maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize'] as const
-  return { namespace, ...Object.fromEntries(numbers.map((name) => [name, Number(own[name])])) }
 }
 
 function answerOf(execute: () => unknown): Answer {

@@ -8,7 +8,13 @@
 import type { SeededRandom } from './seeded-random.ts'
 import type { Call } from '../../src/redlock/wire/calls.ts'
 import type { Constants } from '../../src/redlock/wire/batch-script.ts'
-import { inFull, simulateProcedure, simulateScript, type Reply } from './simulated-scripts.ts'
+import {
+  inFull,
+  readsTime,
+  simulateProcedure,
+  simulateScript,
+  type Reply,
+} from './simulated-scripts.ts'
 import { JournaledMemory } from './journaled-memory.ts'
 import type { WallClock } from './wall-clock.ts'
 
@@ -21,10 +27,11 @@ export type Kept = 'all' | 'allButLastSecond' | 'nothing'
  */
 export type Disk = 'none' | 'half' | 'always'
 
-/** To one call, with the server's time. */
+/** To one call. */
 export interface TimedReply {
   readonly ok: true
   readonly reply: unknown
+  /** The server's time; NaN where the verb did not read it. */
   readonly serverMs: number
 }
 
@@ -111,7 +118,8 @@ export class SimulatedMaster {
     const publish = this.#publish
     const reply = simulateProcedure({ memory, asked, runId, constants, nowUs, publish })
     this.#count(asked.verb, inFull(asked, reply))
-    return { ok: true, reply, serverMs: Math.floor(nowUs / 1000) }
+    const isTimed = readsTime(asked.verb, memory, constants)
+    return { ok: true, reply, serverMs: isTimed ? Math.floor(nowUs / 1000) : NaN }
   }
 
   eval(name: string, keys: readonly string[], args: readonly (string | number)[]): Reply {

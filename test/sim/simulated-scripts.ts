@@ -82,6 +82,16 @@ export function simulateProcedure(call: ProcedureCall): Reply {
   })
 }
 
+/** Whether a batch of this one entry reported the server's time. */
+export function readsTime(
+  verb: string,
+  memory: SimulatedMemory,
+  { namespace }: Constants,
+): boolean {
+  if (verb === 'withdraw' || verb === 'trial') return false
+  return verb !== 'release' || memory.exists(keysOf(namespace).flag)
+}
+
 const keyspaces = new Map<string, Keyspace>()
 
 function keysOf(namespace: string): Keyspace {

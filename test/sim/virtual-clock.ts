@@ -55,7 +55,7 @@ export class VirtualClock implements Clock {
     return this.#state
   }
 
-  /** Timers that were started and have neither run nor been cancelled. */
+  /** Timers that keep the process alive, and have neither run nor been cancelled. */
   get liveTimers(): number {
     return this.#timers.size
   }
@@ -82,6 +82,10 @@ export class VirtualClock implements Clock {
         pending?.cancel()
         pending = undefined
         this.#timers.delete(timer)
+      },
+      keepAlive: (needed) => {
+        if (needed) this.#timers.add(timer)
+        else this.#timers.delete(timer)
       },
     }
     const look = (): void => {

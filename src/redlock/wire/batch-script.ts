@@ -14,11 +14,15 @@ export interface Constants {
   readonly fleetSize?: number
 }
 
+export interface BatchScript extends Script {
+  readonly constants: Constants
+}
+
 /** `lua/batch.lua`, for one client. A lock master is never a cluster, so no keys are named. */
-export function batchScript(constants: Constants): Script {
+export function batchScript(constants: Constants): BatchScript {
   const { namespace, maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize } = constants
   const keys = keyspace(namespace)
-  const own = Object.entries({
+  const own: Readonly<Record<string, string | number | undefined>> = {
     ...{ maxLeaseMs, fenceTtlMs, maxClockSkewMs, fleetSize },
     leasePrefix: keys.lease(''),
     fencePrefix: keys.fence(''),
@@ -28,11 +32,12 @@ export function batchScript(constants: Constants): Script {
     flagKey: keys.flag,
     masterKey: keys.master,
     releasesChannel: keys.releases,
-  })
-  let lua = luaText('redlock/lua/batch')
-  for (const [name, text] of own) {
-    const literal = text === undefined ? 'nil' : luaString(String(text))
-    lua = lua.replace(new RegExp(`(?<!')\\b${name}\\b`, 'g'), () => literal)
   }
-  return defineScript('batch', lua)
+  // Each stands where it is used: a variable of the script would cost every batch.
+  const names = new RegExp(`(?<!')\\b(?:${Object.keys(own).join('|')})\\b`, 'g')
+  const lua = luaText('redlock/lua/batch').replace(names, (name) => {
+    const text = own[name]
+    return text === undefined ? 'nil' : luaString(String(text))
+  })
+  return { ...defineScript('batch', lua), constants }
 }

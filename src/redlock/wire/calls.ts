@@ -133,7 +133,7 @@ export class CallQueue {
   #inFlight = 0
   #timer: Timer | undefined
   /** At the end of this turn: who waited for one reply asks the next thing together. */
-  #flushing: unknown
+  #isFlushing = false
   #wasHeard = false
   #silence: Timer | undefined
 
@@ -149,7 +149,7 @@ export class CallQueue {
     }
     this.#waiting.push(asker)
     if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
-    else if (this.#inFlight === 0) this.#flushing = this.#flushing ?? atEndOfTurn(this.#flush)
+    else if (this.#inFlight === 0) this.#flushAtEndOfTurn()
     else this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, this.#flush)
   }
 
@@ -166,9 +166,15 @@ export class CallQueue {
     for (const asker of this.#waiting.splice(0)) asker.hear(index, result)
   }
 
+  #flushAtEndOfTurn(): void {
+    if (this.#isFlushing) return
+    this.#isFlushing = true
+    atEndOfTurn(this.#flush)
+  }
+
   readonly #flush = (): void => {
     const { clock, sender, master, onTime } = this.#options
-    this.#flushing = undefined
+    this.#isFlushing = false
     this.#timer?.cancel()
     this.#timer = undefined
     const askers = this.#waiting
@@ -191,7 +197,7 @@ export class CallQueue {
       this.#inFlight--
       this.#wasHeard = true
       if (this.#inFlight === 0 && this.#waiting.length > 0) {
-        this.#flushing = this.#flushing ?? atEndOfTurn(this.#flush)
+        this.#flushAtEndOfTurn()
       }
       if (error !== undefined) {
         this.#fail(askers, error)

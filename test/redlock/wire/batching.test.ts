@@ -7,7 +7,7 @@ import { callOf, CallQueue } from '../../../src/redlock/wire/calls.ts'
 import type { Asker, Master } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 
-const TIME = '1763838000123'
+const TIME = '1763838000 123456'
 
 interface Sent {
   readonly names: readonly string[]
@@ -89,13 +89,13 @@ describe('a queue of calls', () => {
     calls.ask(call('c', three))
     calls.ask(call('d'))
     expect(sent.map(names)).toEqual([['a', 'b']])
-    sent[0]?.answer([`${TIME} **`, ['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']])
+    sent[0]?.answer([`** ${TIME}`, ['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']])
     await turn()
     expect(sent.map(names)).toEqual([
       ['a', 'b'],
       ['c', 'd'],
     ])
-    sent[1]?.answer([`${TIME} *+`, ['C']])
+    sent[1]?.answer([`*+ ${TIME}`, ['C']])
     await turn()
     expect(heard).toEqual([[['A']], ['WRONGTYPE of b'], [['C']]])
   })
@@ -146,7 +146,7 @@ describe('a queue of calls', () => {
     const heard: unknown[] = []
     for (const name of ['a', 'b']) calls.ask(call(name, heard))
     await turn()
-    sent[0]?.answer([`${TIME} *`, ['A']])
+    sent[0]?.answer([`* ${TIME}`, ['A']])
     await turn()
     expect(heard).toEqual([['A'], 'the batch was not answered in full'])
   })

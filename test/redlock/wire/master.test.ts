@@ -22,12 +22,12 @@ const count = callOf({ verb: 'count', token: 'runs' })
 const script = defineScript(
   'batch',
   `
-local replies, marks = {''}, '0 '
+local replies, marks = {''}, ''
 for verb, key in string.gmatch(ARGV[1], '(%l+)%z(%Z*)%z') do
   replies[#replies + 1] = verb == 'count' and redis.call('INCR', key) or {'able'}
   marks = marks .. '*'
 end
-replies[1] = marks
+replies[1] = marks .. ' 0 0'
 return replies
 `,
 )
