@@ -116,14 +116,14 @@ export function withinMs<Value>(
 }
 
 /** What waits, between the one that began before it and the one that began after it. */
-export interface Expiring {
+export abstract class Expiring {
   /** Undefined while it waits for nothing. */
   list: DeadlineList | undefined
   before: Expiring | undefined
   after: Expiring | undefined
-  endsAt: number
+  endsAt = 0
   /** Its time is over. */
-  expire(timeoutMs: number): void
+  abstract expire(timeoutMs: number): void
 }
 
 /** All that are as long end in the order in which they began: one timer is enough. */

@@ -10,6 +10,12 @@ export function ioredis(): typeof Ioredis {
   return createRequire(import.meta.url)('ioredis') as typeof Ioredis
 }
 
+/** What is made of it: when it is first needed, and once. */
+export function ofIoredis<Made>(make: (loaded: typeof Ioredis) => Made): () => Made {
+  let made: Made | undefined
+  return () => (made ??= make(ioredis()))
+}
+
 /** Empty where the package's own description cannot be found. */
 export function ioredisVersion(): string {
   try {

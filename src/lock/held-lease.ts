@@ -12,16 +12,8 @@
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
 import type { Channel, ExtendResult, LeaseEnd, LossReason } from '../channel.ts'
-import {
-  Deadlines,
-  instant,
-  leave,
-  type Clock,
-  type DeadlineList,
-  type Expiring,
-  type Instant,
-  type Timer,
-} from '../clock.ts'
+import { Deadlines, Expiring, instant, leave } from '../clock.ts'
+import type { Clock, Instant, Timer } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
 import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
@@ -76,11 +68,7 @@ export interface Grant {
   readonly trust: Trust
 }
 
-export abstract class HeldLease implements Lease, Expiring {
-  list: DeadlineList | undefined
-  before: Expiring | undefined
-  after: Expiring | undefined
-  endsAt = 0
+export abstract class HeldLease extends Expiring implements Lease {
   readonly #registry: LeaseRegistry
   readonly #grant: Grant
   #trust: Trust
@@ -95,6 +83,7 @@ export abstract class HeldLease implements Lease, Expiring {
   #limitReached: 'maxHoldMs' | 'maxExtensions' | undefined
 
   protected constructor(registry: LeaseRegistry, grant: Grant) {
+    super()
     this.#registry = registry
     this.#grant = grant
     this.#trust = grant.trust
@@ -110,7 +99,7 @@ export abstract class HeldLease implements Lease, Expiring {
   /** Releases it at the server, whatever became of it. Never rejects. */
   protected abstract free(): Promise<void>
   /** After a loss was reported. */
-  protected abstract lost(): void
+  protected lost(): void {}
 
   protected get trust(): Trust {
     return this.#trust

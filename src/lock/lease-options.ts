@@ -64,14 +64,7 @@ export function callOptions(options: unknown, waiting: boolean): void {
 }
 
 /** How long a lease may last, and who extends it. */
-export interface LeaseTerms {
-  readonly leaseMs: number
-  readonly autoExtend: boolean
-  readonly maxHoldMs: number
-  readonly maxExtensions: number
-  /** How many holders each resource may have at once. */
-  readonly slots: Slots
-}
+export type LeaseTerms = Required<LeaseOptions>
 
 type LeaseDefaults = Pick<CommonSettings, 'leaseMs' | 'maxLeaseMs' | 'maxHoldMs' | 'maxExtensions'>
 

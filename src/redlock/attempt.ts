@@ -15,10 +15,9 @@ import { randomInt, randomUUID } from 'node:crypto'
 import { instant, type Clock, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../errors.ts'
 import { HeldLease, type Grant, type Renewed } from '../lock/held-lease.ts'
-import { canBeRenewed } from '../lock/trust.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
-import { remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
+import { canBeRenewed, remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
 import { turnMs } from '../lock/waiting.ts'
 import { explain, holderBy, tooLate } from './explain.ts'
 import { extendLease } from './extend.ts'
@@ -209,9 +208,6 @@ export class QuorumLease extends HeldLease {
     const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
     return releaseEverywhere(this.#attempt, graceMs, demand.waiter).decided
   }
-
-  /** Its keys expire. */
-  protected lost(): void {}
 }
 
 /** Random ones, hexadecimal. */

@@ -18,7 +18,7 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
   const seen = await Promise.all(
     fleet.masters.map(async (master): Promise<Seen> => {
       const result = await callMaster(master, clock, call, masterTimeoutMs)
-      if (!result.ok) return { master: master.name, problem: result.detail }
+      if (result.kind === 'failed') return { master: master.name, problem: result.detail }
       return seenBy(master.name, result.reply)
     }),
   )
@@ -50,9 +50,7 @@ export function holderAmong(seen: readonly Seen[]): Inspection['holder'] {
   const holder = holderOf(seen.map(({ token }) => token))
   if (holder === undefined) return undefined
   // Masters that reserve the resource for its waiters have no key of the holder.
-  const keys = seen
-    .filter(({ token }) => token === holder)
-    .map(({ ttlMs = 0, counter = 0 }) => ({ ttlMs, counter }))
+  const keys = seen.filter(({ token }) => token === holder)
   const held = heldBy(keys, quorumOf(seen.length)) ?? { fencingToken: 0, freeInMs: 0 }
   return { name: describeToken(holder), ...held }
 }

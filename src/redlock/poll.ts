@@ -2,28 +2,21 @@
  * Asks all masters at once and counts: the only place where votes are collected. The verbs say how
  * an answer reads and which vote counts, and the fleet which masters do not vote now.
  */
-import { leave, type DeadlineList, type Expiring } from '../clock.ts'
+import { Expiring, leave } from '../clock.ts'
 import type { Question } from '../channel.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
-import {
-  ASKS_THE_TIME,
-  type About,
-  type AcquireVote,
-  type FailedVote,
-  type Verb,
-  type Vote,
-} from './verbs.ts'
+import { ASKS_THE_TIME, type About, type AcquireVote, type Verb, type Vote } from './verbs.ts'
 import { USUAL, type Call } from './wire/calls.ts'
-import { noReply, type Asker, type CallResult, type Master } from './wire/master.ts'
+import { failed, noReply, type Asker, type CallResult } from './wire/master.ts'
+import type { Failed, Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
 
-export class Poll<V extends Vote = Vote> implements Asker, Expiring {
-  list: DeadlineList | undefined
-  before: Expiring | undefined
-  after: Expiring | undefined
-  endsAt = 0
+/** The vote of a master that was asked, until it answers. */
+const ASKED = failed('timeout', 'no answer yet', true)
+
+export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
   readonly votes: (V | undefined)[]
   /** Once it is decided: as early as the outstanding votes cannot change it. */
@@ -31,8 +24,7 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
   readonly decided: Promise<void>
   readonly #attempt: Attempt
   readonly #verb: Verb<V>
-  /** What has not left yet. */
-  readonly #unsent: (Call | undefined)[]
+  readonly #call: Call | ((index: number) => Call)
   /** Masters that are asked nothing else. */
   #askedTheTime: Set<number> | undefined
   readonly #isHeard: boolean
@@ -42,23 +34,21 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
   #complete: Promise<void> | undefined
   #completed: (() => void) | undefined
 
-  /**
-   * Asks every master at once. @param calls what all of them are asked, or
-   * each of them.
-   */
+  /** Asks every master at once. @param call what all of them are asked, or each. */
   constructor(
     attempt: Attempt,
     verb: Verb<V>,
-    calls: Call | (Call | undefined)[],
+    call: Call | ((index: number) => Call),
     timeoutMs: number,
   ) {
+    super()
     const { fleet } = attempt
     const { masters } = fleet
     this.#attempt = attempt
     this.#verb = verb
     this.#isHeard = fleet.channel.hears('master:voted')
+    this.#call = call
     this.votes = new Array<V | undefined>(masters.length).fill(undefined)
-    this.#unsent = 'entry' in calls ? new Array<Call>(masters.length).fill(calls) : calls
     this.decided = new Promise((resolve) => {
       this.#decide = resolve
     })
@@ -70,7 +60,6 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
       if (clocks.distrusts && verb.question === 'acquire' && clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
         this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(index)
-        this.#unsent[index] = ASKS_THE_TIME
       }
       // rule: suspended-master-is-asked-the-time
       master.ask(this)
@@ -88,9 +77,9 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
 
   leaving(index: number): Call | undefined {
     if (this.votes[index] !== undefined) return undefined
-    const call = this.#unsent[index]
-    this.#unsent[index] = undefined
-    return call
+    this.votes[index] = ASKED as V
+    if (this.#askedTheTime?.has(index) === true) return ASKS_THE_TIME
+    return typeof this.#call === 'function' ? this.#call(index) : this.#call
   }
 
   hear(index: number, result: CallResult): void {
@@ -98,7 +87,7 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
     const { fleet } = this.#attempt
     const { masters, quorum } = fleet
     const master = masters[index]
-    if (votes[index] !== undefined || master === undefined) return
+    if ((votes[index] ?? ASKED) !== ASKED || master === undefined) return
     const { question, usual } = this.#verb
     const said = voteOf(this.#verb, result, this.#attempt)
     const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
@@ -117,8 +106,8 @@ export class Poll<V extends Vote = Vote> implements Asker, Expiring {
   }
 
   expire(timeoutMs: number): void {
-    for (const [index, call] of this.#unsent.entries()) {
-      this.hear(index, noReply(timeoutMs, call === undefined))
+    for (const [index, vote] of this.votes.entries()) {
+      this.hear(index, noReply(timeoutMs, vote === ASKED))
     }
   }
 }
@@ -128,22 +117,19 @@ export function voteOf<V extends Vote>(
   verb: Verb<V>,
   result: CallResult,
   about: About,
-): V | FailedVote {
-  if (!result.ok) {
-    const { reason, detail, mayHaveRun } = result
-    return { kind: 'failed', reason, detail, mayHaveRun }
-  }
+): V | Failed {
+  if (result.kind === 'failed') return result
   const { reply } = result
   if (reply === USUAL) return verb.usual
   const [word, ...fields] = Array.isArray(reply) ? (reply as unknown[]) : []
   if (word === 'unenrolled') {
     const detail = 'the server restarted or lost its data since this connection enrolled it'
-    return { kind: 'failed', reason: 'unenrolled', detail, mayHaveRun: false }
+    return failed('unenrolled', detail, false)
   }
-  const vote = verb.parse(word, fields, about)
-  if (vote !== undefined) return vote
-  const detail = `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200)
-  return { kind: 'failed', reason: 'malformed', detail, mayHaveRun: true }
+  return (
+    verb.parse(word, fields, about) ??
+    failed('malformed', `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200), true)
+  )
 }
 
 /**

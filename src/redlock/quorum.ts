@@ -1,5 +1,5 @@
 import { counted } from '../counted.ts'
-import type { Inspection } from '../lock/inspection.ts'
+import type { Inspection, MasterView } from '../lock/inspection.ts'
 import { luaConstant } from '../lua.ts'
 
 /** What a majority is, and who holds a resource by it: the only place that says so. Pure. */
@@ -35,10 +35,7 @@ export function holderOf(tokens: readonly (string | undefined)[]): string | unde
 }
 
 /** One master's view of a holder's key. */
-export interface HolderKey {
-  readonly ttlMs: number
-  readonly counter: number
-}
+export type HolderKey = Pick<MasterView, 'ttlMs' | 'counter'>
 
 /**
  * What a quorum agrees on, of the masters that have one holder's key; undefined if they are fewer.
@@ -48,9 +45,9 @@ export function heldBy(
   keys: readonly HolderKey[],
   quorum: number,
 ): Omit<NonNullable<Inspection['holder']>, 'name'> | undefined {
-  const shortest = keys.map(({ ttlMs }) => ttlMs).sort((a, b) => b - a)[quorum - 1]
+  const shortest = keys.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)[quorum - 1]
   // A quorum stores exactly the token that was granted; a straggler may be above it.
-  const counter = keys.map((key) => key.counter).sort((a, b) => a - b)[quorum - 1]
+  const counter = keys.map((key) => key.counter ?? 0).sort((a, b) => a - b)[quorum - 1]
   if (shortest === undefined || counter === undefined) return undefined
   return { fencingToken: counter, freeInMs: shortest }
 }

@@ -22,8 +22,7 @@ import { inspect } from './inspect.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import type { Channel, MasterStatus } from '../channel.ts'
-import { leaseLog } from '../log.ts'
-import { loggedChannel } from '../log.ts'
+import { leaseLog, loggedChannel } from '../log.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { resourceNames } from '../lock/names.ts'
@@ -306,12 +305,12 @@ export class Redlock implements LockService, AsyncDisposable {
   #follow(): void {
     if (this.#next === undefined || this.#closed !== undefined) return
     const before = this.#fleet
-    before.end()
+    before.isInUse = false
     this.#fleet = this.#next
     this.#before = before
     this.#next = undefined
     const { masters, settings } = this.#fleet
-    this.#fleet.begin()
+    this.#fleet.isInUse = true
     const { maxLeaseMs } = settings
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
     // Its leases end by themselves until then.

@@ -1,9 +1,8 @@
 /** Deletes the keys of an attempt on every master, whatever each of them answered before. */
 import { sleep } from '../clock.ts'
 import type { Attempt } from './attempt.ts'
-import { Poll } from './poll.ts'
+import { Poll, voteOf } from './poll.ts'
 import { release, type ReleaseVote } from './verbs.ts'
-import { voteOf } from './poll.ts'
 import { callOf, type Call } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
@@ -21,12 +20,10 @@ export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): P
   const { fleet, resources, token } = attempt
   const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
   attempt.releaseCall = call
-  const calls = new Array<Call>(fleet.masters.length)
-  for (let index = 0; index < calls.length; index++) {
+  const callOn = (index: number): Call =>
     // rule: release-on-every-master
-    calls[index] = mayStillChange(attempt, index) ? forGood(attempt, call) : call
-  }
-  return new Poll(attempt, release, calls, fleet.settings.masterTimeoutMs)
+    mayStillChange(attempt, index) ? forGood(attempt, call) : call
+  return new Poll(attempt, release, callOn, fleet.settings.masterTimeoutMs)
 }
 
 /** The same, and from now on the master refuses the token. */

@@ -3,10 +3,11 @@
  * that no verb knows is no vote. Pure. Each verb is a file in `lua/`.
  */
 import { luaConstant } from '../lua.ts'
-import type { Question, VoteOutcome } from '../channel.ts'
+import type { Question } from '../channel.ts'
 import { describeToken } from '../lock/names.ts'
 import type { Attempt } from './attempt.ts'
 import { callOf, type Call } from './wire/calls.ts'
+import type { Failed } from './wire/master.ts'
 
 /**
  * A grant's counter is so far past every earlier one that the lease can be passed on this often
@@ -15,15 +16,6 @@ import { callOf, type Call } from './wire/calls.ts'
 export const TOKENS_PER_GRANT: number = Number(
   luaConstant('redlock/lua/acquire', 'TOKENS_PER_GRANT'),
 )
-
-/** A master that gave no answer to the question, and why. */
-export interface FailedVote {
-  readonly kind: 'failed'
-  readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error' | 'malformed' | 'unenrolled'
-  readonly detail: string
-  /** The script may have run, or may still run, on the master. */
-  readonly mayHaveRun: boolean
-}
 
 /** Its clock jumped a while ago, so that it may have dropped leases early, or is out of line. */
 export interface Suspended {
@@ -38,7 +30,7 @@ interface Lost {
 }
 
 export type AcquireVote =
-  | FailedVote
+  | Failed
   /** Without a counter: it stores the proposal. */
   | { readonly kind: 'granted'; readonly counter?: number }
   /** `at`: which of several resources, counted from 1. */
@@ -53,10 +45,10 @@ export type AcquireVote =
   | { readonly kind: 'abandoned' }
   | Suspended
 
-export type ConfirmVote = FailedVote | { readonly kind: 'counter' } | Lost
+export type ConfirmVote = Failed | { readonly kind: 'counter' } | Lost
 
 export type ExtendVote =
-  | FailedVote
+  | Failed
   | { readonly kind: 'extended' }
   /**
    * It has the key, given back after it had lost its memory, and does not vote before its
@@ -67,10 +59,9 @@ export type ExtendVote =
   | Lost
   | Suspended
 
-export type HealVote =
-  FailedVote | { readonly kind: 'healed' } | { readonly kind: 'abandoned' } | Lost
+export type HealVote = Failed | { readonly kind: 'healed' } | { readonly kind: 'abandoned' } | Lost
 
-export type ReleaseVote = FailedVote | { readonly kind: 'released' }
+export type ReleaseVote = Failed | { readonly kind: 'released' }
 
 export type Vote = AcquireVote | ConfirmVote | ExtendVote | HealVote | ReleaseVote
 
@@ -143,11 +134,6 @@ export const release: Verb<ReleaseVote> = {
 
 /** Changes nothing. The master's clock is known by its reply. */
 export const ASKS_THE_TIME: Call = callOf({ verb: 'inspect' })
-
-/** The vote in one word, for metrics. */
-export function outcomeOf(vote: Vote): VoteOutcome {
-  return vote.kind === 'failed' ? vote.reason : vote.kind
-}
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 

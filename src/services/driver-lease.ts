@@ -99,7 +99,7 @@ export class DriverLease<Granted extends Claim> extends HeldLease {
   }
 
   /** A server that knows sessions keeps the lease as long as this process lives. */
-  protected lost(): void {
+  protected override lost(): void {
     this.#server.inBackground(this.#server.driver.release(this.claim))
   }
 }

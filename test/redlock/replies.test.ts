@@ -12,7 +12,7 @@ const COUNTER = 1_700_000
 const granted: AcquireVote = { kind: 'granted', counter: PROPOSAL }
 const about = { fencingToken: COUNTER, maxLeaseMs: MAX_LEASE_MS }
 const master = {} as Master
-const replied = (reply: unknown): CallResult => ({ ok: true, reply })
+const replied = (reply: unknown): CallResult => ({ kind: 'replied', reply })
 
 const { acquire, confirm, extend, heal, release } = verbs
 const READS: Readonly<Record<string, (result: CallResult) => Vote>> = {
@@ -108,7 +108,7 @@ describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
 
   test('no answer is no vote, and says whether the server may have run it', () => {
     for (const mayHaveRun of [true, false]) {
-      const vote = read({ ok: false, reason: 'timeout', detail: 'late', mayHaveRun })
+      const vote = read({ kind: 'failed', reason: 'timeout', detail: 'late', mayHaveRun })
       expect(vote).toEqual({ kind: 'failed', reason: 'timeout', detail: 'late', mayHaveRun })
     }
   })

@@ -286,9 +286,10 @@ export class SimulatedConnection implements Master {
   #resultOf(answer: Answer): CallResult {
     if (answer.kind === 'reply') return answer.reply as TimedReply
     const { detail } = answer
-    if (answer.kind === 'closed') return { ok: false, reason: 'closed', detail, mayHaveRun: true }
+    if (answer.kind === 'closed')
+      return { kind: 'failed', reason: 'closed', detail, mayHaveRun: true }
     this.enrolment.onErrorReply(detail)
-    return { ok: false, reason: 'error', detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
+    return { kind: 'failed', reason: 'error', detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
   }
 
   #readFacts(): Promise<ServerFacts> {

@@ -29,7 +29,7 @@ export type Disk = 'none' | 'half' | 'always'
 
 /** To one call. */
 export interface TimedReply {
-  readonly ok: true
+  readonly kind: 'replied'
   readonly reply: unknown
   /** The server's time; NaN where the verb did not read it. */
   readonly serverMs: number
@@ -119,7 +119,7 @@ export class SimulatedMaster {
     const reply = simulateProcedure({ memory, asked, runId, constants, nowUs, publish })
     this.#count(asked.verb, inFull(asked, reply))
     const isTimed = readsTime(asked.verb, memory, constants)
-    return { ok: true, reply, serverMs: isTimed ? Math.floor(nowUs / 1000) : NaN }
+    return { kind: 'replied', reply, serverMs: isTimed ? Math.floor(nowUs / 1000) : NaN }
   }
 
   eval(name: string, keys: readonly string[], args: readonly (string | number)[]): Reply {

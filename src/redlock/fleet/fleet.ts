@@ -11,7 +11,7 @@ import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Poll } from '../poll.ts'
 import { noQuorum, quorumOf } from '../quorum.ts'
 import type { Settings } from '../settings.ts'
-import { outcomeOf, type Vote } from '../verbs.ts'
+import type { Vote } from '../verbs.ts'
 import { batchScript } from '../wire/batch-script.ts'
 import { callOf } from '../wire/calls.ts'
 import { callMaster, describeState, type Master } from '../wire/master.ts'
@@ -85,7 +85,7 @@ export class LockFleet {
     // rule: refused-question-means-a-trial
     if (vote.kind === 'failed' && vote.reason === 'error') this.voters[master.index]?.suspect()
     if (this.channel.hears('master:voted')) {
-      const outcome = outcomeOf(vote)
+      const outcome = vote.kind === 'failed' ? vote.reason : vote.kind
       this.channel.tell('master:voted', { master: master.name, question, outcome })
     }
   }
@@ -142,15 +142,10 @@ export class LockFleet {
     })
   }
 
-  /** From now on it is the client's only fleet, and tells of its masters. */
-  begin(): void {
-    this.#log.isSilent = false
+  /** Whether it tells of its masters: it is the client's only fleet, or one that is not in use. */
+  set isInUse(isInUse: boolean) {
+    this.#log.isSilent = !isInUse
     for (const { master, silence } of this.voters) this.#log.entered(master, silence)
-  }
-
-  /** From now on it tells nothing of its masters. */
-  end(): void {
-    this.#log.isSilent = true
   }
 
   /** Round trips measured when the masters were enrolled, shortest first. */

@@ -147,7 +147,7 @@ export class Voter {
     // Its state has changed, which says anew what it is.
     if (this.#trial !== trial) return
     const known = this.#refusal
-    if (result.ok) this.#refusal = undefined
+    if (result.kind === 'replied') this.#refusal = undefined
     else if (result.reason === 'error') this.#refusal = refusalBy(result.detail)
     if (this.#refusal === undefined) this.#trial = undefined
     else trial.next = clock.after(TRIAL_MS, () => void this.#try())

@@ -10,7 +10,7 @@
  * deadline, and a socket that stays silent is replaced.
  */
 import type { Command, Redis } from 'ioredis'
-import { ioredis, ioredisVersion } from '../../ioredis.ts'
+import { ioredis, ioredisVersion, ofIoredis } from '../../ioredis.ts'
 import type { Script } from '../../lua.ts'
 
 /** Called once: with the answer to a batch, or with the error that came instead. */
@@ -76,12 +76,7 @@ interface Sendable {
 
 type BatchCommandClass = new (text: string, heard: Heard) => Sendable
 
-let made: BatchCommandClass | undefined
-
-/** Made when ioredis is loaded, and once. */
-function batchCommand(): BatchCommandClass {
-  if (made !== undefined) return made
-  const { Command } = ioredis()
+const batchCommand = ofIoredis(({ Command }): BatchCommandClass => {
   const Base = Command as unknown as new (name: string, args: readonly string[]) => Sendable
   class BatchCommand extends Base {
     readonly #text: string
@@ -110,9 +105,8 @@ function batchCommand(): BatchCommandClass {
   // and a socket that stays silent is replaced.
   const nothing = (): void => undefined
   Object.assign(BatchCommand.prototype, { initPromise: nothing, setTimeout: nothing })
-  made = BatchCommand
-  return made
-}
+  return BatchCommand
+})
 
 function textsOf(reply: unknown): unknown {
   if (Buffer.isBuffer(reply)) return reply.toString()

@@ -123,7 +123,7 @@ export interface CallQueueOptions extends Pick<MasterConnectionOptions, 'onTime'
 /** A reply with more entries keeps a master's other clients waiting. */
 const MAX_ENTRIES = 64
 const MAX_GATHER_MS = 1
-const USUAL_RESULT: CallResult = { ok: true, reply: USUAL }
+const USUAL_RESULT: CallResult = { kind: 'replied', reply: USUAL }
 
 export class CallQueue {
   readonly #options: CallQueueOptions
@@ -211,7 +211,7 @@ export class CallQueue {
         if (asker === undefined) continue
         if (reply === USUAL) asker.hear(master.index, USUAL_RESULT)
         else if (reply instanceof EntryError) this.#fail([asker], reply)
-        else asker.hear(master.index, { ok: true, reply })
+        else asker.hear(master.index, { kind: 'replied', reply })
       }
     })
     if (this.#silence === undefined) this.#watchSilence()

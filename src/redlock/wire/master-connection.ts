@@ -21,10 +21,9 @@ import {
   type ScriptArgs,
   type Subscription,
 } from './master.ts'
-import { Enrolment } from './enrolment.ts'
+import { Enrolment, trialCall } from './enrolment.ts'
 import { ioredis } from '../../ioredis.ts'
 import { readServerFacts } from './server-facts.ts'
-import { trialCall } from './enrolment.ts'
 import { TlsCheck } from '../../tls-check.ts'
 
 export class MasterConnection implements Master {

@@ -10,18 +10,13 @@ import { lookup as resolveName, type LookupAddress, type LookupOptions } from 'n
 import { createConnection, type LookupFunction } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { AbstractConnector, RedisOptions } from 'ioredis'
-import { ioredis } from '../../ioredis.ts'
+import { ofIoredis } from '../../ioredis.ts'
 
 const lookup = sharedLookup()
 
 type Connector = NonNullable<RedisOptions['Connector']>
 
-let made: Connector | undefined
-
-/** A class that is made when ioredis is loaded, and once. */
-export function masterConnector(): Connector {
-  if (made !== undefined) return made
-  const { AbstractConnector: Base } = ioredis()
+export const masterConnector: () => Connector = ofIoredis(({ AbstractConnector: Base }) => {
   class MasterConnector extends Base {
     readonly #options: RedisOptions
 
@@ -43,9 +38,8 @@ export function masterConnector(): Connector {
       return this.stream
     }
   }
-  made = MasterConnector
-  return made
-}
+  return MasterConnector
+})
 
 function open(options: RedisOptions): ReturnType<typeof createConnection> {
   const { path, port = 6379, host = 'localhost', family, tls } = options

@@ -21,16 +21,17 @@ export interface Asker {
   hear(index: number, result: CallResult): void
 }
 
-export type CallResult =
-  /** `USUAL`, or what the verb returned instead. */
-  | { readonly ok: true; readonly reply: unknown }
-  | {
-      readonly ok: false
-      readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error'
-      readonly detail: string
-      /** False only where it is certain that the server did not run the script. */
-      readonly mayHaveRun: boolean
-    }
+/** A master that gave no answer to the question, and why. */
+export interface Failed {
+  readonly kind: 'failed'
+  readonly reason: 'not-ready' | 'timeout' | 'closed' | 'error' | 'malformed' | 'unenrolled'
+  readonly detail: string
+  /** False only where it is certain that the server did not run the script. */
+  readonly mayHaveRun: boolean
+}
+
+/** `reply`: `USUAL`, or what the verb returned instead. */
+export type CallResult = { readonly kind: 'replied'; readonly reply: unknown } | Failed
 
 /** Why a server must not vote. */
 export interface Refusal {
@@ -120,21 +121,23 @@ export function callMaster(
   })
 }
 
-export function noReply(timeoutMs: number, mayHaveRun: boolean): CallResult {
-  const detail = `no reply within ${Math.ceil(timeoutMs)} ms`
-  return { ok: false, reason: 'timeout', detail, mayHaveRun }
+export function failed(reason: Failed['reason'], detail: string, mayHaveRun: boolean): Failed {
+  return { kind: 'failed', reason, detail, mayHaveRun }
+}
+
+export function noReply(timeoutMs: number, mayHaveRun: boolean): Failed {
+  return failed('timeout', `no reply within ${Math.ceil(timeoutMs)} ms`, mayHaveRun)
 }
 
 /** Of a master that may not vote now. */
-export function notReady(state: MasterState): CallResult {
-  return { ok: false, reason: 'not-ready', detail: describeState(state), mayHaveRun: false }
+export function notReady(state: MasterState): Failed {
+  return failed('not-ready', describeState(state), false)
 }
 
 /** What became of a call that has no reply, as far as it is known. */
-export function unanswered(error: unknown): CallResult {
+export function unanswered(error: unknown): Failed {
   const detail = messageOf(error)
-  const reason = isErrorReply(error) ? 'error' : 'closed'
-  return { ok: false, reason, detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
+  return failed(isErrorReply(error) ? 'error' : 'closed', detail, !detail.startsWith('NOSCRIPT'))
 }
 
 /** ioredis marks an error that the server sent as `ReplyError`. */

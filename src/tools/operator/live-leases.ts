@@ -122,7 +122,7 @@ function leaseOf(
     state: held === undefined ? unsettled : 'held',
     holder: describeToken(first.token),
     fencingToken: held?.fencingToken,
-    freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs }) => ttlMs)),
+    freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs = 0 }) => ttlMs)),
     votes,
   }
 }

@@ -1,14 +1,15 @@
 /** One job in this worker, from the fetch to the trip that ends it, and its one signal. */
 import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
-import { leave, type DeadlineList, type Expiring } from '../../clock.ts'
+import { Expiring, leave } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Slots } from '../../slots.ts'
 import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
 import { LeaseLostError } from '../../errors.ts'
 import type { SharedResult } from './shared-results.ts'
 
-export class Visit implements LineVisit, Expiring {
+/** BullMQ ends it, or starts it, before it expires: else its lease is released. */
+export class Visit extends Expiring implements LineVisit {
   turn: Told['turn'] = 'none'
   /** Its resources (JSON); '' where it has no lines. */
   lines = ''
@@ -50,11 +51,6 @@ export class Visit implements LineVisit, Expiring {
   endedAt = 0
   sent: (() => void) | undefined
   settle: ((next: LineVisit | undefined) => void) | undefined
-  /** BullMQ ends it, or starts it, before then: else its lease is released. */
-  list: DeadlineList | undefined
-  before: Expiring | undefined
-  after: Expiring | undefined
-  endsAt = 0
 
   /** The lease is no longer its own. */
   letGo(): Lease | undefined {

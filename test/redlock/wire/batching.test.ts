@@ -51,7 +51,7 @@ function call(name: string, heard: unknown[] = []): TestAsker {
       asker.isSent = true
       return callOf({ verb: 'echo', token: name })
     },
-    hear: (_, result) => heard.push(result.ok ? result.reply : result.detail),
+    hear: (_, result) => heard.push(result.kind === 'replied' ? result.reply : result.detail),
   }
   return asker
 }
@@ -133,7 +133,7 @@ describe('a queue of calls', () => {
     await turn()
     const waiting = call('b', heard)
     calls.ask(waiting)
-    calls.close({ ok: false, reason: 'not-ready', detail: 'gone', mayHaveRun: false })
+    calls.close({ kind: 'failed', reason: 'not-ready', detail: 'gone', mayHaveRun: false })
     expect(waiting.isSent).toBe(false)
     sent[0]?.fail(new Error('closed'))
     await turn()

@@ -82,13 +82,13 @@ function connect(address: MasterAddress): Connected {
 it('answers before it is ready: not now, and certainly not run', async () => {
   const { master } = connect(server.url)
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({
-    ok: false,
+    kind: 'failed',
     reason: 'not-ready',
     mayHaveRun: false,
   })
   expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
-    ok: true,
+    kind: 'replied',
     reply: 1,
   })
 })
@@ -114,7 +114,7 @@ it('enrols a server again that does not know its scripts: it may have restarted'
   await master.enrolment.whenEnrolled(NO_HURRY_MS)
   await watcher.script('FLUSH')
   const missed = await callMaster(master, systemClock, count, NO_HURRY_MS)
-  expect(missed).toMatchObject({ ok: false, reason: 'error', mayHaveRun: false })
+  expect(missed).toMatchObject({ kind: 'failed', reason: 'error', mayHaveRun: false })
   expect(JSON.stringify(missed)).toContain('NOSCRIPT')
   expect(master.state.status).toBe('enrolling')
   expect(master.enrolment.runId).toBe('')
@@ -123,7 +123,7 @@ it('enrols a server again that does not know its scripts: it may have restarted'
   expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(admitted).toHaveLength(2)
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
-    ok: true,
+    kind: 'replied',
     reply: 1,
   })
 })
@@ -132,14 +132,16 @@ it('does not vote for a server that restarted before the new process is enrolled
   const { master, admitted } = connect(server.url)
   await master.enrolment.whenEnrolled(NO_HURRY_MS)
   await server.kill()
-  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({ ok: false })
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({
+    kind: 'failed',
+  })
   await server.restart()
   expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(admitted).toHaveLength(2)
   expect(new Set(admitted).size).toBe(2)
   expect(master.enrolment.runId).toBe(admitted[1])
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
-    ok: true,
+    kind: 'replied',
     reply: 1,
   })
 })
@@ -165,13 +167,15 @@ it('overrides options of the address that would break it', async () => {
   const call = callMaster(master, systemClock, count, NO_HURRY_MS)
   await hold.held
   hold.lose()
-  expect(await call).toMatchObject({ ok: false, reason: 'closed', mayHaveRun: true })
+  expect(await call).toMatchObject({ kind: 'failed', reason: 'closed', mayHaveRun: true })
   expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
   expect(await watcher.get('runs')).toBe('1')
 
   await proxy.drop()
   // A silent socket is replaced, long before the user's minute is over.
-  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({ ok: false })
+  expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({
+    kind: 'failed',
+  })
   await proxy.pass()
   master.close()
   await until('it is closed', () => proxy.counters.open === 0)
