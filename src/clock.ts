@@ -11,8 +11,8 @@ import { hostname } from 'node:os'
 /** A started timer. */
 export interface Timer {
   cancel(): void
-  /** Whether the process stays alive for it; at first it does. A clock of a test may have none. */
-  keepAlive?(needed: boolean): void
+  /** The process does not stay alive for it. A clock of a test may have none. */
+  unref?(): void
 }
 
 export interface Clock {
@@ -48,9 +48,8 @@ export const systemClock: Clock = {
       cancel: () => {
         clearTimeout(timeout)
       },
-      keepAlive: (needed) => {
-        if (needed) timeout.ref()
-        else timeout.unref()
+      unref: () => {
+        timeout.unref()
       },
     }
   },
@@ -60,8 +59,9 @@ export const systemClock: Clock = {
 let atEnd: (() => void)[] = []
 
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */
-export function atEndOfTurn(run: () => void): void {
+export function atEndOfTurn(run: () => void): true {
   if (atEnd.push(run) === 1) setImmediate(endTurn)
+  return true
 }
 
 function endTurn(): void {
@@ -166,7 +166,6 @@ export class Deadlines<Member extends Expiring = Expiring> {
     if (last === undefined) list.first = member
     else last.after = member
     if (list.timer === undefined) this.#endLater(list, timeoutMs)
-    else if (last === undefined) list.timer.keepAlive?.(true)
   }
 
   /** Those that wait now. */
@@ -191,10 +190,12 @@ export class Deadlines<Member extends Expiring = Expiring> {
     for (const member of due) member.expire(list.timeoutMs)
   }
 
+  /** The timer also rests while nothing waits: starting one costs more than what waits. */
   #endLater(list: DeadlineList, delayMs: number): void {
     list.timer = this.clock.after(delayMs, () => {
       this.#end(list)
     })
+    list.timer.unref?.() // What waits has a connection, which keeps the process alive.
   }
 
   #forgetEmpty(): void {
@@ -213,8 +214,6 @@ export function leave(member: Expiring): void {
   else before.after = after
   if (after === undefined) list.last = before
   else after.before = before
-  // It is kept for the next one that begins: timers cost more than what waits.
-  if (list.first === undefined) list.timer?.keepAlive?.(false)
 }
 
 const OFFSET_SAMPLES = 5

@@ -90,8 +90,9 @@ export abstract class HeldLease extends Expiring implements Lease {
     const { slots, autoExtend } = grant.terms
     const { channel } = registry
     if (channel.hears('lease:granted')) channel.tell('lease:granted', { lease: this, slots })
-    this.#checkIn(this.remainingMs())
-    if (autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, this.remainingMs()))
+    const leftMs = remainingMs(grant.trust, instant(registry.clock))
+    this.#checkIn(leftMs)
+    if (autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, leftMs))
   }
 
   /** Extends it at the server. Never rejects. */

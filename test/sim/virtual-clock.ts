@@ -83,10 +83,7 @@ export class VirtualClock implements Clock {
         pending = undefined
         this.#timers.delete(timer)
       },
-      keepAlive: (needed) => {
-        if (needed) this.#timers.add(timer)
-        else this.#timers.delete(timer)
-      },
+      unref: () => this.#timers.delete(timer),
     }
     const look = (): void => {
       if (pending === undefined) return

@@ -149,7 +149,7 @@ export class CallQueue {
     }
     this.#waiting.push(asker)
     if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
-    else if (this.#inFlight === 0) this.#flushAtEndOfTurn()
+    else if (this.#inFlight === 0) this.#isFlushing = this.#isFlushing || atEndOfTurn(this.#flush)
     else this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, this.#flush)
   }
 
@@ -164,12 +164,6 @@ export class CallQueue {
     this.#silence = undefined
     const { index } = this.#options.master
     for (const asker of this.#waiting.splice(0)) asker.hear(index, result)
-  }
-
-  #flushAtEndOfTurn(): void {
-    if (this.#isFlushing) return
-    this.#isFlushing = true
-    atEndOfTurn(this.#flush)
   }
 
   readonly #flush = (): void => {
@@ -197,7 +191,7 @@ export class CallQueue {
       this.#inFlight--
       this.#wasHeard = true
       if (this.#inFlight === 0 && this.#waiting.length > 0) {
-        this.#flushAtEndOfTurn()
+        this.#isFlushing = this.#isFlushing || atEndOfTurn(this.#flush)
       }
       if (error !== undefined) {
         this.#fail(askers, error)
