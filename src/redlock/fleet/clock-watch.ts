@@ -1,10 +1,10 @@
 /**
  * Notices a master whose clock jumps. Redis expires keys by the wall clock: a step forward drops
- * leases before their time. Every reply carries the server's time; where its distance to *both* of
- * our clocks moves by more than two clocks of allowed drift can move apart, the server's clock was
- * set, and the master is not counted for as long as the longest lease may last. (Our monotonic
- * clock alone stands still while this machine sleeps, our wall clock alone may have been set
- * itself.)
+ * leases before their time. Grants and extensions carry the server's time. Where its distance to
+ * *both* of our clocks moves by more than two clocks of allowed drift can move apart, the server's
+ * clock was set. Then the master is not counted for as long as the longest lease may last. (Our
+ * monotonic clock alone stands still while this machine sleeps, our wall clock alone may have been
+ * set itself.)
  *
  * A client that has just started has seen no step. So a master is out of line, and does not count,
  * as long as its clock is far from those of a quorum. No lease then rests on a clock that will be

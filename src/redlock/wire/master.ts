@@ -88,7 +88,7 @@ export interface MasterConnectionOptions {
   /** Whether such a server may vote: undefined, or why not. */
   readonly admit: (facts: ServerFacts) => Promise<Refusal | undefined>
   readonly onState: (state: MasterState) => void
-  /** Hears the server's time with every answer, before the callers hear theirs. */
+  /** Hears the server's time where an answer has it, before the callers hear theirs. */
   readonly onTime: (master: Master, serverMs: number, sentAt: Instant) => void
 }
 
