@@ -11,26 +11,23 @@ import type { LockFleet } from './fleet/fleet.ts'
 import type { Turns } from '../lock/waiting.ts'
 import type { Master, Subscription } from './wire/master.ts'
 
-/** This many announcements are kept for those that begin to listen a moment later. */
-const RECENT = 64
-/** Announcements of as many releases are kept, for those that come late from slow masters. */
-const ROUNDS = 8
+/** Releases of which is known who is next: some are announced late, by slow masters. */
+const RELEASES = 64
 
-interface Announcement {
-  readonly at: number
-  readonly master: Master
-  /** Tells one release from another. */
-  readonly round: string
-  /** Who is next. */
-  readonly names: readonly string[]
+/** One release, as the masters announce it. */
+interface Release {
   readonly resource: string
+  /** Who is next by each master; of a quorum of them at most. */
+  readonly orders: Map<Master, readonly string[]>
+  /** Who is next by a quorum, and since when that is known. */
+  turns: { readonly order: readonly string[]; readonly at: number } | undefined
 }
 
 export class Announcements {
   readonly #fleet: LockFleet
-  readonly #waiters = new Set<TurnWatch>()
-  /** For those that begin to listen after the attempt that made them wait. */
-  readonly #recent: Announcement[] = []
+  readonly #waiters = new Map<string, TurnWatch>()
+  /** The oldest first. */
+  readonly #releases = new Map<string, Release>()
   #subscriptions: readonly Subscription[] | undefined
 
   constructor(fleet: LockFleet) {
@@ -45,52 +42,52 @@ export class Announcements {
         this.#heard(master, message)
       }),
     ))
-    const stop = (): void => void this.#waiters.delete(waiter)
-    const waiter = new TurnWatch({ name, resources, quorum, subscriptions, stop })
-    this.#waiters.add(waiter)
-    for (const each of this.#recent) if (each.at >= since) waiter.heard(each)
+    const isLive = (): boolean => subscriptions.filter(({ active }) => active).length >= quorum
+    const waiter = new TurnWatch(resources, isLive, () => void this.#waiters.delete(name))
+    this.#waiters.set(name, waiter)
+    for (const { resource, turns } of this.#releases.values()) {
+      const place = turns !== undefined && turns.at >= since ? turns.order.indexOf(name) : -1
+      if (place >= 0) waiter.heard(resource, place, true)
+    }
     return waiter
   }
 
   #heard(master: Master, message: string): void {
     const [round = '', named = '', ...words] = message.split(' ')
-    const [names, resource] = [named.split(','), words.join(' ')]
-    const announcement = { at: this.#fleet.settings.clock.now(), master, round, names, resource }
-    this.#recent.push(announcement)
-    if (this.#recent.length > RECENT) this.#recent.shift()
-    for (const waiter of this.#waiters) waiter.heard(announcement)
+    const resource = words.join(' ')
+    const id = `${round} ${resource}`
+    const release = this.#releases.get(id) ?? { resource, orders: new Map(), turns: undefined }
+    if (release.turns !== undefined) return
+    this.#releases.set(id, release)
+    const [oldest] = this.#releases.keys()
+    if (this.#releases.size > RELEASES && oldest !== undefined) this.#releases.delete(oldest)
+    release.orders.set(master, named.split(','))
+    const order = turnOrder([...release.orders.values()])
+    const isDecided = release.orders.size === this.#fleet.quorum
+    if (isDecided) release.turns = { order, at: this.#fleet.settings.clock.now() }
+    for (const [place, name] of order.entries()) {
+      if (isDecided || place === 0) this.#waiters.get(name)?.heard(resource, place, isDecided)
+    }
   }
-}
-
-interface TurnWatchOptions {
-  /** Of the waiter. */
-  readonly name: string
-  readonly resources: readonly string[]
-  readonly quorum: number
-  readonly subscriptions: readonly Subscription[]
-  stop(): void
 }
 
 /** What one waiter hears. */
 export class TurnWatch implements Turns {
-  readonly #options: TurnWatchOptions
-  /** Who is next by each master, for each release. */
-  readonly #rounds = new Map<string, Map<Master, readonly string[]>>()
+  readonly #resources: readonly string[]
+  readonly #isLive: () => boolean
+  readonly stop: () => void
   #place: number | undefined
   #react: ((place: number) => void) | undefined
 
-  constructor(options: TurnWatchOptions) {
-    this.#options = options
+  constructor(resources: readonly string[], isLive: () => boolean, stop: () => void) {
+    this.#resources = resources
+    this.#isLive = isLive
+    this.stop = stop
   }
 
   /** A quorum of masters would be heard. */
   get live(): boolean {
-    const { subscriptions, quorum } = this.#options
-    return subscriptions.filter(({ active }) => active).length >= quorum
-  }
-
-  stop(): void {
-    this.#options.stop()
+    return this.#isLive()
   }
 
   onTurn(react: (place: number) => void): void {
@@ -103,18 +100,9 @@ export class TurnWatch implements Turns {
     this.#place = undefined
   }
 
-  heard({ master, round, names, resource }: Announcement): void {
-    const { name, resources, quorum } = this.#options
-    if (!resources.includes(resource)) return
-    const named = this.#rounds.get(round) ?? new Map<Master, readonly string[]>()
-    this.#rounds.set(round, named.set(master, names))
-    const [oldest] = this.#rounds.keys()
-    if (this.#rounds.size > ROUNDS && oldest !== undefined) this.#rounds.delete(oldest)
-    if (named.size > quorum) return
-    const place = turnOrder([...named.values()]).indexOf(name)
-    const decided = named.size === quorum
-    if (place < 0 || (place > 0 && !decided)) return
-    if (decided) this.#place = place
+  heard(resource: string, place: number, isDecided: boolean): void {
+    if (!this.#resources.includes(resource)) return
+    if (isDecided) this.#place = place
     this.#react?.(place)
   }
 }

@@ -215,7 +215,7 @@ describe('whose turn it is', () => {
     expect(told).toEqual(['a 0'])
     hears[2]?.('round-1 b,a r')
     hears[0]?.('round-1 b,a r')
-    expect(told.slice(1)).toEqual(['a 0', 'a 1', 'b 0'])
+    expect(told.slice(1)).toEqual(['a 0', 'b 0', 'a 1'])
     hears[1]?.('round-1 b,a r')
     expect(told).toHaveLength(4)
   })

@@ -32,6 +32,8 @@ export interface FlowResult {
 export interface Turns extends Load {
   readonly holdMs: number
   readonly durationMs: number
+  /** Of each client; 1 by default. */
+  readonly waiters?: number
 }
 
 export interface TurnsResult {
@@ -42,6 +44,8 @@ export interface TurnsResult {
   /** Moments in which two held it. */
   readonly overlaps: number
   readonly waitMs: Quantiles
+  /** From the call that releases it to the next grant. */
+  readonly gapMs: Quantiles
   /** The mean wait of each contender. */
   readonly waitMsOf: readonly number[]
   readonly cpuMs: number

@@ -8,8 +8,11 @@ const RESOURCE = 'contended'
 
 /** Each client is a contender of its own with its own connections, as in a process of its own. */
 export async function runTurns(clients: readonly LockClient[], turns: Turns): Promise<TurnsResult> {
-  const { ttlMs, holdMs, durationMs } = turns
-  const waits = clients.map((): number[] => [])
+  const { ttlMs, holdMs, durationMs, waiters = 1 } = turns
+  const contenders = clients.flatMap((client) => Array<LockClient>(waiters).fill(client))
+  const waits = contenders.map((): number[] => [])
+  const gaps: number[] = []
+  let releasedAt: number | undefined
   let done = 0
   let failed = 0
   let inside = 0
@@ -20,10 +23,13 @@ export async function runTurns(clients: readonly LockClient[], turns: Turns): Pr
       const startedAt = performance.now()
       try {
         const lock = await client.acquire(RESOURCE, ttlMs)
-        waitsOfOne.push(performance.now() - startedAt)
+        const grantedAt = performance.now()
+        waitsOfOne.push(grantedAt - startedAt)
+        if (releasedAt !== undefined) gaps.push(grantedAt - releasedAt)
         if (inside++ > 0) overlaps++
         if (holdMs > 0) await delay(holdMs)
         inside--
+        releasedAt = performance.now()
         await lock.release()
         if (performance.now() < until) done++
       } catch {
@@ -33,11 +39,12 @@ export async function runTurns(clients: readonly LockClient[], turns: Turns): Pr
     }
   }
   const read = startMeter()
-  await Promise.all(clients.map((client, index) => contend(client, waits[index] ?? [])))
+  await Promise.all(contenders.map((client, index) => contend(client, waits[index] ?? [])))
   const { cpuMs } = read()
   return {
     ...{ done, failed, overlaps, cpuMs },
     waitMs: quantiles(waits.flat()),
+    gapMs: quantiles(gaps),
     waitMsOf: waits.map((waitsOfOne) => quantiles(waitsOfOne).mean),
   }
 }

@@ -5,5 +5,14 @@ import { degraded } from './degraded.ts'
 import { fsync } from './fsync.ts'
 import { memory } from './memory.ts'
 import { roundTrip } from './round-trip.ts'
+import { waiters } from './waiters.ts'
 
-export const rows: readonly Row[] = [acquire, roundTrip, fsync, contended, degraded, memory]
+export const rows: readonly Row[] = [
+  acquire,
+  roundTrip,
+  fsync,
+  contended,
+  waiters,
+  degraded,
+  memory,
+]
