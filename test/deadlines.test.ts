@@ -1,18 +1,15 @@
 /** What waits for deadlines is told of each once, not early and at most a millisecond late. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Deadlines, leave, type DeadlineList, type Expiring } from '../src/clock.ts'
+import { Deadlines, Expiring, leave } from '../src/clock.ts'
 import { FakeClock } from '../src/testing/index.ts'
 
-class Member implements Expiring {
-  list: DeadlineList | undefined
-  before: Expiring | undefined
-  after: Expiring | undefined
-  endsAt = 0
+class Member extends Expiring {
   readonly expiredAt: number[] = []
   readonly #clock: FakeClock
 
   constructor(clock: FakeClock) {
+    super()
     this.#clock = clock
   }
 
