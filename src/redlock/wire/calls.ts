@@ -1,9 +1,8 @@
 /**
- * Calls to one master, many in one trip. If no batch is in flight, calls made in the current turn
- * of the event loop leave together. Otherwise they wait for the reply in flight, at most a
- * millisecond, so a slow master cannot stall callers. Each call has its own arguments and reply,
- * and fails alone. Each caller has a deadline; one that passes before the call has left takes the
- * call back.
+ * Calls to one master, many in one trip. If few calls are in flight, those of the current turn of
+ * the event loop leave together. Otherwise they wait for a reply, at most a millisecond, so a slow
+ * master cannot stall callers. Each call has its own arguments and reply, and fails alone. Each
+ * caller has a deadline; one that passes before the call has left takes the call back.
  */
 import { atEndOfTurn, instant, type Clock, type Timer } from '../../clock.ts'
 import { luaConstant } from '../../lua.ts'
@@ -123,6 +122,8 @@ export interface CallQueueOptions extends Pick<MasterConnectionOptions, 'onTime'
 /** A reply with more entries keeps a master's other clients waiting. */
 const MAX_ENTRIES = 64
 const MAX_GATHER_MS = 1
+/** With fewer in flight, calls do not wait: a hand-off would take one more round trip. */
+const FEW = 4
 const USUAL_RESULT: CallResult = { kind: 'replied', reply: USUAL }
 
 export class CallQueue {
@@ -130,6 +131,7 @@ export class CallQueue {
   /** The answer to every call while the master may not vote. */
   #closed: CallResult | undefined
   #waiting: Asker[] = []
+  /** Calls that have left and are not answered. */
   #inFlight = 0
   #timer: Timer | undefined
   /** At the end of this turn: who waited for one reply asks the next thing together. */
@@ -149,7 +151,7 @@ export class CallQueue {
     }
     this.#waiting.push(asker)
     if (this.#waiting.length >= MAX_ENTRIES) this.#flush()
-    else if (this.#inFlight === 0) this.#isFlushing = this.#isFlushing || atEndOfTurn(this.#flush)
+    else if (this.#inFlight < FEW) this.#isFlushing = this.#isFlushing || atEndOfTurn(this.#flush)
     else this.#timer ??= this.#options.clock.after(MAX_GATHER_MS, this.#flush)
   }
 
@@ -186,11 +188,11 @@ export class CallQueue {
     if (count === 0) return
     this.#waiting = []
     const sentAt = instant(clock)
-    this.#inFlight++
+    this.#inFlight += count
     sender.send(entries, bytes, (answer, error) => {
-      this.#inFlight--
+      this.#inFlight -= count
       this.#wasHeard = true
-      if (this.#inFlight === 0 && this.#waiting.length > 0) {
+      if (this.#inFlight < FEW && this.#waiting.length > 0) {
         this.#isFlushing = this.#isFlushing || atEndOfTurn(this.#flush)
       }
       if (error !== undefined) {

@@ -69,6 +69,9 @@ function namesIn(entries: string): readonly string[] {
   return [...entries.matchAll(/echo\0(.*?)\0/g)].map(([, name = '']) => name)
 }
 
+/** With two more, as many as keep the next ones waiting. */
+const OTHERS = ['y', 'z']
+
 const names = ({ names: sent }: Sent): readonly string[] => sent
 
 describe('a queue of calls', () => {
@@ -85,14 +88,16 @@ describe('a queue of calls', () => {
     const [one, two, three] = heard
     calls.ask(call('a', one))
     calls.ask(call('b', two))
+    for (const name of OTHERS) calls.ask(call(name))
     await turn()
     calls.ask(call('c', three))
     calls.ask(call('d'))
-    expect(sent.map(names)).toEqual([['a', 'b']])
-    sent[0]?.answer([`** ${TIME}`, ['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']])
+    await new Promise((resolve) => setImmediate(resolve))
+    expect(sent.map(names)).toEqual([['a', 'b', ...OTHERS]])
+    sent[0]?.answer([`**++ ${TIME}`, ['A'], ['failed:', 'user_script: 3: WRONGTYPE of b']])
     await turn()
     expect(sent.map(names)).toEqual([
-      ['a', 'b'],
+      ['a', 'b', ...OTHERS],
       ['c', 'd'],
     ])
     sent[1]?.answer([`*+ ${TIME}`, ['C']])
@@ -100,13 +105,23 @@ describe('a queue of calls', () => {
     expect(heard).toEqual([[['A']], ['WRONGTYPE of b'], [['C']]])
   })
 
+  test('requests do not wait for the reply to a few others', async () => {
+    const { calls, sent } = queue()
+    for (const name of ['a', ...OTHERS]) {
+      calls.ask(call(name))
+      await turn()
+    }
+    expect(sent.map(names)).toEqual([['a'], ...OTHERS.map((name) => [name])])
+  })
+
   test('no call waits long behind a silent master', async () => {
     const { calls, sent } = queue()
-    calls.ask(call('a'))
+    const first = ['a', 'b', ...OTHERS]
+    for (const name of first) calls.ask(call(name))
     await turn()
-    calls.ask(call('b'))
+    calls.ask(call('c'))
     await new Promise((resolve) => setTimeout(resolve, 30))
-    expect(sent.map(names)).toEqual([['a'], ['b']])
+    expect(sent.map(names)).toEqual([first, ['c']])
   })
 
   test('no more than 64 leave together', () => {
