@@ -11,8 +11,8 @@ import type { LockFleet } from './fleet/fleet.ts'
 import type { Turns } from '../lock/waiting.ts'
 import type { Master, Subscription } from './wire/master.ts'
 
-/** Releases of which is known who is next: some are announced late, by slow masters. */
-const RELEASES = 64
+/** This many releases are kept: slow masters announce some of them late. */
+const RELEASES = 1_024
 
 /** One release, as the masters announce it. */
 interface Release {

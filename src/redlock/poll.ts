@@ -6,15 +6,13 @@ import { Expiring, leave } from '../clock.ts'
 import type { Question } from '../channel.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
-import { ASKS_THE_TIME, type About, type AcquireVote, type Verb, type Vote } from './verbs.ts'
+import { ASKED, ASKS_THE_TIME } from './verbs.ts'
+import type { About, AcquireVote, Verb, Vote } from './verbs.ts'
 import { USUAL, type Call } from './wire/calls.ts'
 import { failed, noReply, type Asker, type CallResult } from './wire/master.ts'
 import type { Failed, Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
-
-/** The vote of a master that was asked, until it answers. */
-const ASKED = failed('timeout', 'no answer yet', true)
 
 export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */

@@ -7,7 +7,7 @@ import type { Question } from '../channel.ts'
 import { describeToken } from '../lock/names.ts'
 import type { Attempt } from './attempt.ts'
 import { callOf, type Call } from './wire/calls.ts'
-import type { Failed } from './wire/master.ts'
+import { failed, type Failed } from './wire/master.ts'
 
 /**
  * A grant's counter is so far past every earlier one that the lease can be passed on this often
@@ -135,13 +135,17 @@ export const release: Verb<ReleaseVote> = {
 /** Changes nothing. The master's clock is known by its reply. */
 export const ASKS_THE_TIME: Call = callOf({ verb: 'inspect' })
 
+/** The vote of a master that was asked, until it answers. */
+export const ASKED: Failed = failed('timeout', 'no answer yet', true)
+
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value)
 
 /** The vote in words, for errors and logs. */
 export function describeVote(vote: Vote | undefined): string {
-  if (vote === undefined) return 'no answer yet'
+  if (vote === undefined) return ASKED.detail
   switch (vote.kind) {
     case 'failed':
+      if (vote === ASKED) return vote.detail
       return vote.reason === 'error' ? vote.detail : `${vote.reason}: ${vote.detail}`
     case 'taken':
       return `taken by ${describeToken(vote.holder)} for ${vote.ttlMs} ms`

@@ -32,6 +32,20 @@ describe('acquire', () => {
     expect(redlock.status().leases).toBe(1)
   })
 
+  test('a resource is taken: what is said of masters that were too slow to be counted', async () => {
+    const redlock = await fixture.redlock()
+    await granted(redlock, 'customer:1')
+    for (const slow of fixture.fleet.masters.slice(3)) {
+      await slow.freeze()
+      fixture.defer(() => slow.thaw())
+    }
+    const other = await redlock.tryAcquire('customer:1')
+    const answers = other.status === 'taken' ? other.answers : []
+    expect(answers.map(({ answer }) => answer.replace(/ by .*/, ''))).toEqual([
+      ...['taken', 'taken', 'taken', 'no answer yet', 'no answer yet'],
+    ])
+  })
+
   test('options that change between two calls count as they are', async () => {
     const redlock = await fixture.redlock()
     const options = { leaseMs: 1_000 }

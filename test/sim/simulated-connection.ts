@@ -9,6 +9,7 @@
 import type { Redis } from 'ioredis'
 import { instant, type Timer } from '../../src/clock.ts'
 import {
+  failed,
   notReady,
   type Asker,
   type CallResult,
@@ -286,10 +287,9 @@ export class SimulatedConnection implements Master {
   #resultOf(answer: Answer): CallResult {
     if (answer.kind === 'reply') return answer.reply as TimedReply
     const { detail } = answer
-    if (answer.kind === 'closed')
-      return { kind: 'failed', reason: 'closed', detail, mayHaveRun: true }
+    if (answer.kind === 'closed') return failed('closed', detail, true)
     this.enrolment.onErrorReply(detail)
-    return { kind: 'failed', reason: 'error', detail, mayHaveRun: !detail.startsWith('NOSCRIPT') }
+    return failed('error', detail, !detail.startsWith('NOSCRIPT'))
   }
 
   #readFacts(): Promise<ServerFacts> {

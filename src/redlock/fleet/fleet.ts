@@ -142,7 +142,7 @@ export class LockFleet {
     })
   }
 
-  /** Whether it tells of its masters: it is the client's only fleet, or one that is not in use. */
+  /** Only a fleet that is in use tells of its masters. */
   set isInUse(isInUse: boolean) {
     this.#log.isSilent = !isInUse
     for (const { master, silence } of this.voters) this.#log.entered(master, silence)

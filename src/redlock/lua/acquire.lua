@@ -11,8 +11,8 @@
   token grants again with the same counter and does not lengthen the lease. A caller that goes on
   waiting gets its place in the same call, so that no release can slip in between. Places are in the
   order of arrival plus patience, `waitMs`, of which no more than the longest lease counts. No key of
-  a holder outlasts the longest lease, also where the server's clock was set back. A counter that has
-  expired was below `earliestUs`, so no token is smaller than one that was forgotten.
+  a holder outlasts the longest lease, also where the server's clock was set back. A token is larger
+  than every counter that may have expired, so none is smaller than one that was forgotten.
 ]]
 --- @include "record"
 -- rule: unenrolled-grants-nothing

@@ -17,10 +17,10 @@
   true for its usual outcome, else an array that begins with a word. `holders` is a list for its own
   use. `TIME` is read once a batch (it moves inside a script before Redis 7.2) and is reported, so
   that clients notice a clock that jumps. `flagged` says that there may be waiters, reservations or
-  tombstones: what writes one says how long it lives. Counters travel as strings and are written with `%.0f`,
-  because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled` means that this
-  server is not, or no longer, the one that the caller's connection enrolled: it restarted, lost its
-  data, or serves another fleet.
+  tombstones: what writes one says how long it lives. Counters travel as strings and are written with
+  `%.0f`, because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled` means
+  that this server is not, or no longer, the one that the caller's connection enrolled: it restarted,
+  lost its data, or serves another fleet.
 ]]
 local FAILED = 'failed:'
 local call, unpackText = redis.call, struct.unpack
