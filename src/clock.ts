@@ -11,8 +11,9 @@ import { hostname } from 'node:os'
 /** A started timer. */
 export interface Timer {
   cancel(): void
-  /** The process does not stay alive for it. A clock of a test may have none. */
-  unref?(): void
+  /** Whether the process stays alive for it, as of Node's timers. A clock of a test has neither. */
+  ref?(): unknown
+  unref?(): unknown
 }
 
 export interface Clock {
@@ -44,14 +45,10 @@ export const systemClock: Clock = {
   wallNow: () => Date.now(),
   after(delayMs, run) {
     const timeout = setTimeout(run, Math.min(Math.max(delayMs, 0), MAX_TIMER_MS))
-    return {
-      cancel: () => {
-        clearTimeout(timeout)
-      },
-      unref: () => {
-        timeout.unref()
-      },
+    const cancel = (): void => {
+      clearTimeout(timeout)
     }
+    return Object.assign(timeout, { cancel })
   },
   random: Math.random,
 }
@@ -166,6 +163,7 @@ export class Deadlines<Member extends Expiring = Expiring> {
     if (last === undefined) list.first = member
     else last.after = member
     if (list.timer === undefined) this.#endLater(list, timeoutMs)
+    else if (last === undefined) list.timer.ref?.()
   }
 
   /** Those that wait now. */
@@ -190,12 +188,10 @@ export class Deadlines<Member extends Expiring = Expiring> {
     for (const member of due) member.expire(list.timeoutMs)
   }
 
-  /** The timer also rests while nothing waits: starting one costs more than what waits. */
   #endLater(list: DeadlineList, delayMs: number): void {
     list.timer = this.clock.after(delayMs, () => {
       this.#end(list)
     })
-    list.timer.unref?.() // What waits has a connection, which keeps the process alive.
   }
 
   #forgetEmpty(): void {
@@ -214,6 +210,8 @@ export function leave(member: Expiring): void {
   else before.after = after
   if (after === undefined) list.last = before
   else after.before = before
+  // It rests until the next one begins: starting a timer costs more.
+  if (list.first === undefined) list.timer?.unref?.()
 }
 
 const OFFSET_SAMPLES = 5

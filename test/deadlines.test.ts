@@ -1,7 +1,11 @@
-/** What waits for deadlines is told of each once, not early and at most a millisecond late. */
+/**
+ * What waits for deadlines is told of each once, not early and at most a millisecond late. What
+ * waits for the end of a turn runs then.
+ */
+import { spawnSync } from 'node:child_process'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Deadlines, Expiring, leave } from '../src/clock.ts'
+import { Deadlines, Expiring, leave, systemClock } from '../src/clock.ts'
 import { FakeClock } from '../src/testing/index.ts'
 
 class Member extends Expiring {
@@ -67,4 +71,32 @@ test('each expires once for its latest deadline, unless it leaves', async () => 
       expect(due.size).toBe(0)
     }),
   )
+})
+
+test('the process stays alive for what waits, and not for a timer that rests', () => {
+  const timers = (): number =>
+    process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
+  const before = timers()
+  const deadlines = new Deadlines<Member>(systemClock)
+  const member = new Member(new FakeClock())
+  for (let turn = 0; turn < 3; turn++) {
+    deadlines.in(1_000, member)
+    expect(timers()).toBe(before + 1)
+    leave(member)
+    expect(timers()).toBe(before)
+  }
+})
+
+test('what fails at the end of a turn keeps nothing else from running', () => {
+  const clock = new URL('../src/clock.ts', import.meta.url).href
+  const program = `
+    import { atEndOfTurn } from '${clock}'
+    process.on('uncaughtException', ({ message }) => console.log('thrown: ' + message))
+    atEndOfTurn(() => console.log('first'))
+    atEndOfTurn(() => { throw new Error('second') })
+    atEndOfTurn(() => console.log('third'))
+  `
+  const args = ['--import', 'tsx', '--input-type=module', '--eval', program]
+  const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  expect(stdout.trim().split('\n').sort()).toEqual(['first', 'third', 'thrown: second'])
 })

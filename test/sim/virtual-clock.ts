@@ -83,6 +83,7 @@ export class VirtualClock implements Clock {
         pending = undefined
         this.#timers.delete(timer)
       },
+      ref: () => this.#timers.add(timer),
       unref: () => this.#timers.delete(timer),
     }
     const look = (): void => {
