@@ -304,7 +304,7 @@ export class Nemesis {
     if (!this.#step(clock.wall, byMs)) return
     this.#did('client clock stepped', `${name} by ${byMs.toFixed(0)} ms`)
     // What it had trusted before is over then, or was extended since.
-    if (!random.chance(0.5)) return
+    if (!random.chance(0.8)) return
     this.#options.time.in(1.2 * MAX_LEASE_MS, () => {
       if (!this.#stopped && client.clock === clock) this.#pause('suspend', client)
     })
