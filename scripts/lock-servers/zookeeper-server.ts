@@ -13,6 +13,8 @@ export const noZooKeeper = findProgram('java') === undefined || !existsSync(JAR)
 
 /** A tick of 400 ms, so that sessions of 800 ms are granted. */
 export const TICK_MS = 400
+/** Members without a leader ask each other that often. ZooKeeper itself waits up to a minute. */
+const ASKS_EVERY_MS = 400
 
 export interface ZooKeeperEnsemble extends LockCluster {
   /** As clients take it. */
@@ -53,6 +55,7 @@ export async function startZooKeeper(
         name,
         command: [
           ...['java', '-Xmx96m', '-XX:TieredStopAtLevel=1', '-Dzookeeper.forceSync=no'],
+          `-Dzookeeper.fastleader.maxNotificationInterval=${ASKS_EVERY_MS}`,
           ...['-cp', JAR, 'org.apache.zookeeper.server.quorum.QuorumPeerMain', file],
         ],
         isReady: async () => /Mode: (leader|follower|standalone)/.test(await ask(port, 'srvr')),

@@ -38,6 +38,8 @@ const BATCH_MS = 1_500
 const MAX_OPEN_JOBS = 100
 const DRAIN_LIMIT_MS = 120_000
 const PROGRESS_MS = 15_000
+/** The members may need several rounds until one of them leads. */
+const ELECTION_LIMIT_MS = 60_000
 /** Some faults are over before the lease is, some outlast it. */
 const FAULT_LEASES = { min: 0.2, max: 3 }
 const REST_LEASES = { min: 0.3, max: 2 }
@@ -183,6 +185,9 @@ class ServiceHarness implements AsyncDisposable {
     const { history } = this
     const { storeUrl, namespace } = this.#setup
     const limitMs = 2 * MAX_LEASE_MS + 5_000
+    const elected = this.cluster.leader().then(() => [])
+    const nobody = [`no member leads ${ELECTION_LIMIT_MS} ms after the last fault`]
+    const unled = await Promise.race([elected, delay(ELECTION_LIMIT_MS, nobody, { ref: false })])
     const store = new FencedStore(storeUrl, namespace)
     const written = await Promise.all(
       RESOURCES.map(async (resource) => {
@@ -193,6 +198,7 @@ class ServiceHarness implements AsyncDisposable {
     )
     store.close()
     return [
+      ...unled,
       ...(await wedgedResources({ ...this.#setup, resources: RESOURCES, limitMs })),
       ...history.problems,
       ...history.unsettled.map((what) => `a promise of ${what} never settled`),
