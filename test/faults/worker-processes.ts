@@ -61,7 +61,8 @@ export class WorkerProcesses {
       return performance.now() - toldAt
     } catch (error) {
       child.kill('SIGKILL')
-      throw new Error(`worker ${child.pid ?? 0} on ${stop}`, { cause: error })
+      const told = `worker ${child.pid ?? 0} was told to ${stop}: ${String(error)}`
+      throw new Error(told, { cause: error })
     } finally {
       if (this.#children[index] === child) this.#children[index] = this.#startWorker()
     }
