@@ -184,11 +184,14 @@ export class WorkerHost {
         trustedUntil: lease.trustedUntil + shift,
       })
     }
-    lease.signal.addEventListener('abort', () => {
+    const stopped = (): void => {
       const why: unknown = lease.signal.reason
       const reason = why instanceof Error ? `${why.name}: ${why.message}` : String(why)
       this.#seen({ kind: 'stopped', run, reason, at: machineMs() })
-    })
+    }
+    // A run may be cancelled before it begins.
+    if (lease.signal.aborted) stopped()
+    else lease.signal.addEventListener('abort', stopped)
     try {
       await this.#work(job, lease, run, instance)
       if (this.#forgotten.has(run)) end('failed', 'StepNotAwaitedError')
