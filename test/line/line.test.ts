@@ -96,6 +96,50 @@ async function turnSweepsOff(): Promise<void> {
   await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them', 'PX', 600_000)
 }
 
+/** Takes the next mark by which an idle worker looks for jobs, as one that is killed then. */
+async function takeNextMark(): Promise<() => boolean> {
+  const thief = redis().duplicate()
+  fixture.defer(() => {
+    thief.disconnect()
+  })
+  let isTaken = false
+  thief.bzpopmin(`bull:${fixture.namespace}:marker`, 0).then(
+    () => (isTaken = true),
+    () => undefined, // The test is over.
+  )
+  await until('it waits', async () => /blocked_clients:[1-9]/.test(await redis().info('clients')))
+  return () => isTaken
+}
+
+describe('a mark that is lost is left again', () => {
+  const idle = { drainDelay: 60 }
+
+  test('for a job that waits', async () => {
+    const isTaken = await takeNextMark()
+    const { order } = await work(idle)
+    await makeQueue().addBulk(jobs('a', 1))
+    await until('the job ran', () => order.length === 1)
+    expect(isTaken()).toBe(true)
+  })
+
+  test('for a delayed job that is due', async () => {
+    const isTaken = await takeNextMark()
+    const { order } = await work(idle)
+    const [job] = jobs('a', 1)
+    await makeQueue().add('charge', job?.data as Charge, { delay: 100 })
+    await until('the job ran', () => order.length === 1)
+    expect(isTaken()).toBe(true)
+  })
+
+  test('for a job with a share', async () => {
+    const isTaken = await takeNextMark()
+    const { order } = await work(idle)
+    await makeQueue({ weight: () => 1 }).addBulk(jobs('a', 1))
+    await until('the job ran', () => order.length === 1)
+    expect(isTaken()).toBe(true)
+  })
+})
+
 describe('a place is dead', () => {
   test('when its job was deleted without our scripts: the sweep restarts an idle line', async () => {
     const queue = makeQueue()

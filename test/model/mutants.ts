@@ -214,6 +214,17 @@ const line: readonly Mutant[] = [
     'line/full-lines: keeps the order of one addBulk',
   ),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
+  mutant('lost-mark-is-left-again', 'never', `${LINE}: mark that is lost`),
+  mutant(
+    'lost-mark-is-left-again',
+    ["isAny('EXISTS', SPACE .. 'ready')", 'false'],
+    `${LINE}: for a job with a share`,
+  ),
+  mutant(
+    'lost-mark-is-left-again',
+    ["isAny('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore)", 'false'],
+    `${LINE}: for a delayed job that is due`,
+  ),
   mutant('as-many-heads-as-slots', ['<', '<='], `${LINE}: and wakes one job`),
   mutant('turn-only-at-the-head', 'removed', LINE),
   mutant('woken-at-the-head-of-all-lines', 'removed', LINE),

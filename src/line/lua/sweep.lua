@@ -1,7 +1,8 @@
 --[[
   Looks at lines in which jobs sleep, those first that were not looked at for longest, and wakes
   heads that sleep and jobs whose deadline has passed. At a line that is closed for long it looks
-  when it opens, and now and then: see `closeLine`.
+  when it opens, and now and then: see `closeLine`. It leaves a mark where a job could start: a
+  worker may have taken the last one and been killed, or told to rest.
 
   ARGV  base · slots · most: lines to look at · everyMs: absent for now, and closed lines too
         before: only lines before this sweep · settings: of the worker, written where there are none
@@ -51,4 +52,9 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', SPACE .. 'deadlines', '-inf',
     wake(job, false, '')
   end
 end
+local dueBefore = string.format('%.0f', (math.floor(nowMs()) + 1) * 0x1000)
+local function isAny(command, key, ...) return redis.call(command, key, ...) > 0 end
+-- rule: lost-mark-is-left-again
+if isAny('LLEN', WAIT) or isAny('ZCARD', PRIORITIZED) or isAny('EXISTS', SPACE .. 'ready')
+  or isAny('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) then mark() end
 return {#lines, wokenCount, sweepNumber}
