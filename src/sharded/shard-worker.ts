@@ -1,22 +1,21 @@
 import type { Job } from 'bullmq'
-import { atEndOfTurn } from '../clock.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { LockedWorker } from '../worker/locked-worker.ts'
 
 /** As many as jobs run at once in a process. */
 export interface Permits {
   free: number
-  /** Tokens of jobs that end without a next one, because a shard waits. */
-  readonly leaving: Set<string>
   readonly waiting: Map<ShardWorker, (isGranted: boolean) => void>
 }
 
 /** Adds some, or takes some away: then jobs that run go on. */
 export function addPermits(permits: Permits, count: number): void {
   permits.free += count
-  for (const [worker, settle] of [...permits.waiting].sort(([a], [b]) => a.used - b.used)) {
+  const waiting = [...permits.waiting].sort(([a], [b]) => a.held.size - b.held.size)
+  for (const [worker, settle] of waiting) {
     if (permits.free <= 0) return
     permits.free--
+    // rule: shard-that-waits-takes-one-permit
     permits.waiting.delete(worker)
     settle(true)
   }
@@ -29,7 +28,7 @@ export function addPermits(permits: Permits, count: number): void {
 export class ShardWorker extends LockedWorker {
   readonly #permits: Permits
   /** Jobs with a permit, by BullMQ's tokens: jobs that follow each other have the same one. */
-  readonly #held = new Map<string, string | undefined>()
+  readonly held: Map<string, string | undefined> = new Map()
 
   constructor(permits: Permits, ...args: ConstructorParameters<typeof LockedWorker>) {
     super(...args)
@@ -37,33 +36,27 @@ export class ShardWorker extends LockedWorker {
     this.on('closing', () => permits.waiting.get(this)?.(false))
   }
 
-  get used(): number {
-    return this.#held.size
-  }
-
   protected override async moveToActive(token: string, name?: string): Promise<Job> {
-    // BullMQ asks here too where a job goes back to the queue.
-    if (this.#held.has(token)) return super.moveToActive(token, name)
-    // BullMQ's type leaves out that there may be none. Its loop takes `undefined` for no news.
-    if (!(await this.#isPermitted())) return undefined as never
-    this.#held.set(token, undefined)
+    // BullMQ asks here too where a job goes back to the queue. Its type leaves out that there may
+    // be none; its loop takes `undefined` for no news.
+    if (!this.held.has(token) && !(await this.#isPermitted())) return undefined as never
+    this.held.set(token, undefined)
     return this.#keptFor(token, super.moveToActive(token, name))
   }
 
   override processJob(job: Job, token: string, mayFetch = (): boolean => true): Promise<Job> {
-    const { leaving, waiting } = this.#permits
-    // rule: busy-shard-leaves-others-their-share
-    const isDue = ({ used }: ShardWorker): boolean => used === 0 || used + 1 < this.used
     const fetches = (): boolean => {
-      if (!mayFetch() || this.#permits.free < 0) return false
-      // rule: shard-that-waits-takes-one-permit
-      if ([...waiting.keys()].filter(isDue).length <= leaving.size) return true
-      leaving.add(token)
-      return false
+      if (!mayFetch() || !this.held.has(token)) return false
+      const { free, waiting } = this.#permits
+      const { size } = this.held
+      // rule: busy-shard-leaves-others-their-share
+      const isDue = ({ held }: ShardWorker): boolean => held.size === 0 || held.size + 1 < size
+      if (free < 0 || [...waiting.keys()].some(isDue)) this.#giveBack(token)
+      return this.held.has(token)
     }
     const next = super.processJob(job, token, fetches) as Promise<Job>
     // The first job of a batch has its permit.
-    return this.#held.get(token) === job.id ? this.#keptFor(token, next) : next
+    return this.held.get(token) === job.id ? this.#keptFor(token, next) : next
   }
 
   /** The next job keeps the permit; without one, it is given back. */
@@ -73,33 +66,30 @@ export class ShardWorker extends LockedWorker {
       job = await next
       return job as Job // BullMQ's type leaves out that there may be none.
     } finally {
-      this.#permits.leaving.delete(token)
-      if (job !== undefined) this.#held.set(token, job.id)
-      else if (this.#held.delete(token)) addPermits(this.#permits, 1)
-      // rule: next-job-waits-for-no-permit
-      atEndOfTurn(() => this.#isHeldUp && this.#permits.waiting.get(this)?.(false))
+      if (job !== undefined) this.held.set(token, job.id)
+      else this.#giveBack(token)
     }
   }
 
-  /** Whether its loop has jobs to start. Without a mark, it starts none while it fetches one. */
-  get #isHeldUp(): boolean {
-    const { waiting, mainLoopQueue } = this.#loop
-    return waiting === null && (mainLoopQueue?.numQueued() ?? 0) > 0
-  }
-
-  /** Private in BullMQ's types. It waits while it reads marks. */
-  get #loop(): { readonly waiting: unknown; readonly mainLoopQueue?: { numQueued(): number } } {
-    return this as never
+  #giveBack(token: string): void {
+    if (this.held.delete(token)) addPermits(this.#permits, 1)
   }
 
   async #isPermitted(): Promise<boolean> {
     if (this.#permits.free > 0) return this.#permits.free-- > 0
-    // rule: process-without-a-permit-leaves-the-mark
-    if (this.#loop.waiting !== null) await LineBackend.of(this).wakeWorker()
-    if (this.closing || this.#isHeldUp) return false
+    if (this.closing) return false
     const { waiting } = this.#permits
-    const isGranted = await new Promise<boolean>((settle) => waiting.set(this, settle))
+    const granted = new Promise<boolean>((settle) => waiting.set(this, settle))
+    const lines = LineBackend.of(this)
+    // Private in BullMQ's types: what its loop waits for. It starts other jobs meanwhile.
+    const loop = this as unknown as { waiting: unknown }
+    // rule: process-without-a-permit-leaves-the-mark
+    if (loop.waiting !== null) void lines.wakeWorker().catch(() => undefined)
+    // rule: next-job-waits-for-no-permit
+    loop.waiting ??= granted
+    const isGranted = await granted
     waiting.delete(this)
+    if (loop.waiting === granted) loop.waiting = null
     // It may have been paused and resumed meanwhile, which an end of its loop would not survive.
     if (isGranted && this.paused) addPermits(this.#permits, 1)
     return isGranted && !this.paused

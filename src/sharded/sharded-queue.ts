@@ -1,11 +1,11 @@
-import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics } from 'bullmq'
+import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics, Queue } from 'bullmq'
 import { randomBytes } from 'node:crypto'
 import { ShardError } from '../errors.ts'
 import { resourcesOf } from '../line/resource.ts'
 import { objectOption, refuse } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
 import { prefixesOf, shardOf } from './placement.ts'
-import { shardNamed, Shards, type Lent } from './shards.ts'
+import { found, shardNamed, Shards, type Lent } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** The options of a `LockedQueue`, and how many shards it has. */
@@ -22,9 +22,8 @@ type Range = [start?: number, end?: number, asc?: boolean]
 type Counts = Readonly<Record<string, number>>
 
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
+const EVENTS = 'error waiting progress removed cleaned paused/resumed resumed/paused'
 const MINUTE_MS = 60_000
-const first = ([answer]: readonly unknown[]): unknown => answer
-const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
 const sum = (answers: readonly number[]): number => answers.reduce((all, each) => all + each, 0)
 const sums = (answers: readonly Counts[]): Counts => {
   const names = Object.keys(Object.assign({}, ...answers) as object)
@@ -37,22 +36,22 @@ const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
 /** Minute by minute, the latest first. One that has counted nothing since has fewer minutes. */
 const metrics = (answers: readonly Metrics[]): unknown => {
   const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
-  const rows = answers.map(({ meta, data }) => {
-    const behind = Math.floor((prevTS - meta.prevTS) / MINUTE_MS)
-    return [...Array<number>(behind).fill(0), ...data] as unknown as Counts
-  })
-  const data = Object.values(sums(rows))
-  const meta = { ...sums(answers.map((each) => ({ ...each.meta }))), prevTS }
-  return { meta, data, count: data.length }
+  const behind = ({ meta }: Metrics): number => Math.floor((prevTS - meta.prevTS) / MINUTE_MS)
+  const count = Math.max(
+    ...answers.map((each) => each.data.length && behind(each) + each.data.length),
+  )
+  const data = Array.from({ length: count }, (_, minute) =>
+    sum(answers.map((each) => each.data[minute - behind(each)] ?? 0)),
+  )
+  return { meta: { ...sums(answers.map((each) => ({ ...each.meta }))), prevTS }, data, count }
 }
 
-/** The methods of a `LockedQueue` that are lent. The others of BullMQ only call these. */
+/** The methods of a `LockedQueue` that are lent. The others only call these, or ask the first. */
 export const LENT: readonly (readonly [names: string, to: Lent])[] = [
   ['getJob getJobState getJobLogs getDependencies remove updateJobProgress addJobLog', 'job'],
   ['skip position cancel', 'job'],
   ['pauseResource resumeResource getLimits setSlots resetSlots setRate resetRate', 'resource'],
-  ['pause resume drain retryJobs promoteJobs rateLimit waitUntilReady getVersion getMeta', first],
-  ['isPaused getWorkers getWorkersCount getQueueEvents getRateLimitTtl', first],
+  ['pause resume drain retryJobs promoteJobs rateLimit waitUntilReady', found],
   ['getDelayedCount getJobSchedulersCount trimEvents leaveLines removeDeduplicationKey', sum],
   ['removeRateLimitKey removeOrphanedJobs removeDebounceKey removeDeprecatedPriorityKey', sum],
   ['removeJobScheduler getJobScheduler getDeduplicationJobId getDebounceJobId', found],
@@ -98,9 +97,9 @@ export class ShardedQueue<
     super(name, { ...others, prefix: prefixes[0] ?? '' })
     this.#resource = others.resource
     this.shards = prefixes.map((each) => new LockedQueue(name, { ...others, prefix: each }))
-    this.#parts = new Shards(name, this.shards)
+    this.#parts = new Shards(this.shards)
     for (const [names, to] of LENT) this.#parts.lend(this, names, to)
-    this.#parts.forward(this, 'error waiting progress removed cleaned paused resumed')
+    this.#parts.forward(this, EVENTS)
   }
 
   /**
@@ -110,7 +109,7 @@ export class ShardedQueue<
    */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     const placed = this.#placed(data, opts)
-    if (!this.#parts.isChecked) await this.#parts.check()
+    await this.#parts.check()
     return this.#parts.at(placed.shard).add(name, data, placed.opts)
   }
 
@@ -119,7 +118,7 @@ export class ShardedQueue<
     const placed = jobs.map((job) => ({ ...job, ...this.#placed(job.data, job.opts) }))
     const added = await this.#parts.ask(async (queue) => {
       const own = placed.filter(({ shard }) => this.#parts.at(shard) === queue)
-      return (own.length === 0 ? [] : await queue.addBulk(own)).values()
+      return (await queue.addBulk(own)).values()
     })
     return placed.map(({ shard }) => added[shard]?.next().value as Job<Data, Result, Name>)
   }
@@ -153,11 +152,9 @@ export class ShardedQueue<
   }
 
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
-  override async clean(
-    ...[graceMs, limit, type]: Parameters<LockedQueue['clean']>
-  ): Promise<string[]> {
+  override async clean(...[graceMs, limit, type]: Parameters<Queue['clean']>): Promise<string[]> {
     const removed: string[] = []
-    await this.#parts.ask(() => undefined)
+    await this.#parts.check()
     for (const queue of this.shards) {
       const rest = limit && limit - removed.length
       if (rest > 0 || limit === 0) removed.push(...(await queue.clean(graceMs, rest, type)))
@@ -172,7 +169,7 @@ export class ShardedQueue<
     // rule: refused-obliterate-removes-nothing
     await this.#parts.at(active.indexOf(Math.max(...active))).obliterate(opts)
     await this.#parts.ask((queue) => queue.obliterate(opts))
-    this.#parts.isChecked = false
+    this.#parts.isRecorded = undefined
   }
 
   /** Closes all shards. */
@@ -182,8 +179,9 @@ export class ShardedQueue<
 
   /** @throws ResourceError, ShardError */
   #placed(data: Data, opts: JobsOptions = {}): { shard: number; opts: JobsOptions } {
+    const { length } = this.shards
     const { jobId = '', parent } = opts
-    const shard = shardOf(resourcesOf(this.#resource, data, opts.jobId), this.shards.length)
+    const shard = shardOf(resourcesOf(this.#resource, data, opts.jobId), length)
     const own = this.#parts.at(shard).qualifiedName
     const faults: string[] = []
     // rule: flow-is-in-one-shard
@@ -197,7 +195,7 @@ export class ShardedQueue<
       )
     }
     // BullMQ counts for each shard: its own ids would be there several times.
-    if (jobId !== '' || this.shards.length === 1) return { shard, opts }
+    if (jobId !== '' || length === 1) return { shard, opts }
     const id = `${shard}~${this.#maker}${(this.#made++).toString(36)}`
     return { shard, opts: { ...opts, jobId: id } }
   }

@@ -8,7 +8,7 @@ import { LockedWorker } from '../worker/locked-worker.ts'
 import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
 import { prefixesOf, shardOf } from './placement.ts'
 import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
-import { Shards } from './shards.ts'
+import { found, later, Shards } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** Those of a `LockedWorker`; `concurrency` is the total of all shards. */
@@ -27,11 +27,8 @@ export interface ShardedWorkerOptions<Data = any> extends Omit<
 
 const EVENTS =
   'active completed failed progress stalled error requeued leaseLost lockRenewalFailed ' +
-  'locksRenewed breaker drained paused resumed ready closing closed'
-const none = (): undefined => undefined
-const some = (answers: readonly boolean[]): boolean => answers.some(Boolean)
+  'locksRenewed breaker drained/active paused/resumed resumed/paused ready/ closing/ closed/'
 const every = (answers: readonly boolean[]): boolean => answers.every(Boolean)
-const all = (answers: readonly Promise<void>[]): Promise<void> => Promise.all(answers).then(none)
 type Asking = 'why' | 'inspect' | 'run' | 'pause' | 'resume' | 'waitUntilReady'
 type AtOnce = 'isStarting' | 'isRunning' | 'isPaused' | 'cancelJob' | 'cancelAllJobs'
 type Hears = 'on' | 'once' | 'off' | 'emit' | 'drain' | 'close'
@@ -62,7 +59,6 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
   /** One for each shard. */
   readonly shards: readonly LockedWorker<Data, Result, Name>[]
   readonly #permits: Permits
-  #concurrency: number
 
   /** @throws TypeError for a bad option, among them `limiter`. */
   constructor(
@@ -79,8 +75,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     const prefixes = prefixesOf(prefix, shards)
     const locks = locksOf(options.redlock, shards)
     this.name = name
-    this.#concurrency = concurrency
-    this.#permits = { free: concurrency, leaving: new Set(), waiting: new Map() }
+    this.#permits = { free: concurrency, waiting: new Map() }
     this.shards = prefixes.map((each, shard) => {
       const resource = (job: Job): readonly string[] => {
         const named = resourcesOf(options.resource, job, job.id)
@@ -96,29 +91,28 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
         ? new LockedWorker(name, processor, locked)
         : (new ShardWorker(this.#permits, name, processor as never, locked) as never)
     })
-    const parts = new Shards(name, this.shards)
+    const parts = new Shards(this.shards)
     parts.lend(this, 'why', 'job')
     parts.lend(this, 'inspect', 'resource')
-    parts.lend(this, 'run pause resume waitUntilReady', none)
-    parts.lend(this, 'isStarting isRunning cancelJob', some, true)
+    parts.lend(this, 'run pause resume waitUntilReady', found)
+    parts.lend(this, 'isStarting isRunning cancelJob cancelAllJobs', found, true)
     parts.lend(this, 'isPaused', every, true)
-    parts.lend(this, 'cancelAllJobs', none, true)
-    parts.lend(this, 'drain close', all, true)
+    parts.lend(this, 'drain close', later, true)
     parts.forward(this as never, EVENTS)
-    const isClosing = (): boolean => this.shards.some(({ closing }) => closing !== undefined)
-    const fail = (error: unknown): unknown => isClosing() || this.emit('error', error as Error)
+    const fail = (error: unknown): unknown =>
+      parts.at(0).closing ?? this.emit('error', error as Error)
     if (autorun) this.run().catch(fail)
   }
 
   /** How many jobs this process runs at once, over all shards. */
   get concurrency(): number {
-    return this.#concurrency
+    return this.shards[0]?.concurrency ?? 0
   }
 
   set concurrency(concurrency: number) {
+    const before = this.concurrency
     for (const worker of this.shards) worker.concurrency = concurrency
-    addPermits(this.#permits, concurrency - this.#concurrency)
-    this.#concurrency = concurrency
+    addPermits(this.#permits, concurrency - before)
   }
 }
 

@@ -1,9 +1,10 @@
+import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { ShardError, ShardsDifferError } from '../errors.ts'
 import { ownScript } from '../line/bullmq/composed-script.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { resourceName } from '../line/resource.ts'
-import { shardOf } from './placement.ts'
+import { shardOf, SHARDS_FIELD } from './placement.ts'
 
 /**
  * What names of methods are lent to. The shard of the job or the resource that comes first is
@@ -11,27 +12,26 @@ import { shardOf } from './placement.ts'
  */
 export type Lent = 'job' | 'resource' | `\`${string}\`` | Made
 type Made = (answers: readonly never[]) => unknown
-type Methods = Readonly<Record<string, (...args: readonly unknown[]) => unknown>>
+type Methods = Readonly<Record<string, (...args: unknown[]) => unknown>>
+type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
 const recordScript = ownScript('sharded/lua/record-shards')
-/** Told when the last shard tells it, and what undoes it. */
-const UNDONE: Readonly<Record<string, string>> = {
-  ...{ drained: 'active', paused: 'resumed', resumed: 'paused' },
-  ...{ ready: '', closing: '', closed: '' },
-}
+/** The answer of a shard that has one. */
+export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
+/** The same of those that answer later, whether or not their number is recorded. */
+export const later = (answers: readonly unknown[]): unknown => Promise.all(answers).then(found)
 
 /**
- * The queues or the workers of all shards, asked as one. The first one records how many there are,
- * and has one prefix whatever their number. So a process with another number is refused at once.
+ * The queues, the workers or the listeners of all shards, asked as one. The first one records how
+ * many there are, and has one prefix whatever their number. So a process with another number is
+ * refused at once.
  */
-export class Shards<Shard extends EventEmitter & { getBackend(): unknown }> {
+export class Shards<Shard extends Part> {
   readonly all: readonly Shard[]
-  readonly #queue: string
-  /** What is recorded is known; until `obliterate` removes it. */
-  isChecked = false
+  /** Their number is recorded, until `obliterate` removes it. */
+  isRecorded: Promise<void> | undefined
 
-  constructor(queue: string, all: readonly Shard[]) {
-    this.#queue = queue
+  constructor(all: readonly Shard[]) {
     this.all = all
   }
 
@@ -40,24 +40,26 @@ export class Shards<Shard extends EventEmitter & { getBackend(): unknown }> {
   }
 
   async ask<Answer>(question: (shard: Shard) => Answer): Promise<readonly Awaited<Answer>[]> {
-    if (!this.isChecked) await this.check()
+    await this.check()
     return Promise.all(this.all.map(question))
   }
 
   /** @throws ShardsDifferError where others work with another number of shards. */
-  async check(): Promise<void> {
-    const shards = this.all.length
-    const recorded = await LineBackend.of(this.at(0)).run(recordScript, { shards })
-    // rule: number-of-shards-does-not-change
-    if (Number(recorded) !== shards) throw new ShardsDifferError(this.#queue, shards, recorded)
-    this.isChecked = true
+  check(): Promise<void> {
+    this.isRecorded ??= this.#record().catch((error: unknown) => {
+      this.isRecorded = undefined
+      throw error
+    })
+    return this.isRecorded
   }
 
   /** Gives a host these methods of the shards. Those that need no Redis answer at once. */
   lend(host: object, names: string, to: Lent, atOnce = false): void {
     for (const name of names.split(' ')) {
-      const value = (...args: readonly unknown[]): unknown => {
-        const call = (shard: Shard) => (shard as unknown as Methods)[name]?.(...args)
+      // The host may be a shard itself.
+      const method = (this.at(0) as unknown as Methods)[name]
+      const value = (...args: unknown[]): unknown => {
+        const call = (shard: Shard): unknown => method?.apply(shard, args)
         if (typeof to !== 'function') return this.#meant(to, name, args[0]).then(call)
         return atOnce ? to(this.all.map(call) as never) : this.ask(call).then(to as never)
       }
@@ -65,10 +67,13 @@ export class Shards<Shard extends EventEmitter & { getBackend(): unknown }> {
     }
   }
 
-  /** The host tells what a shard tells. */
+  /**
+   * The host tells what a shard tells. Of an event with a stroke, such as `drained/active`, only
+   * the last shard counts, and what follows the stroke undoes it.
+   */
   forward(host: EventEmitter, events: string): void {
-    for (const event of events.split(' ')) {
-      const [told, undone] = [new Set<Shard>(), UNDONE[event]]
+    for (const [event = '', undone] of events.split(' ').map((each) => each.split('/'))) {
+      const told = new Set<Shard>()
       for (const shard of this.all) {
         shard.on(event, (...args: readonly unknown[]) => {
           const isWhole = undone === undefined || told.add(shard).size === this.all.length
@@ -79,8 +84,20 @@ export class Shards<Shard extends EventEmitter & { getBackend(): unknown }> {
     }
   }
 
+  /** One that only listens writes nothing. */
+  async #record(): Promise<void> {
+    const shards = this.all.length
+    const backend = this.at(0).getBackend() as RedisQueueBackend
+    const recorded =
+      backend instanceof LineBackend
+        ? await backend.run(recordScript, { shards })
+        : ((await backend.getQueueMetaField(SHARDS_FIELD)) ?? shards)
+    // rule: number-of-shards-does-not-change
+    if (Number(recorded) !== shards) throw new ShardsDifferError(this.at(0).name, shards, recorded)
+  }
+
   async #meant(to: string, method: string, target: unknown): Promise<Shard> {
-    if (!this.isChecked) await this.check()
+    await this.check()
     const { length } = this.all
     const { resource } = to === 'resource' ? { resource: target } : (Object(target) as never)
     if (resource !== undefined) return this.at(shardOf([resourceName(resource)], length))
@@ -89,10 +106,10 @@ export class Shards<Shard extends EventEmitter & { getBackend(): unknown }> {
     const named = this.all[length === 1 ? 0 : (shardNamed(id) ?? length)]
     if (named !== undefined) return named
     const states = await this.ask((shard) => LineBackend.of(shard).getState(id))
-    const [found = this.at(0), ...more] = this.all.filter((_, nr) => states[nr] !== 'unknown')
-    if (more.length === 0) return found
+    const [holder = this.at(0), ...more] = this.all.filter((_, nr) => states[nr] !== 'unknown')
+    if (more.length === 0) return holder
     throw new ShardError(
-      `Several shards of queue \`${this.#queue}\` have a job ${id}, because jobs of several resources were added with this id. ` +
+      `Several shards of queue \`${this.at(0).name}\` have a job ${id}, because jobs of several resources were added with this id. ` +
         `Use an id for one resource only. \`queue.shards\` has each of these jobs.`,
     )
   }

@@ -90,12 +90,14 @@ test('a shard that gets work is given its share of a busy process', async () => 
   const queue = makeQueue()
   const now = [0, 0, 0, 0]
   let isOver = false
-  await makeWorker(8, async ({ data: { name, nr } }) => {
+  const run = async ({ data: { name, nr } }: { readonly data: Call }): Promise<void> => {
     const shard = shardOf([name], SHARDS)
     now[shard] = (now[shard] ?? 0) + 1
     await pause(isOver ? 0 : 12 + 3 * nr) // So that no two end together.
     now[shard] = (now[shard] ?? 0) - 1
-  })
+  }
+  // A job whose burst is spent gives its permit back.
+  await makeWorker(8, run, { burstMs: 60_000 })
   // Each job is followed by the next one of its line, which keeps the permit.
   const linesOf = (shard: number, jobs: number) =>
     Array.from({ length: jobs }, () => jobsOf(shard, 8)).flat()

@@ -74,7 +74,7 @@ test('every method of BullMQ and of a LockedQueue asks the shards', () => {
     const names = Object.entries(Object.getOwnPropertyDescriptors(base.prototype))
     left.push(...names.flatMap(([name, { value }]) => (value && !own.has(name) ? [name] : [])))
   }
-  // They only call others, or are of the object itself.
+  // They only call others, ask the first shard, or are of the object itself.
   const calling = [
     ...['count', 'getJobCountByTypes', 'getCompletedCount', 'getFailedCount', 'getActiveCount'],
     ...['getPrioritizedCount', 'getWaitingCount', 'getWaitingChildrenCount', 'getWaiting'],
@@ -82,7 +82,8 @@ test('every method of BullMQ and of a LockedQueue asks the shards', () => {
     ...['getFailed', 'recordJobCountsMetric', 'exportPrometheusMetrics'],
     ...['emit', 'on', 'once', 'off', 'addJob', 'commandByType', 'sanitizeJobTypes'],
     ...['baseGetClients', 'parseClientList', 'isMaxed', 'getGlobalConcurrency'],
-    ...['getGlobalRateLimit'],
+    ...['getGlobalRateLimit', 'isPaused', 'getWorkers', 'getWorkersCount', 'getQueueEvents'],
+    ...['getRateLimitTtl', 'getVersion', 'getMeta'],
   ]
   expect(left.sort()).toEqual(calling.sort())
 })
@@ -233,6 +234,16 @@ describe('the whole queue', () => {
     expect(await queue.count()).toBe(0)
   })
 
+  test('metrics, where only one shard has counted', async () => {
+    const queue = fixture.queue()
+    await fixture.worker(() => Promise.resolve(), { metrics: { maxDataPoints: 10 } })
+    await queue.add('charge', { customer: 'ann', nr: 1 })
+    await until('it completed', async () => (await queue.getCompletedCount()) === 1)
+    const { meta, data, count } = await queue.getMetrics('completed')
+    expect([meta.count, data.length, count]).toEqual([1, count, count])
+    expect(count).toBeLessThan(10)
+  })
+
   test('obliterates all or nothing, and may have another number of shards then', async () => {
     const gate = fixture.gate()
     const queue = fixture.queue()
@@ -246,11 +257,10 @@ describe('the whole queue', () => {
     await worker.close()
     await queue.obliterate({ force: true })
     await queue.close()
+    const cluster = fixture.connect()
+    await cluster.ping() // It knows its nodes then.
     const keys = await Promise.all(
-      fixture
-        .connect()
-        .nodes('master')
-        .map((node) => node.keys(`*${fixture.namespace}:*`)),
+      cluster.nodes('master').map((node) => node.keys(`*${fixture.namespace}:*`)),
     )
     expect(keys.flat()).toEqual([])
     expect(await fixture.queue({ shards: 2 }).count()).toBe(0)

@@ -29,22 +29,40 @@ export interface StandingJobs {
 
 /** Of all queues. */
 export async function standingJobs(places: Places): Promise<StandingJobs> {
-  const found = (await places.shown()).map(async (place) => {
-    const census = await censusOf(place, true)
-    const stands = census.waiting === 0 ? undefined : await places.standstill(place)
+  const found = (await places.shownNames()).map(async (queue) => {
+    const shards = await places.of(queue)
+    const each = await Promise.all(shards.map((place) => censusOf(place, true)))
+    const census = together(each)
+    const waiting = shards.filter((_, shard) => (each[shard]?.waiting ?? 0) > 0)
+    const stands = await Promise.all(waiting.map((place) => places.standstill(place)))
     const { oldest: jobId, oldestSinceMs: since = 0 } = census
-    const { queueName: queue } = place
     return {
-      findings: checkJobs(queue, census, stands),
+      findings: checkJobs(queue, census, stands.find(Boolean)),
       oldest: jobId === undefined ? [] : [{ queue, jobId, since }],
     }
   })
   const all = await Promise.all(found)
   const findings = all.flatMap((each) => each.findings)
   const [oldest] = all.flatMap((each) => each.oldest).sort((a, b) => a.since - b.since)
-  // Shards of a queue may have the same finding.
-  const distinct = new Map(findings.map((each) => [JSON.stringify(each), each]))
-  return { findings: [...distinct.values()], oldest }
+  return { findings, oldest }
+}
+
+/** Of all shards of a queue. Of what is told with an example, the worst shard has it. */
+function together(shards: readonly Census[]): Census {
+  const worst = (rank: (census: Census) => number): Census =>
+    shards.reduce((a, b) => (rank(b) > rank(a) ? b : a))
+  const sum = (count: (census: Census) => number): number =>
+    shards.reduce((total, census) => total + count(census), 0)
+  const { oldest, oldestSinceMs } = worst((census) => -(census.oldestSinceMs ?? Infinity))
+  const { fullAtMs, fullResource } = worst((census) => census.fullAtMs)
+  return {
+    ...worst(({ behind = -1 }) => behind),
+    ...{ oldest, oldestSinceMs, fullAtMs, fullResource },
+    waiting: sum((census) => census.waiting),
+    held: sum((census) => census.held),
+    refused: sum((census) => census.refused),
+    dropped: sum((census) => census.dropped),
+  } as Census
 }
 
 function checkJobs(
