@@ -12,6 +12,7 @@ export type { MasterAddress } from './redlock/wire/connection-settings.ts'
 export { openTelemetry } from './telemetry/open-telemetry.ts'
 export type { TelemetryOptions } from './telemetry/resource-classes.ts'
 export { listen } from './channel.ts'
+export type { Listener, Within } from './channel.ts'
 export type {
   AttemptStatus,
   ExtendResult,
@@ -19,7 +20,6 @@ export type {
   Facts,
   LeaseEnd,
   LineCensus,
-  Listener,
   LossReason,
   MasterStatus,
   Question,
@@ -28,10 +28,10 @@ export type {
   ToldLock,
   ToldWorker,
   VoteOutcome,
-  Within,
-} from './channel.ts'
+} from './facts.ts'
 export { silentLogger, type Logger } from './logger.ts'
 export * from './errors.ts'
+export * from './lock-errors.ts'
 export type { Slots } from './slots.ts'
 export type { LinePosition } from './line/position.ts'
 export type { CancelOptions, Cancelled } from './line/cancel.ts'

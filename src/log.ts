@@ -4,7 +4,8 @@
  * never carry a password of a URL, and a logger that throws stops nothing.
  */
 import { randomUUID } from 'node:crypto'
-import { Channel, type FactName, type Facts, type Listener, type ToldLease } from './channel.ts'
+import { Channel, type Listener } from './channel.ts'
+import type { FactName, Facts, ToldLease } from './facts.ts'
 import { machineId, machineOffsetMs, type Clock } from './clock.ts'
 import { silentLogger, type Logger } from './logger.ts'
 import { redacted } from './redact.ts'

@@ -135,7 +135,7 @@ function constructorOf(
 }
 
 function kindOf(declaration: ts.Declaration): Kind {
-  if (/\/errors\.ts$/.test(declaration.getSourceFile().fileName)) return 'Errors'
+  if (/errors\.ts$/.test(declaration.getSourceFile().fileName)) return 'Errors'
   return ts.isInterfaceDeclaration(declaration) || ts.isTypeAliasDeclaration(declaration)
     ? 'Types'
     : 'Classes and functions'

@@ -74,7 +74,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'new LockedQueue(name, options)',
     intro: "BullMQ's `QueueOptions`, and these.",
-    file: 'worker/locked-queue.ts',
+    file: 'worker/locked-queue-options.ts',
     types: ['LockedQueueOptions'],
   },
   {

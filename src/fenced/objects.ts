@@ -1,5 +1,5 @@
 /** Objects in a store with conditional writes; their metadata has the fencing token. */
-import { StaleTokenError } from '../errors.ts'
+import { StaleTokenError } from '../lock-errors.ts'
 
 /** An object, without its content. */
 export interface StoredObject {

@@ -1,5 +1,5 @@
 /** Redis commands that run together, or not at all where a later lease has written. */
-import { StaleTokenError } from '../errors.ts'
+import { StaleTokenError } from '../lock-errors.ts'
 import { luaText } from '../lua.ts'
 
 /** A name and its arguments: `['HSET', 'account:a', 'balance', 10]`. */

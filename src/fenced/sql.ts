@@ -5,7 +5,7 @@
  * A token that equals the stored one is accepted: one lease may write several times. A row without
  * a token (NULL) accepts any. A deleted row forgets its token: mark rows as deleted instead.
  */
-import { StaleTokenError } from '../errors.ts'
+import { StaleTokenError } from '../lock-errors.ts'
 import { knownOptions, refuse } from '../options.ts'
 
 /** Which table, and the columns that name its rows. */

@@ -1,6 +1,6 @@
 /** What waits in the lines of a queue, for those who look after it. */
 import { systemClock, withinMs } from '../clock.ts'
-import type { LineCensus } from '../channel.ts'
+import type { LineCensus } from '../facts.ts'
 import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 

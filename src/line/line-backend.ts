@@ -9,7 +9,6 @@ import type {
   BackendFactory,
   Job,
   JobJson,
-  JobsOptions,
   KeepJobs,
   MinimalJob,
   QueueBaseOptions,
@@ -17,30 +16,21 @@ import type {
   WorkerOptions,
 } from 'bullmq'
 import { atEndOfTurn, sleep, systemClock, withinMs } from '../clock.ts'
-import { LineFullError } from '../errors.ts'
 import type { Slots } from '../slots.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
+import { Additions, type AddSettings } from './additions.ts'
+import { Ends, finishOptions, type End } from './ends.ts'
 import { ADDS, FETCHES, lineScripts, type LineScripts, type Replacement } from './line-scripts.ts'
-import {
-  absentKeyIn,
-  argumentsText,
-  jsonText,
-  keyIn,
-  type Arguments,
-  type LineRunner,
-} from './line-runner.ts'
+import { keyIn, ScriptSender, type Arguments, type Client, type LineRunner } from './line-runner.ts'
 import { sweepAll } from './sweep.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
-import { TurnGroup } from './turn-group.ts'
 import type { Join, LineVisit, LineVisits, Told } from './visit.ts'
 
 /** What a queue and its workers agree on. */
-export interface LineSettings {
+export interface LineSettings extends AddSettings {
   readonly slots: number
-  /** The order inside a line: that of adding, or BullMQ's order of waiting jobs. */
-  readonly within: 'added' | 'priority'
   /** A job that was added this long ago is looked at, whether or not it is its turn. */
   readonly maxWaitMs: number
   /** What a job that failed for good does to its lines. */
@@ -51,32 +41,10 @@ export interface LineSettings {
   readonly visits?: LineVisits | undefined
   /** Called when the queue's Redis has no job to give, and none sleeps in line. */
   readonly onDrained?: (() => void) | undefined
-  /** How a job that is added here stands in line, by its data; undefined for a worker. */
-  readonly placement?: (data: unknown) => LinePlacement
-  /** How many jobs a line has at most; undefined for any number. */
-  readonly maxLength?: number | undefined
-  /** Which sleeping job of a full line is removed for a new one; undefined for none. */
-  readonly drops?: 'oldest' | 'newest' | undefined
-}
-
-/** How a job that is added stands in line; but for its resources as its hash has it. */
-export interface LinePlacement {
-  readonly resources: readonly string[]
-  /** Each undefined where the job says none. */
-  readonly slots: string | undefined
-  readonly rate: string | undefined
-  readonly share: string | undefined
 }
 
 /** A job as BullMQ knows it, and its id. */
 export type TakenJob = readonly [job: JobJson, id: string]
-
-interface Client {
-  hget(key: string, field: string): Promise<string | null | undefined>
-  zscore(key: string, member: string): Promise<string | null | undefined>
-  runCommand(name: string, args: unknown[]): Promise<unknown>
-  defineCommand(name: string, definition: { numberOfKeys: number; lua: string }): void
-}
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
   ...args: infer Args
@@ -88,28 +56,6 @@ type Completed = Awaited<Method<'moveToCompleted'>['reply']>
 /** What the script that cancels a job found: see its text. */
 export type CancelOutcome = 'failed' | 'running' | 'finished' | 'missing' | 'refused'
 
-/** A job that ends in this turn of the event loop. */
-interface End {
-  readonly id: string
-  readonly token: string
-  /** Of BullMQ, as JSON. */
-  readonly opts: string
-  /** What is not usual with it: see `lua/finish.lua`. */
-  readonly more: Arguments
-  /** What it returned, or failed with. */
-  readonly value: string
-  readonly visit: LineVisit | undefined
-  finishedOn: number
-}
-
-/** A job that is added in this turn of the event loop. */
-interface Addition {
-  readonly replaced: Replacement
-  /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
-  readonly args: readonly unknown[]
-  readonly bytes: number
-}
-
 const KEEP_ALL = { count: -1 }
 const backScript = ownScript('line/lua/goes-back')
 const wakeScript = ownScript('line/lua/wake-worker')
@@ -117,15 +63,6 @@ const NO_JOB = { id: '', opts: {} } as MinimalJob
 /** Replies of the park script. */
 const ITS_TURN = -100
 const TOO_LATE = -101
-/** A job that is added so may start without a delay or children. */
-const AT_ONCE: ReadonlySet<string> = new Set(['addStandardJob', 'addPrioritizedJob'])
-/** Reply of the add script. */
-const LINE_FULL = -200
-/** Other producers may take the room that was made. */
-const MAX_DROPS = 20
-/** The server and its clients wait for each other where more leave together. */
-const ENDS_TOGETHER = { items: 8, bytes: 100_000 }
-const ADDED_TOGETHER = { items: 16, bytes: 100_000 }
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
@@ -139,29 +76,16 @@ export class LineBackend extends Backend implements LineRunner {
   /** How long a job may wait; undefined for any time. */
   readonly #maxWaitMs: number | undefined
   readonly #scripts: LineScripts
-  readonly #defined = new Set<string>()
+  readonly #sender: ScriptSender
+  readonly #ends: Ends
+  readonly #additions: Additions
   /** Of the jobs that have to take their places. */
   #lastJoin: Promise<unknown> = Promise.resolve()
-  readonly #ends = new TurnGroup<End>(ENDS_TOGETHER, this.#finish.bind(this))
-  readonly #additions = new TurnGroup<Addition>(ADDED_TOGETHER, this.#sendAdded.bind(this))
-  /** Where full lines drop jobs for new ones. */
-  #lastAdd: Promise<unknown> = Promise.resolve()
-  /** Jobs are added in their order: of one kind at a time. */
-  #addedBy: string | undefined
   readonly #options: QueueBaseOptions & Partial<WorkerOptions>
-  /** What BullMQ's script for a finished job is given as KEYS. Some are other ones for each job. */
-  readonly #finishKeys: readonly unknown[]
-  /** What BullMQ's keys of the queue begin with. */
-  readonly #base: string
-  readonly #absentKey: string
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
   /** It was told that the queue is drained, and no job was given since. */
   #toldDrained = false
-  /** Our arguments of jobs that end, for those options of BullMQ. */
-  #finishArguments: { readonly opts: string; readonly text: string } | undefined
-  /** Once it is connected: before anything is sent. */
-  #ready: Client | undefined
 
   /**
    * What `Queue` and `Worker` take as their backend.
@@ -198,14 +122,15 @@ export class LineBackend extends Backend implements LineRunner {
     this.#maxWaitMs = maxWaitMs > Number.MAX_SAFE_INTEGER / 2 ? undefined : maxWaitMs
     this.#options = queue.opts
     this.#scripts = lineScripts()
-    const { keys: count } = this.#scripts.finish
-    this.#finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, count)
-    this.#base = toKey('')
-    this.#absentKey = absentKeyIn(this.#base)
+    const { replaced, cancel, finish } = this.#scripts
+    this.#sender = new ScriptSender(toKey(''), settings.slots)
+    const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, finish.keys)
+    this.#ends = new Ends(this.#sender, finish.script, finishKeys)
+    this.#additions = new Additions(this.#sender, { ...settings, maxWaitMs: this.#maxWaitMs }, this)
     // What BullMQ waits for before it sends anything. Private in its types.
     const waiting = connection as unknown as { initializing: Promise<Client> }
     const prepared = waiting.initializing.then((client) => {
-      this.#prepare(client)
+      this.#sender.ready(client, [...replaced.values(), cancel, finish])
       return client
     })
     prepared.catch(() => undefined) // BullMQ reports a connection that fails.
@@ -237,18 +162,10 @@ export class LineBackend extends Backend implements LineRunner {
   ): Promise<readonly TakenJob[]> {
     const { lockDuration, limiter } = this.#options
     const opts = { token, lockDuration, limiter, name: this.#settings.workerName }
-    const at = String(systemClock.wallNow())
-    const ours = {
-      does: 'take',
-      resource,
-      most,
-      before,
-      id,
-      timestamp: String(timestamp),
-      at,
-      opts,
-    }
-    const found = await this.#sendAs('moveToActive', [this.keys['meta']], ours)
+    const found = await this.#sendAs('moveToActive', [this.keys['meta']], {
+      ...{ does: 'take', resource, most, before, id, timestamp: String(timestamp), opts },
+      at: String(systemClock.wallNow()),
+    })
     return (found as unknown[][]).map((job) => bullmq.raw2NextJobData(job) as unknown as TakenJob)
   }
 
@@ -317,7 +234,10 @@ export class LineBackend extends Backend implements LineRunner {
     const fields = { failedReason: error.message, stacktrace }
     const args = this.moveToFailedArgs(job, error.message, removes, '0', false, fields)
     const client = await this.#client()
-    return (await this.#send(client, this.#scripts.cancel, args, { id, reason })) as CancelOutcome
+    return (await this.#sender.send(client, this.#scripts.cancel, args, {
+      id,
+      reason,
+    })) as CancelOutcome
   }
 
   /** An idle worker of this queue looks whether there is a job. */
@@ -337,15 +257,12 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   keyOf(key: string): string {
-    return keyIn(this.#base, key)
+    return keyIn(this.toKey(''), key)
   }
 
   async run(script: ComposedScript, args: Arguments): Promise<unknown> {
-    const client = await this.#client()
-    this.#define(client, script)
     // A key on the queue's slot of a cluster.
-    const keys = [this.keys['meta'], this.#absentKey]
-    return client.runCommand(script.command, [...keys, this.#named(args)])
+    return this.#sender.run(await this.#client(), script, this.keys['meta'] ?? '', args)
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -356,10 +273,10 @@ export class LineBackend extends Backend implements LineRunner {
       return super.execCommand(client as never, name, args)
     }
     const to = client as Client
-    if (adds) return this.#add(to, replaced, args)
+    if (adds) return this.#additions.add(to, replaced, args)
     if (name === 'moveToActive') return this.#fetch(to, replaced, args).catch(refusedLater)
     if (FETCHES.includes(name)) return this.#fetch(to, replaced, args)
-    return this.#send(to, replaced, args, replaced.told(args.slice(replaced.keys)))
+    return this.#sender.send(to, replaced, args, replaced.told(args.slice(replaced.keys)))
   }
 
   override moveToCompleted(
@@ -449,61 +366,6 @@ export class LineBackend extends Backend implements LineRunner {
     return { maxWaitMs: job.attemptsMade > 0 ? undefined : this.#maxWaitMs, dueAt: dueAt(job) }
   }
 
-  #add(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
-    const data = String(given[replaced.keys + 1])
-    const { resources, ...more } = this.#settings.placement?.(JSON.parse(data)) as LinePlacement
-    const args = [...given, JSON.stringify(resources), jsonText(more)]
-    const job = { replaced, args, bytes: data.length }
-    // The replies of a transaction come together.
-    if (client !== this.#ready) return this.#sendAdded([job], client)
-    return this.#settings.maxLength === undefined ? this.#addSoon(job) : this.#addToFull(job)
-  }
-
-  #addSoon(job: Addition): Promise<unknown> {
-    if (this.#addedBy !== job.replaced.name) void this.#additions.flush()
-    this.#addedBy = job.replaced.name
-    return this.#additions.add(job, job.bytes)
-  }
-
-  /** Of a full line, a job is dropped first, where `whenFull` says so. */
-  #addToFull(job: Addition): Promise<unknown> {
-    const { maxLength = 0, drops } = this.#settings
-    const add = async (): Promise<unknown> => {
-      for (let dropped = 0; ; dropped++) {
-        const reply = await this.#addSoon(job)
-        if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
-        const [, resource, id] = reply as [number, string, string]
-        if (id === '' || dropped === MAX_DROPS) {
-          throw new LineFullError(this.name, resource, maxLength)
-        }
-        await this.remove(id, false)
-      }
-    }
-    if (drops === undefined) return add()
-    // rule: room-is-made-in-the-order-of-adds
-    const added = this.#lastAdd.then(add)
-    this.#lastAdd = added.catch(() => undefined)
-    return added
-  }
-
-  /** @param transaction to which they are added. */
-  #sendAdded(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
-    const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
-    const { within, maxLength, drops } = this.#settings
-    const all = [...args]
-    for (const each of others) all.push(...each.args.slice(replaced.keys))
-    const key = args[0] as string
-    const isOne = transaction !== undefined
-    return this.#send(transaction ?? (this.#ready as Client), replaced, all, {
-      // A flow adds jobs to several queues.
-      base: key.slice(0, key.lastIndexOf(':') + 1),
-      mayStart: AT_ONCE.has(replaced.name) || undefined,
-      isDelayed: replaced.name === 'addDelayedJob' || undefined,
-      maxWaitMs: this.#maxWaitMs,
-      ...(isOne ? { within, isOne } : { within, maxLength, drops }),
-    })
-  }
-
   /** A job ends. It leaves its lines as its visit says; without a word it just leaves them. */
   async #end(
     job: Pick<Job, 'id' | 'opts'>,
@@ -520,10 +382,10 @@ export class LineBackend extends Backend implements LineRunner {
     const keeps = !fetches || this.queue.closing !== undefined || undefined
     const more: Arguments = { ...unusual, keeps, ...moves }
     const opts = finishOptions(job.opts, keepJobs, this.#options)
-    const end = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
+    const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
     try {
-      const reply = await this.#ends.add(end, end.value.length)
+      const reply = await this.#ends.add(end)
       if (typeof reply === 'number' && reply < 0) {
         const state = { command: 'moveToFinished', state: 'active' }
         throw this.finishedErrors({ code: reply, jobId: id, ...state })
@@ -539,35 +401,9 @@ export class LineBackend extends Backend implements LineRunner {
     }
   }
 
-  #finish(ends: readonly End[]): Promise<unknown> {
-    const at = systemClock.wallNow()
-    const { opts } = ends[0] as End
-    if (this.#finishArguments?.opts !== opts) {
-      this.#finishArguments = { opts, text: this.#named({ opts: JSON.parse(opts) as unknown }) }
-    }
-    const args = [...this.#finishKeys, this.#absentKey, String(at)]
-    for (const end of ends) {
-      const { id, token, more, opts: own, value, visit } = end
-      end.finishedOn = at
-      args.push(id, token)
-      // Without a word the queue's Redis says of which lines it is.
-      if (visit?.move === undefined) args.push('', '', '')
-      else {
-        const { job, lines, move } = visit
-        args.push(String(job.timestamp), lines || '[]', String(Math.round(move.usedMs)))
-      }
-      const unusual = own === opts ? more : { ...more, opts: JSON.parse(own) as unknown }
-      args.push(value, jsonText(unusual))
-    }
-    args.push(this.#finishArguments.text)
-    const sent = (this.#ready as Client).runCommand(this.#scripts.finish.script.command, args)
-    for (const { visit } of ends) visit?.sent?.()
-    return sent
-  }
-
   async #fetch(client: Client, replaced: Replacement, args: readonly unknown[]): Promise<unknown> {
     const isDelay = replaced.name === 'moveToDelayed'
-    const reply = await this.#send(client, replaced, args, isDelay ? { does: 'delay' } : {})
+    const reply = await this.#sender.send(client, replaced, args, isDelay ? { does: 'delay' } : {})
     this.#heard(reply)
     return reply
   }
@@ -624,71 +460,12 @@ export class LineBackend extends Backend implements LineRunner {
 
   async #sendAs(name: string, args: readonly unknown[], ours: Arguments): Promise<unknown> {
     const replaced = this.#scripts.replaced.get(name) as Replacement
-    return this.#send(await this.#client(), replaced, args, ours)
-  }
-
-  /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
-  async #send(
-    client: Client,
-    { name, script, keys: count }: Replacement,
-    args: readonly unknown[],
-    ours: Arguments,
-  ): Promise<unknown> {
-    const keys = args.slice(0, count)
-    // It may take the place of another script, which has more of them.
-    while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
-    const text = this.#named({ replaces: name, ...ours })
-    const all = [...keys, this.#absentKey, ...args.slice(count), text]
-    return await client.runCommand(script.command, all)
-  }
-
-  #named(ours: Arguments): string {
-    return argumentsText(this.#base, this.#settings.slots, ours)
+    return this.#sender.send(await this.#client(), replaced, args, ours)
   }
 
   async #client(): Promise<Client> {
     return await this.connection.client
   }
-
-  /** Pipelines and transactions know only what was defined before they were made. */
-  #prepare(client: Client): void {
-    this.#ready = client
-    const { replaced, cancel, finish } = this.#scripts
-    for (const { script } of [...replaced.values(), cancel, finish]) this.#define(client, script)
-  }
-
-  #define(client: Client, script: ComposedScript): void {
-    const { command, numberOfKeys } = script
-    if (this.#defined.has(command)) return
-    client.defineCommand(command, { numberOfKeys, lua: script.lua })
-    this.#defined.add(command)
-  }
-}
-
-/**
- * The options of BullMQ's `moveToFinished`, of a job and of its worker, by their names in its text.
- * BullMQ's backend packs the same.
- */
-function finishOptions(
-  opts: JobsOptions,
-  keepJobs: KeepJobs,
-  { name, limiter, lockDuration, metrics }: QueueBaseOptions & Partial<WorkerOptions>,
-): string {
-  const { count, age, limit } = keepJobs as { count?: number; age?: number; limit?: number }
-  // BullMQ's text takes null for undefined, and Lua has a value of its own for the null of JSON.
-  return JSON.stringify({
-    keepJobs: { count: count ?? undefined, age: age ?? undefined, limit: limit ?? undefined },
-    attempts: opts.attempts ?? undefined,
-    fpof: Boolean(opts.failParentOnFailure) || undefined,
-    cpof: Boolean(opts.continueParentOnFailure) || undefined,
-    idof: Boolean(opts.ignoreDependencyOnFailure) || undefined,
-    rdof: Boolean(opts.removeDependencyOnFailure) || undefined,
-    name: name ?? undefined,
-    limiter: limiter ?? undefined,
-    // Redis makes a text of a number for every command.
-    lockDuration: String(lockDuration),
-    maxMetricsSize: metrics?.maxDataPoints ? metrics.maxDataPoints : '',
-  })
 }
 
 /** When a job could start first, as far as its options say it. */

@@ -1,5 +1,6 @@
-/** How scripts of ours are run on the keys of a queue. */
+/** How scripts are run on the keys of a queue. */
 import type { ComposedScript } from './bullmq/composed-script.ts'
+import type { Replacement } from './line-scripts.ts'
 
 /** What a script of ours is given, by name. What is undefined is absent. */
 export type Arguments = Readonly<Record<string, unknown>>
@@ -9,6 +10,68 @@ export interface LineRunner {
   run(script: ComposedScript, args: Arguments): Promise<unknown>
   /** The whole name of one of our keys. */
   keyOf(key: string): string
+}
+
+/** A client of the queue's Redis. */
+export interface Client {
+  hget(key: string, field: string): Promise<string | null | undefined>
+  zscore(key: string, member: string): Promise<string | null | undefined>
+  runCommand(name: string, args: unknown[]): Promise<unknown>
+  defineCommand(name: string, definition: { numberOfKeys: number; lua: string }): void
+}
+
+/** Sends the scripts of one queue, with the arguments that all of them take. */
+export class ScriptSender {
+  readonly absentKey: string
+  readonly #base: string
+  readonly #slots: number
+  readonly #defined = new Set<string>()
+  /** Once it is connected: before anything is sent. */
+  client!: Client
+
+  constructor(base: string, slots: number) {
+    this.#base = base
+    this.#slots = slots
+    this.absentKey = absentKeyIn(base)
+  }
+
+  /** Pipelines and transactions know only what was defined before they were made. */
+  ready(client: Client, all: readonly Replacement[]): void {
+    this.client = client
+    for (const { script } of all) this.#define(client, script)
+  }
+
+  /** @param key one of the queue's: it has the same slot of a cluster. */
+  run(client: Client, script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
+    this.#define(client, script)
+    return client.runCommand(script.command, [key, this.absentKey, this.named(args)])
+  }
+
+  /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
+  async send(
+    client: Client,
+    { name, script, keys: count }: Replacement,
+    args: readonly unknown[],
+    ours: Arguments,
+  ): Promise<unknown> {
+    const keys = args.slice(0, count)
+    // It may take the place of another script, which has more of them.
+    while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
+    const text = this.named({ replaces: name, ...ours })
+    const all = [...keys, this.absentKey, ...args.slice(count), text]
+    return await client.runCommand(script.command, all)
+  }
+
+  named(ours: Arguments): string {
+    return argumentsText(this.#base, this.#slots, ours)
+  }
+
+  #define(client: Client, script: ComposedScript): void {
+    const { command, numberOfKeys } = script
+    if (this.#defined.has(command)) return
+    client.defineCommand(command, { numberOfKeys, lua: script.lua })
+    this.#defined.add(command)
+  }
 }
 
 /**

@@ -11,10 +11,11 @@
  * Nothing leads back to held: another client may have held the resource since. The timer looks at
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
-import type { Channel, ExtendResult, LeaseEnd, LossReason } from '../channel.ts'
+import type { Channel } from '../channel.ts'
+import type { ExtendResult, LeaseEnd, LossReason } from '../facts.ts'
 import { Deadlines, Expiring, instant, leave } from '../clock.ts'
 import type { Clock, Instant, Timer } from '../clock.ts'
-import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../errors.ts'
+import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../lock-errors.ts'
 import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
@@ -294,15 +295,13 @@ export abstract class HeldLease extends Expiring implements Lease {
 
   #end(how: LeaseEnd, reason: LossReason | undefined): void {
     const { clock, channel } = this.#registry
-    if (!this.#isOver) {
-      this.#isOver = true
-      if (channel.hears('lease:ended')) {
-        const heldMs = clock.now() - this.#grant.start.now
-        channel.tell('lease:ended', { lease: this, how, reason, heldMs })
-      }
-    }
     leave(this)
     this.#renewal?.cancel()
+    if (this.#isOver) return
+    this.#isOver = true
+    if (!channel.hears('lease:ended')) return
+    const heldMs = clock.now() - this.#grant.start.now
+    channel.tell('lease:ended', { lease: this, how, reason, heldMs })
   }
 
   #lostError(reason: string, answers: readonly MasterAnswer[]): LeaseLostError {

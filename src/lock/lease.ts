@@ -1,5 +1,5 @@
 /** A lease as its holder sees it, for any lock service. */
-import type { MasterAnswer } from '../errors.ts'
+import type { MasterAnswer } from '../lock-errors.ts'
 
 /** What became of an extension. */
 export type ExtendOutcome =
@@ -32,9 +32,7 @@ export interface Lease extends AsyncDisposable {
   readonly resource: string
   /** What the lease covers, sorted. */
   readonly resources: readonly string[]
-  /**
-   * Secret value that names this lease on the masters, with the owner's name behind an `@`.
-   */
+  /** Secret value that names this lease on the masters, with the owner's name behind an `@`. */
   readonly token: string
   /**
    * Larger than that of every earlier lease on the resource. Compare it in the store you write to.

@@ -1,11 +1,11 @@
 /** What became of an attempt. */
+import type { RedlockError } from '../errors.ts'
 import {
   QuorumUnreachableError,
   ResourceTakenError,
   SplitVoteError,
   type MasterAnswer,
-  type RedlockError,
-} from '../errors.ts'
+} from '../lock-errors.ts'
 import type { Lease } from './lease.ts'
 
 interface Refused {

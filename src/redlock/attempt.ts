@@ -13,7 +13,7 @@
  */
 import { randomInt, randomUUID } from 'node:crypto'
 import { instant, type Clock, type Instant } from '../clock.ts'
-import { RedlockClosedError } from '../errors.ts'
+import { RedlockClosedError } from '../lock-errors.ts'
 import { HeldLease, type Grant, type Renewed } from '../lock/held-lease.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'

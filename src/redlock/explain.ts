@@ -1,5 +1,5 @@
 /** Why an attempt was not granted, read from its votes. Pure. */
-import type { MasterAnswer } from '../errors.ts'
+import type { MasterAnswer } from '../lock-errors.ts'
 import type { NotGranted, Unreachable } from '../lock/outcome.ts'
 import { describeToken, labelOf } from '../lock/names.ts'
 import { describeVote, type Vote } from './verbs.ts'

@@ -1,5 +1,5 @@
 /** Asks every master about one resource, and says who holds it. */
-import { QuorumUnreachableError } from '../errors.ts'
+import { QuorumUnreachableError } from '../lock-errors.ts'
 import type { Inspection, MasterView } from '../lock/inspection.ts'
 import { callOf, type Call } from './wire/calls.ts'
 import { callMaster } from './wire/master.ts'

@@ -3,7 +3,7 @@
  * an answer reads and which vote counts, and the fleet which masters do not vote now.
  */
 import { Expiring, leave } from '../clock.ts'
-import type { Question } from '../channel.ts'
+import type { Question } from '../facts.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
 import { ASKED, ASKS_THE_TIME } from './verbs.ts'

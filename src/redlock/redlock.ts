@@ -11,7 +11,7 @@ import {
   NotNewFleetError,
   QuorumUnreachableError,
   RedlockClosedError,
-} from '../errors.ts'
+} from '../lock-errors.ts'
 import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/lease-options.ts'
@@ -21,7 +21,8 @@ import type { Inspection } from '../lock/inspection.ts'
 import { inspect } from './inspect.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LockService } from '../lock/lock-service.ts'
-import type { Channel, MasterStatus } from '../channel.ts'
+import type { Channel } from '../channel.ts'
+import type { MasterStatus } from '../facts.ts'
 import { leaseLog, loggedChannel } from '../log.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'

@@ -3,7 +3,7 @@
  * that no verb knows is no vote. Pure. Each verb is a file in `lua/`.
  */
 import { luaConstant } from '../lua.ts'
-import type { Question } from '../channel.ts'
+import type { Question } from '../facts.ts'
 import { describeToken } from '../lock/names.ts'
 import type { Attempt } from './attempt.ts'
 import { callOf, type Call } from './wire/calls.ts'

@@ -1,6 +1,6 @@
 /** A lease at one lock server, and the deadlines of what is asked there. */
 import { withinMs, type Instant } from '../clock.ts'
-import type { MasterAnswer } from '../errors.ts'
+import type { MasterAnswer } from '../lock-errors.ts'
 import { messageOf } from '../message-of.ts'
 import { HeldLease, type LeaseRegistry, type Renewed } from '../lock/held-lease.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'

@@ -4,9 +4,10 @@
  * lease.
  */
 import { randomBytes } from 'node:crypto'
-import type { Channel, ToldLock } from '../channel.ts'
+import type { Channel } from '../channel.ts'
+import type { ToldLock } from '../facts.ts'
 import { instant, withinMs, type Instant } from '../clock.ts'
-import { RedlockClosedError } from '../errors.ts'
+import { RedlockClosedError } from '../lock-errors.ts'
 import { loggedChannel, leaseLog } from '../log.ts'
 import { messageOf } from '../message-of.ts'
 import { integerOption } from '../options.ts'
@@ -22,14 +23,15 @@ import { LeaseRegistry } from '../lock/held-lease.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { ListedLease, ServiceHealth } from './service-health.ts'
 import type { Lease } from '../lock/lease.ts'
-import type { Claim, ClaimOutcome, Listening, LockDriver, Wish } from './lock-driver.ts'
+import { HeardChanges } from './heard-changes.ts'
+import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
 import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { LockSettings } from '../lock/lock-settings.ts'
 import { type AcquireOutcome, type Unreachable } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { labelOf, resourceNames } from '../lock/names.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
-import { waitFor, type Turns } from '../lock/waiting.ts'
+import { waitFor } from '../lock/waiting.ts'
 
 /** About how long an attempt takes. */
 const TRIP_MS = 5
@@ -294,31 +296,5 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
 
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new RedlockClosedError()
-  }
-}
-
-/** A change is heard from the beginning of an attempt on. */
-class HeardChanges {
-  #isHeard = false
-  #react: ((place: number) => void) | undefined
-
-  readonly wake = (): void => {
-    this.#isHeard = true
-    this.#react?.(0)
-  }
-
-  of(listening: Listening): Turns {
-    return {
-      live: true,
-      onTurn: (react) => {
-        this.#react = react
-        if (this.#isHeard) react(0)
-      },
-      forget: () => {
-        this.#react = undefined
-        this.#isHeard = false
-        listening.again?.()
-      },
-    }
   }
 }

@@ -4,7 +4,7 @@
  * recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
-import type { Facts, LineCensus, MasterStatus, ToldLock, ToldWorker } from '../channel.ts'
+import type { Facts, LineCensus, MasterStatus, ToldLock, ToldWorker } from '../facts.ts'
 import { getOrInsert } from '../get-or-insert.ts'
 
 /** By kind: the unit of each, and what it says. Histograms are all of seconds. */

@@ -16,14 +16,8 @@ import {
   type Attributes,
   type Context,
 } from '@opentelemetry/api'
-import {
-  listen,
-  type Facts,
-  type Listener,
-  type ToldJob,
-  type ToldLock,
-  type ToldWorker,
-} from '../channel.ts'
+import { listen, type Listener } from '../channel.ts'
+import type { Facts, ToldJob, ToldLock, ToldWorker } from '../facts.ts'
 import { messageOf } from '../message-of.ts'
 import { ResourceClasses, type TelemetryOptions } from './resource-classes.ts'
 import { Sdk } from './sdk.ts'
@@ -48,6 +42,31 @@ export function openTelemetry(options: TelemetryOptions = {}): void {
 }
 
 function reporter(classes: ResourceClasses): Listener {
+  return {
+    hears: (event) =>
+      event.endsWith(':opened') ||
+      event.endsWith(':closed') ||
+      sdk.instruments() !== undefined ||
+      sdk.tracer() !== undefined,
+    on: { ...CLIENTS, ...leases(classes), ...JOBS },
+    within: (what, run) => (what.kind === 'job' ? inTraceOf(what.job, run) : inSpanOf(what, run)),
+  }
+}
+
+const CLIENTS: Listener['on'] = {
+  'lock:opened': (lock) => {
+    locks.add(lock)
+    sdk.instruments() // They are there for the first scrape, also of an idle process.
+  },
+  'lock:closed': (lock) => void locks.delete(lock),
+  'worker:opened': (worker) => void workers.add(worker),
+  'worker:closed': (worker) => void workers.delete(worker),
+  'master:voted': (vote, namespace = '') => {
+    sdk.instruments()?.voted(namespace, vote)
+  },
+}
+
+function leases(classes: ResourceClasses): Listener['on'] {
   const of = (namespace: string | undefined, resources: readonly string[]): Attributes => ({
     'redlock.namespace': namespace ?? '',
     'redlock.resource.class': classes.of(resources),
@@ -56,123 +75,98 @@ function reporter(classes: ResourceClasses): Listener {
     ...of(namespace, lease.resources),
     'redlock.fencing_token': lease.fencingToken,
   })
-
   return {
-    hears: (event) =>
-      event.endsWith(':opened') ||
-      event.endsWith(':closed') ||
-      sdk.instruments() !== undefined ||
-      sdk.tracer() !== undefined,
-
-    on: {
-      'lock:opened': (lock) => {
-        locks.add(lock)
-        sdk.instruments() // They are there for the first scrape, also of an idle process.
-      },
-      'lock:closed': (lock) => void locks.delete(lock),
-      'worker:opened': (worker) => void workers.add(worker),
-      'worker:closed': (worker) => void workers.delete(worker),
-
-      'master:voted': (vote, namespace = '') => {
-        sdk.instruments()?.voted(namespace, vote)
-      },
-      'lease:attempted': (attempt, namespace) => {
-        const { resources, status, durationMs, fencingToken } = attempt
-        const by = { ...of(namespace, resources), 'redlock.outcome': status }
-        const also = { ...by, 'redlock.hand_over': attempt.handOver }
-        const instruments = sdk.instruments()
-        instruments?.record('redlock.lease.acquire.duration', durationMs, also)
-        if (status === 'split') {
-          instruments?.count('redlock.lease.splits', of(namespace, resources))
-        }
-        const error = status === 'unreachable' ? 'too few masters can vote' : undefined
-        const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
-        spanned(sdk.tracer(), 'redlock.acquire', durationMs, { ...also, ...token }, error)
-      },
-      'lease:waited': ({ resources, granted, waitMs }, namespace) => {
-        const outcome = granted ? 'granted' : 'gave-up'
-        const by = { ...of(namespace, resources), 'redlock.outcome': outcome }
-        sdk.instruments()?.record('redlock.lease.wait.duration', waitMs, by)
-      },
-      'lease:extended': (fact, namespace) => {
-        const { outcome } = fact
-        const by = { ...of(namespace, fact.lease.resources), 'redlock.outcome': outcome }
-        sdk.instruments()?.count('redlock.lease.extensions', by)
-        const failed = outcome === 'lost' || outcome === 'unreachable'
-        const error = failed ? `not extended: ${outcome}` : undefined
-        const attributes = { ...by, ...ofLease(namespace, fact) }
-        spanned(sdk.tracer(), 'redlock.extend', fact.tookMs, attributes, error)
-      },
-      'lease:ended': ({ lease, how, reason, heldMs }, namespace) => {
-        const by = of(namespace, lease.resources)
-        const instruments = sdk.instruments()
-        instruments?.record('redlock.lease.hold.duration', heldMs, { ...by, 'redlock.end': how })
-        if (reason === undefined) return
-        instruments?.count('redlock.lease.losses', { ...by, 'redlock.reason': reason })
-      },
-      'lease:freed': (fact, namespace) => {
-        spanned(sdk.tracer(), 'redlock.release', fact.tookMs, ofLease(namespace, fact))
-      },
-
-      'job:started': ({ job, waitedMs, handOffMs }) => {
-        const by = ofQueue(job.queueName)
-        const instruments = sdk.instruments()
-        if (waitedMs !== undefined) instruments?.record('redlock.job.wait.duration', waitedMs, by)
-        if (handOffMs !== undefined) {
-          instruments?.record('redlock.job.handoff.duration', handOffMs, by)
-        }
-      },
-      'job:finished': ({ queue, outcome }) => {
-        sdk.instruments()?.count('redlock.job.ends', {
-          ...ofQueue(queue),
-          'redlock.outcome': outcome,
-        })
-      },
-      'job:requeued': ({ job, why: { status, delayMs }, tookMs }) => {
-        const by = { ...ofQueue(job.queueName), 'redlock.reason': status }
-        sdk.instruments()?.count('redlock.job.requeues', by)
-        const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
-        spanned(sdk.tracer(), 'redlock.requeue', tookMs, attributes)
-      },
-      'batch:started': ({ job }) => {
-        sdk.instruments()?.count('redlock.job.batches', ofQueue(job.queueName))
-      },
+    'lease:attempted': (attempt, namespace) => {
+      const { resources, status, durationMs, fencingToken } = attempt
+      const by = { ...of(namespace, resources), 'redlock.outcome': status }
+      const also = { ...by, 'redlock.hand_over': attempt.handOver }
+      const instruments = sdk.instruments()
+      instruments?.record('redlock.lease.acquire.duration', durationMs, also)
+      if (status === 'split') instruments?.count('redlock.lease.splits', of(namespace, resources))
+      const error = status === 'unreachable' ? 'too few masters can vote' : undefined
+      const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
+      spanned(sdk.tracer(), 'redlock.acquire', durationMs, { ...also, ...token }, error)
     },
-
-    within: (what, run) => (what.kind === 'job' ? inTraceOf(what.job, run) : inSpanOf(what, run)),
+    'lease:waited': ({ resources, granted, waitMs }, namespace) => {
+      const outcome = granted ? 'granted' : 'gave-up'
+      const by = { ...of(namespace, resources), 'redlock.outcome': outcome }
+      sdk.instruments()?.record('redlock.lease.wait.duration', waitMs, by)
+    },
+    'lease:extended': (fact, namespace) => {
+      const { outcome } = fact
+      const by = { ...of(namespace, fact.lease.resources), 'redlock.outcome': outcome }
+      sdk.instruments()?.count('redlock.lease.extensions', by)
+      const failed = outcome === 'lost' || outcome === 'unreachable'
+      const error = failed ? `not extended: ${outcome}` : undefined
+      const attributes = { ...by, ...ofLease(namespace, fact) }
+      spanned(sdk.tracer(), 'redlock.extend', fact.tookMs, attributes, error)
+    },
+    'lease:ended': ({ lease, how, reason, heldMs }, namespace) => {
+      const by = of(namespace, lease.resources)
+      const instruments = sdk.instruments()
+      instruments?.record('redlock.lease.hold.duration', heldMs, { ...by, 'redlock.end': how })
+      if (reason === undefined) return
+      instruments?.count('redlock.lease.losses', { ...by, 'redlock.reason': reason })
+    },
+    'lease:freed': (fact, namespace) => {
+      spanned(sdk.tracer(), 'redlock.release', fact.tookMs, ofLease(namespace, fact))
+    },
   }
+}
 
-  function inTraceOf<Result>(job: ToldJob, run: () => Promise<Result>): Promise<Result> {
-    const carried = job.opts.telemetry?.metadata
-    if (carried === undefined || sdk.tracer() === undefined) return run()
-    if (trace.getActiveSpan() !== undefined) return run()
-    return context.with(producersContext(carried), run)
-  }
+const JOBS: Listener['on'] = {
+  'job:started': ({ job, waitedMs, handOffMs }) => {
+    const by = ofQueue(job.queueName)
+    const instruments = sdk.instruments()
+    if (waitedMs !== undefined) instruments?.record('redlock.job.wait.duration', waitedMs, by)
+    if (handOffMs === undefined) return
+    instruments?.record('redlock.job.handoff.duration', handOffMs, by)
+  },
+  'job:finished': ({ queue, outcome }) => {
+    const by = { ...ofQueue(queue), 'redlock.outcome': outcome }
+    sdk.instruments()?.count('redlock.job.ends', by)
+  },
+  'job:requeued': ({ job, why: { status, delayMs }, tookMs }) => {
+    const by = { ...ofQueue(job.queueName), 'redlock.reason': status }
+    sdk.instruments()?.count('redlock.job.requeues', by)
+    const attributes = { ...by, ...ofJob(job), 'redlock.delay': delayMs / 1_000 }
+    spanned(sdk.tracer(), 'redlock.requeue', tookMs, attributes)
+  },
+  'batch:started': ({ job }) => {
+    sdk.instruments()?.count('redlock.job.batches', ofQueue(job.queueName))
+  },
+}
 
-  /** The spans of whatever a step does come under its own. */
-  function inSpanOf<Result>(
-    { job, step, lease }: Facts['step:started'],
-    run: () => Promise<Result>,
-  ): Promise<Result> {
-    const tracer = sdk.tracer()
-    if (tracer === undefined) return run()
-    const own = { 'redlock.step': step, 'redlock.fencing_token': lease.fencingToken }
-    const attributes = { ...ofQueue(job.queueName), ...ofJob(job), ...own }
-    const span = tracer.startSpan('redlock.step', { attributes })
-    const running = context.with(trace.setSpan(context.active(), span), run)
-    running.then(
-      () => {
-        span.end()
-      },
-      (error: unknown) => {
-        const message = messageOf(error)
-        span.recordException(error instanceof Error ? error : message)
-        span.setStatus({ code: SpanStatusCode.ERROR, message })
-        span.end()
-      },
-    )
-    return running
-  }
+function inTraceOf<Result>(job: ToldJob, run: () => Promise<Result>): Promise<Result> {
+  const carried = job.opts.telemetry?.metadata
+  if (carried === undefined || sdk.tracer() === undefined) return run()
+  if (trace.getActiveSpan() !== undefined) return run()
+  return context.with(producersContext(carried), run)
+}
+
+/** The spans of whatever a step does come under its own. */
+function inSpanOf<Result>(
+  { job, step, lease }: Facts['step:started'],
+  run: () => Promise<Result>,
+): Promise<Result> {
+  const tracer = sdk.tracer()
+  if (tracer === undefined) return run()
+  const own = { 'redlock.step': step, 'redlock.fencing_token': lease.fencingToken }
+  const attributes = { ...ofQueue(job.queueName), ...ofJob(job), ...own }
+  const span = tracer.startSpan('redlock.step', { attributes })
+  const running = context.with(trace.setSpan(context.active(), span), run)
+  running.then(
+    () => {
+      span.end()
+    },
+    (error: unknown) => {
+      const message = messageOf(error)
+      span.recordException(error instanceof Error ? error : message)
+      span.setStatus({ code: SpanStatusCode.ERROR, message })
+      span.end()
+    },
+  )
+  return running
 }
 
 function ofQueue(queueName: string): Attributes {

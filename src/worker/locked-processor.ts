@@ -4,7 +4,7 @@
  */
 import type { Job } from 'bullmq'
 import type { Listener } from '../channel.ts'
-import type { LeaseLostError } from '../errors.ts'
+import type { LeaseLostError } from '../lock-errors.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import type { LockService } from '../lock/lock-service.ts'
@@ -45,9 +45,7 @@ export interface LockedProcessorOptions<Data = any> {
   readonly leaseMs?: number
   /** The longest time one job may hold its lease. @defaultValue the `maxHoldMs` of the Redlock */
   readonly maxHoldMs?: number
-  /**
-   * How many jobs of a resource may run at once. The same number everywhere. @defaultValue 1
-   */
+  /** How many jobs of a resource may run at once. The same number everywhere. @defaultValue 1 */
   readonly slots?: number
   /**
    * A job that still waits for its resource this long after it could start first fails when it is

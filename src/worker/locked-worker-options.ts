@@ -1,10 +1,12 @@
 /** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
+import { namesLockKeys } from '../lock/names.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { bullmqOptions } from './bullmq-options.ts'
+import { checkProcessorOptions, type LockedProcessorOptions } from './locked-processor.ts'
+import { batchedOf } from './run/batch.ts'
 import type { Dedupe } from './run/shared-results.ts'
-import type { LockedProcessorOptions } from './locked-processor.ts'
 
 /** BullMQ's worker options and the lease's. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -67,6 +69,11 @@ const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, bo
   ...{ maximumRateLimitDelay: false, useWorkerThreads: false, workerForkOptions: false },
   ...{ workerThreadsOptions: false },
 }
+/**
+ * A job survives this many crashed or frozen workers; BullMQ's default is 1, a deploy may be two.
+ */
+const MAX_STALLED_COUNT = 3
+
 type Defaults = Required<
   Pick<
     LockedWorkerOptions,
@@ -85,7 +92,11 @@ const DEFAULTS: Defaults = {
 }
 
 /** The options, checked and with our defaults; and of them BullMQ's. */
-export function separate<Data>(options: LockedWorkerOptions<Data>): {
+export function separate<Data>(
+  name: string,
+  processor: object,
+  options: LockedWorkerOptions<Data>,
+): {
   readonly ours: LockedWorkerOptions<Data> & Defaults
   readonly bullmq: WorkerOptions
 } {
@@ -110,7 +121,36 @@ export function separate<Data>(options: LockedWorkerOptions<Data>): {
       true,
     )
   }
-  return { ours, bullmq }
+  checkProcessorOptions(options.redlock, options, processor)
+  if (batchedOf(processor) !== undefined) refuseWithBatches(ours)
+  if (onFailure === 'block' && bullmq.removeOnFail !== undefined) {
+    refuse('removeOnFail', "absent with `onFailure: 'block'`: a failed job holds its line", true)
+  }
+  const { leaseMs, namespace } = options.redlock
+  const { prefix = 'bull' } = bullmq
+  const base = `${prefix}:${name}`
+  // rule: no-queue-has-the-keys-of-its-locks
+  if (base.startsWith(`${namespace}:`) && namesLockKeys(base)) {
+    const expected = 'another prefix or queue name: with it, keys of the queue are keys of locks'
+    refuse('prefix', expected, prefix)
+  }
+  return { ours, bullmq: { ...recoveryOptions(options.leaseMs ?? leaseMs), ...bullmq } }
+}
+
+/**
+ * After `kill -9` the job itself runs again soon after its resource is free: BullMQ's defaults take
+ * 89 s, and later jobs of the same resource overtake it. Its stalled check marks in one pass and
+ * moves in the next.
+ */
+function recoveryOptions(
+  leaseMs: number,
+): Pick<WorkerOptions, 'lockDuration' | 'stalledInterval' | 'maxStalledCount'> {
+  return {
+    // rule: crashed-job-runs-again-soon
+    lockDuration: leaseMs,
+    stalledInterval: Math.min(1_000, Math.max(100, Math.floor(leaseMs / 4))),
+    maxStalledCount: MAX_STALLED_COUNT,
+  }
 }
 
 function refuseUnsafe(options: WorkerOptions): void {
@@ -125,7 +165,7 @@ function refuseUnsafe(options: WorkerOptions): void {
 }
 
 /** With a processor of batches. */
-export function refuseWithBatches<Data>(options: LockedWorkerOptions<Data>): void {
+function refuseWithBatches<Data>(options: LockedWorkerOptions<Data>): void {
   const { order, checkpoints, dedupe } = options
   const batches = 'with a batchProcessor'
   if (order !== 'strict') refuse('order', `'strict' ${batches}: others keep no lines`, order)

@@ -3,24 +3,17 @@
  * come the lease, crash recovery that is derived from the lease's length, and a start that waits
  * for the lock masters.
  */
-import {
-  Worker,
-  type GetNextJobOptions,
-  type Job,
-  type WorkerListener,
-  type WorkerOptions,
-} from 'bullmq'
-import pRetry from 'p-retry'
-import type { Channel, Listener, ToldWorker } from '../channel.ts'
+import { Worker, type GetNextJobOptions, type Job, type WorkerListener } from 'bullmq'
+import type { Channel, Listener } from '../channel.ts'
+import type { ToldWorker } from '../facts.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
-import { Repeats, withoutNumbers } from '../repeats.ts'
-import { QueueUnreachableError, ShutdownError, type LeaseLostError } from '../errors.ts'
-import { namesLockKeys } from '../lock/names.ts'
+import { ShutdownError } from '../errors.ts'
+import type { LeaseLostError } from '../lock-errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { defaultLogger } from '../logger.ts'
-import { integerOption, refuse } from '../options.ts'
+import { integerOption } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
-import { LineBackend, type TakenJob } from '../line/line-backend.ts'
+import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
 import {
   explainJob,
@@ -30,15 +23,15 @@ import {
   type ResourceInspection,
   type Standstill,
 } from './inspection.ts'
-import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
+import { settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
-import { checkProcessorOptions, jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
-import { refuseWithBatches, separate, type LockedWorkerOptions } from './locked-worker-options.ts'
+import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
+import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
 import { batching } from './run/batches.ts'
 import { checkpointing } from './run/checkpoints.ts'
-import { processOf } from './run/job-lease.ts'
+import { processOf, type Process } from './run/job-lease.ts'
 import { isPassing } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
@@ -46,6 +39,12 @@ import { resourcesOf, type ResourceOf } from '../line/resource.ts'
 import { ResultStore } from './run/result-store.ts'
 import { SharedResults, type Dedupe } from './run/shared-results.ts'
 import { Visits } from './run/visits.ts'
+import {
+  mastersReady,
+  reportSettings,
+  reportSharedServer,
+  reportSilentQueue,
+} from './worker-start.ts'
 
 /** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -73,14 +72,6 @@ export interface DrainOptions {
   readonly timeoutMs?: number
 }
 
-/** When the masters are not ready at the start, they are tried again this often. */
-const READY_RETRY_MS = { min: 500, max: 5_000 }
-/** How long the queue's Redis may stay silent at the start before that is reported. */
-const QUEUE_PATIENCE_MS = 5_000
-/**
- * A job survives this many crashed or frozen workers; BullMQ's default is 1, a deploy may be two.
- */
-const MAX_STALLED_COUNT = 3
 /** Jobs need not sleep long in an outage: the breaker keeps them from being started in vain. */
 const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
@@ -143,32 +134,18 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     processor: LeasedProcessor<Data, Result, Name>,
     options: LockedWorkerOptions<Data>,
   ) {
-    const { ours, bullmq } = separate(options)
-    checkProcessorOptions(options.redlock, options, processor)
-    const { redlock, resource, order, slots, maxWaitMs, onFailure, burstMs } = ours
-    const { checkpoints, dedupe, logger = defaultLogger() } = ours
+    const { ours, bullmq } = separate(name, processor, options)
+    const { redlock, resource, order, slots, maxWaitMs, onFailure, burstMs, dedupe } = ours
+    const { leaseMs = redlock.leaseMs, logger = defaultLogger() } = ours
+    const { namespace } = redlock
     const isStrict = order === 'strict'
-    const batched = batchedOf(processor)
-    if (batched !== undefined) refuseWithBatches(ours)
     const leaseOptions = jobLeaseOptions(options)
     const visits = new Visits(redlock, leaseOptions, burstMs)
-    if (onFailure === 'block' && bullmq.removeOnFail !== undefined) {
-      refuse('removeOnFail', "absent with `onFailure: 'block'`: a failed job holds its line", true)
-    }
-    const { namespace } = redlock
-    const { prefix = 'bull' } = bullmq
-    const base = `${prefix}:${name}`
-    // rule: no-queue-has-the-keys-of-its-locks
-    if (base.startsWith(`${namespace}:`) && namesLockKeys(base)) {
-      const expected = 'another prefix or queue name: with it, keys of the queue are keys of locks'
-      refuse('prefix', expected, prefix)
-    }
-    const recovery = recoveryOptions(options.leaseMs ?? redlock.leaseMs)
     super(
       name,
       // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
       (job, token) => this.#runs.run(job, token) as Promise<Result>,
-      { ...recovery, ...bullmq, autorun: false },
+      { ...bullmq, autorun: false },
       LineBackend.factory({
         ...{ slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name, visits },
         onDrained: () => super.emit('drained'),
@@ -177,56 +154,74 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     const lines = LineBackend.of(this)
     const log = new Log(logger, options.jobLogLevel)
     const channel = loggedChannel(log, namespace, [this.#events()])
-    this.#channel = channel
     const results = new ResultStore(lines, ours.maxValueBytes)
-    const leaseMs = options.leaseMs ?? redlock.leaseMs
+    const steps = ours.checkpoints ? results : undefined
     const shared =
       dedupe && new SharedResults(redlock, leaseMs, results, dedupe as Dedupe<unknown>, channel)
-    let process = processOf(processor)
-    if (checkpoints) process = checkpointing(process, results, channel)
-    if (shared !== undefined) process = shared.sharing(process)
-    if (batched !== undefined) {
-      const open = ([data, id]: TakenJob, token: string): Promise<Job> =>
-        this.nextJobFromJobData(data, id, token)
-      const run = (job: Job, token: string): Promise<unknown> =>
-        this.processJob(job as never, token, () => false).catch(this.#onError)
-      process = batching(process, batched, channel, { lines, visits, open, run })
-    }
-    const waitMs = isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0
-    this.#runs = new JobRuns({
-      ...{ locks: redlock, leaseOptions, waitMs, resource: resource as ResourceOf, maxWaitMs },
-      ...{ process, visits, lines, ordered: isStrict, shared, channel, logger },
-      maxUnreachableMs: OUTAGE_SLEEP_MS,
-      onLocksClosed: () => void super.pause(true),
-    })
     this.#redlock = redlock
     this.#resource = resource
     this.#lines = lines
-    const settings: SharedSettings = { by: 'LockedWorker', namespace, order, slots }
-    if (isStrict) {
-      void keepSweeping(lines, settingsText(settings), this.#closing.signal, this.#onError)
-    }
+    this.#channel = channel
+    this.#runs = new JobRuns({
+      ...{ locks: redlock, leaseOptions, resource: resource as ResourceOf, maxWaitMs },
+      ...{ visits, lines, ordered: isStrict, shared, channel, logger },
+      waitMs: isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0,
+      process: this.#process(processor, visits, steps, shared),
+      maxUnreachableMs: OUTAGE_SLEEP_MS,
+      onLocksClosed: () => void super.pause(true),
+    })
     const probeResource = `probe:${this.id}`
     const { signal } = this.#closing
     this.#breaker = new Breaker({ locks: redlock, queue: name, probeResource, signal, channel })
     this.#told = {
-      ...{ queue: name, prefix },
+      ...{ queue: name, prefix: bullmq.prefix ?? 'bull' },
       breakerOpen: () => this.#breaker.isOpen,
       census: isStrict ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
-    this.#listen(checkpoints ? results : undefined)
-    void this.#compareSettings(settings)
-    void this.#repeat(CANCEL_POLL_MS, () => this.#runs.running.pollCancels(lines))
-    const lockMs = this.opts.lockDuration ?? recovery.lockDuration ?? 0
+    this.#listen(steps)
+    this.#begin({ by: 'LockedWorker', namespace, order, slots })
+    if (bullmq.autorun !== false) this.run().catch(this.#onError)
+  }
+
+  /** The processor, and around it what the options ask for. */
+  #process(
+    processor: LeasedProcessor<Data, Result, Name>,
+    visits: Visits,
+    steps: ResultStore | undefined,
+    shared: SharedResults | undefined,
+  ): Process {
+    let process = processOf(processor)
+    if (steps !== undefined) process = checkpointing(process, steps, this.#channel)
+    if (shared !== undefined) process = shared.sharing(process)
+    const batched = batchedOf(processor)
+    if (batched === undefined) return process
+    return batching(process, batched, this.#channel, {
+      ...{ lines: this.#lines, visits },
+      open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
+      run: (job, token) => this.processJob(job as never, token, () => false).catch(this.#onError),
+    })
+  }
+
+  /** What it does now and again until it closes, and what it reports once. */
+  #begin(settings: SharedSettings): void {
+    const { signal } = this.#closing
+    const { running } = this.#runs
+    const lines = this.#lines
+    if (settings.order === 'strict') {
+      void keepSweeping(lines, settingsText(settings), signal, this.#onError)
+    }
+    void this.#repeat(CANCEL_POLL_MS, () => running.pollCancels(lines))
+    const { lockDuration: lockMs = 0 } = this.opts
     void this.#repeat(Math.ceil(lockMs / 4), () => {
-      this.#runs.running.loseLocksBefore(this.#lockRenewedAt, lockMs)
-      this.#runs.running.giveUpLost(lockMs)
+      running.loseLocksBefore(this.#lockRenewedAt, lockMs)
+      running.giveUpLost(lockMs)
       return Promise.resolve()
     })
-    if (bullmq.autorun !== false) this.run().catch(this.#onError)
-    void this.#reportSilentQueue()
-    void this.#reportSharedServer()
+    const starting = { queue: this.name, lines, signal, onError: this.#onError }
+    void reportSettings(starting, settings)
+    void reportSilentQueue(starting, this.waitUntilReady())
+    void reportSharedServer(starting, this.#redlock, this.#channel)
   }
 
   /** @param steps where the results of steps are kept. */
@@ -251,7 +246,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
    */
   override async run(): Promise<void> {
     if (this.isRunning()) throw new Error('Worker is already running.')
-    this.#starting = this.#fleetReady()
+    this.#starting = mastersReady(this.#redlock, this.#closing.signal, this.#onError)
     try {
       await this.#starting
     } finally {
@@ -521,74 +516,5 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         },
       },
     }
-  }
-
-  /** What keeps it from starting is told when it changes, then once a minute. */
-  async #fleetReady(): Promise<void> {
-    const repeats = new Repeats<string>(systemClock)
-    await pRetry(() => this.#redlock.ready(), {
-      retries: Infinity,
-      minTimeout: READY_RETRY_MS.min,
-      maxTimeout: READY_RETRY_MS.max,
-      randomize: true,
-      signal: this.#closing.signal,
-      onFailedAttempt: ({ error }) => {
-        if (repeats.due(withoutNumbers(error.message), 'start') !== undefined)
-          this.emit('error', error)
-      },
-    }).catch(() => undefined) // Closing.
-  }
-
-  async #compareSettings(mine: SharedSettings): Promise<void> {
-    const compare = (): ReturnType<typeof compareSettings> =>
-      compareSettings(this.#lines, this.name, mine)
-    const { signal } = this.#closing
-    // What the server refuses for long, others report.
-    const found = await pRetry(compare, { signal }).catch(() => undefined)
-    for (const difference of found?.differences ?? []) this.#onError(difference)
-  }
-
-  /** One server for the queue and a vote fails as one. `doctor` also finds it behind two names. */
-  async #reportSharedServer(): Promise<void> {
-    const { servers = [] } = this.#redlock
-    const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
-    // Closed before it was ready.
-    const own = await this.#lines.address().then(named, () => undefined)
-    const master = servers.find((server) => named(server) === own)
-    if (master !== undefined) this.#channel.tell('queue:is-master', { queue: this.name, master })
-  }
-
-  /** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */
-  async #reportSilentQueue(): Promise<void> {
-    const { signal } = this.#closing
-    // Closed before it was ready: BullMQ emits what went wrong.
-    const ready = this.waitUntilReady().then(
-      () => true,
-      () => true,
-    )
-    const late = sleep(systemClock, QUEUE_PATIENCE_MS, signal).then(
-      () => false,
-      () => true,
-    )
-    if (await Promise.race([ready, late])) return
-    const cause = await this.#lines.tlsMismatch()
-    if (signal.aborted || (await Promise.race([ready, Promise.resolve(false)]))) return
-    this.emit('error', new QueueUnreachableError(this.name, QUEUE_PATIENCE_MS, cause))
-  }
-}
-
-/**
- * After `kill -9` the job itself runs again soon after its resource is free: BullMQ's defaults take
- * 89 s, and later jobs of the same resource overtake it. Its stalled check marks in one pass and
- * moves in the next.
- */
-function recoveryOptions(
-  leaseMs: number,
-): Pick<WorkerOptions, 'lockDuration' | 'stalledInterval' | 'maxStalledCount'> {
-  return {
-    // rule: crashed-job-runs-again-soon
-    lockDuration: leaseMs,
-    stalledInterval: Math.min(1_000, Math.max(100, Math.floor(leaseMs / 4))),
-    maxStalledCount: MAX_STALLED_COUNT,
   }
 }

@@ -13,7 +13,7 @@ test('every option says what it does', () => {
   const silent = [
     ...options,
     ...optionsOf('worker/locked-worker-options.ts', 'LockedWorkerOptions'),
-    ...optionsOf('worker/locked-queue.ts', 'LockedQueueOptions'),
+    ...optionsOf('worker/locked-queue-options.ts', 'LockedQueueOptions'),
   ].filter(({ about, byDefault }) => `${about}${byDefault}` === '')
   expect(silent).toEqual([])
 })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { LeaseLostError } from '../../src/errors.ts'
+import { LeaseLostError } from '../../src/lock-errors.ts'
 import { SmallWorld } from './small-world.ts'
 
 // Two of three have forgotten it, and may have let somebody else in since: what they would be given

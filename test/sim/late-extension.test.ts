@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { LeaseLostError } from '../../src/errors.ts'
+import { LeaseLostError } from '../../src/lock-errors.ts'
 import { SmallWorld } from './small-world.ts'
 
 const LEASE_MS = 1_000

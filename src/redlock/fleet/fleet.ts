@@ -1,8 +1,9 @@
 /** The lock masters as one body: what they are asked, and who of them votes. */
 import { randomUUID } from 'node:crypto'
-import type { Channel, MasterStatus, Question } from '../../channel.ts'
+import type { Channel } from '../../channel.ts'
+import type { MasterStatus, Question } from '../../facts.ts'
 import { Deadlines, withinMs } from '../../clock.ts'
-import type { MasterAnswer, MasterProblem } from '../../errors.ts'
+import type { MasterAnswer, MasterProblem } from '../../lock-errors.ts'
 import { LeaseRegistry } from '../../lock/held-lease.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { Announcements } from '../announcements.ts'

@@ -10,7 +10,7 @@
  * right again counts with its next answer. After an error a trial says whether it refuses every
  * lease, and the next ones when that is over. This is only what is told of it.
  */
-import type { MasterStatus } from '../../channel.ts'
+import type { MasterStatus } from '../../facts.ts'
 import type { Timer } from '../../clock.ts'
 import { defineScript, luaText, type Script } from '../../lua.ts'
 import type { MasterAddress } from '../wire/connection-settings.ts'

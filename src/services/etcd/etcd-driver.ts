@@ -10,7 +10,8 @@ import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import { describeToken } from '../../lock/names.ts'
 import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
-import { EtcdError, type EtcdGateway, type Reply } from './gateway.ts'
+import type { EtcdGateway } from './gateway.ts'
+import { EtcdError, type Reply } from './http.ts'
 import { etcdHealth } from './health.ts'
 
 export interface EtcdClaim extends Claim {

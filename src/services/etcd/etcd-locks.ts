@@ -8,7 +8,8 @@ import { LockClient } from '../lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
 import { refuse, refuseSecret } from '../../options.ts'
 import { EtcdDriver, type EtcdClaim } from './etcd-driver.ts'
-import { EtcdGateway, type EtcdTls } from './gateway.ts'
+import { EtcdGateway } from './gateway.ts'
+import type { EtcdTls } from './http.ts'
 
 /** Which members of etcd, and the options of every lock service. */
 export interface EtcdLocksOptions extends LockOptions {

@@ -4,51 +4,16 @@
  * A client belongs to one cluster for good: that of at least half of its endpoints when it asked
  * first. An endpoint of another cluster, such as an address that is used again, has failed.
  */
-import { Agent as HttpAgent, request as httpRequest, type ClientRequest } from 'node:http'
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
-import { text as textOf } from 'node:stream/consumers'
-import type { Clock } from '../../clock.ts'
+import type { ClientRequest } from 'node:http'
 import { messageOf } from '../../message-of.ts'
+import { EtcdError, EtcdHttp, resultOf, type HttpOptions, type Reply } from './http.ts'
 
-/** Certificates, as `node:tls` takes them. */
-export interface EtcdTls {
-  /** The authority that has signed the certificates of the members. */
-  readonly ca?: string | Buffer
-  /** The certificate of the client. */
-  readonly cert?: string | Buffer
-  /** Its private key. */
-  readonly key?: string | Buffer
-  /** The name that the certificates of the members must have. */
-  readonly servername?: string
-}
-
-export interface GatewayOptions {
+export interface GatewayOptions extends HttpOptions {
   readonly endpoints: readonly string[]
-  readonly tls: EtcdTls | undefined
   readonly username: string | undefined
   readonly password: string | undefined
   /** For one call, all endpoints together. */
   readonly timeoutMs: number
-  readonly clock: Clock
-}
-
-export interface Header {
-  readonly cluster_id: string
-  readonly revision: string
-  readonly raft_term: string
-}
-
-/** Numbers of 64 bits are strings; what is zero or empty is left out. */
-export type Reply = Readonly<Record<string, unknown>> & { readonly header?: Header }
-
-/** etcd answered, and refused. */
-export class EtcdError extends Error {
-  readonly code: number
-
-  constructor(message: string, code: number) {
-    super(message)
-    this.code = code
-  }
 }
 
 /** Codes of gRPC after which another member may succeed: deadline, unavailable. */
@@ -63,7 +28,7 @@ const MAX_LINE = 1_000_000
 
 export class EtcdGateway {
   readonly #options: GatewayOptions
-  readonly #agents: { readonly http: HttpAgent; readonly https: HttpsAgent }
+  readonly #http: EtcdHttp
   readonly #watches = new Set<ClientRequest>()
   #preferred = 0
   #token: Promise<string> | undefined
@@ -72,11 +37,7 @@ export class EtcdGateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options
-    const settings = { keepAlive: true, maxSockets: 64 }
-    this.#agents = {
-      http: new HttpAgent(settings),
-      https: new HttpsAgent({ ...settings, ...options.tls }),
-    }
+    this.#http = new EtcdHttp(options)
   }
 
   /** @throws EtcdError for what etcd refused; else the last endpoint's error. */
@@ -119,7 +80,7 @@ export class EtcdGateway {
     let isStopped = false
     const begin = (token: string | undefined): void => {
       if (isStopped) return
-      request = this.#request(this.#endpoint, '/v3/watch', token, false)
+      request = this.#http.request(this.#endpoint, '/v3/watch', token, false)
       const watched = request
       this.#watches.add(watched)
       watched.on('close', () => {
@@ -155,8 +116,7 @@ export class EtcdGateway {
 
   close(): void {
     for (const watch of this.#watches) watch.destroy()
-    this.#agents.http.destroy()
-    this.#agents.https.destroy()
+    this.#http.close()
   }
 
   async #authenticate(name: string): Promise<string> {
@@ -245,73 +205,9 @@ export class EtcdGateway {
     throw last
   }
 
-  #post(
-    endpoint: string,
-    path: string,
-    text: string,
-    token: string | undefined,
-    timeoutMs: number,
-  ): Promise<Reply> {
-    const answered = new Promise<string>((resolve, reject) => {
-      const request = this.#request(endpoint, path, token, true)
-      const late = this.#options.clock.after(timeoutMs, () => {
-        const { host } = new URL(endpoint)
-        request.destroy(new Error(`${host} did not answer within ${Math.round(timeoutMs)} ms`))
-      })
-      request.on('close', () => {
-        late.cancel()
-      })
-      request.on('error', (error) => {
-        reject(new Error(error.message, { cause: error }))
-      })
-      request.on('response', (response) => {
-        textOf(response).then(resolve, reject)
-      })
-      request.end(text)
-    })
-    return answered.then((answer) => this.#ofCluster(resultOf(answer)))
+  async #post(...given: Parameters<EtcdHttp['post']>): Promise<Reply> {
+    return this.#ofCluster(await this.#http.post(...given))
   }
-
-  #request(
-    endpoint: string,
-    path: string,
-    token: string | undefined,
-    isPooled: boolean,
-  ): ClientRequest {
-    const url = new URL(path, endpoint)
-    const isTls = url.protocol === 'https:'
-    const headers = {
-      'content-type': 'application/json',
-      ...(token !== undefined && { authorization: token }),
-    }
-    const agent = isPooled ? (isTls ? this.#agents.https : this.#agents.http) : false
-    const options = { method: 'POST', headers, agent }
-    return isTls
-      ? httpsRequest(url, { ...options, ...this.#options.tls })
-      : httpRequest(url, options)
-  }
-}
-
-interface RpcStatus {
-  readonly message?: unknown
-  readonly code?: number
-  readonly grpc_code?: number
-}
-
-/** The largest of gRPC. */
-const MAX_CODE = 16
-
-/**
- * Streams wrap each message in `result`, and an error in `error`. Before etcd 3.6 the other errors
- * have an `error` too, with their message.
- */
-function resultOf(text: string): Reply {
-  const said = JSON.parse(text) as Reply & { readonly error?: unknown; readonly result?: Reply }
-  const status = (typeof said.error === 'object' ? said.error : said) as RpcStatus
-  const code = status.grpc_code ?? status.code ?? 0
-  // rule: only-etcd-refuses
-  if (code > 0 && code <= MAX_CODE) throw new EtcdError(String(status.message), code)
-  return said.result ?? said
 }
 
 function notOne(

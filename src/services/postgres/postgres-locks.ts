@@ -4,7 +4,7 @@
  * A crash of the primary loses no lease (`synchronous_commit`). The promotion of an asynchronous
  * standby may: then two holders overlap, and fencing tokens still increase.
  */
-import { LeaseLostError, ResourceTakenError } from '../../errors.ts'
+import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { LockClient } from '../lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'

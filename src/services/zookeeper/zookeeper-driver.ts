@@ -8,21 +8,23 @@
  *
  * A lease lasts as long as the session that all leases of one process share.
  */
-import { CreateMode, Exception, type Stat } from 'node-zookeeper-client'
-import pRetry from 'p-retry'
+import { CreateMode, Exception } from 'node-zookeeper-client'
 import { withinMs, type Clock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
 import { zooKeeperHealth } from './health.ts'
-import { bucketOf, firstOf, guidOf, nodePrefix, resourceOf } from './places.ts'
+import * as nodes from './nodes.ts'
+import { bucketOf, firstOf, nodePrefix, resourceOf } from './places.ts'
 import { Session, type SessionOptions } from './session.ts'
 
-export interface ZooKeeperClaim extends Claim {
+interface KeptNodes {
   readonly session: Session
   readonly paths: readonly string[]
 }
+
+export type ZooKeeperClaim = Claim & KeptNodes
 
 interface NodeWaiter {
   readonly wake: () => void
@@ -33,18 +35,11 @@ interface NodeWaiter {
   place?: KeptNodes | undefined
 }
 
-interface KeptNodes {
-  readonly session: Session
-  readonly paths: readonly string[]
-}
-
 /** Waiters by the node that each waits for. A reconnected library sets its watches again. */
 type Watches = Map<string, Set<NodeWaiter>>
 
 /** A predecessor may vanish while it is looked for. */
 const MAX_PREDECESSOR_TRIES = 10
-/** Each waits until the session is connected again. */
-const REPEATS = { retries: 50, minTimeout: 10, maxTimeout: 500, randomize: true }
 
 export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   readonly name = 'ZooKeeper'
@@ -78,19 +73,19 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     try {
       const predecessor = await this.#predecessor(session, wish, paths, waiter)
       if (predecessor === undefined) {
-        if (place !== undefined) await this.#touch(session, paths)
+        if (place !== undefined) await nodes.touch(session, paths)
         return await this.#granted(session, paths, startedAt)
       }
       const { resource, path } = predecessor
-      const holder = await this.#ownerOf(session, path)
+      const holder = await nodes.ownerOf(session, path)
       // With several nodes it would hold what it waits for. A late attempt has a successor.
       // rule: waiter-keeps-one-place
       if (waiter?.attempt === wish.token && paths.length === 1) waiter.place = { session, paths }
-      else await this.#remove(session, paths)
+      else await nodes.remove(session, paths)
       return { status: 'taken', resource, holder, retryAfterMs: session.timeoutMs }
     } catch (error) {
       // Its places go, also those that an abandoned attempt of this waiter had.
-      this.#remove(session, paths).catch(() => undefined)
+      nodes.remove(session, paths).catch(() => undefined)
       throw error
     }
   }
@@ -99,16 +94,16 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     const startedAt = this.#clock.now()
     if (session.isOver || session !== this.#session) return 'gone'
     try {
-      await this.#touch(session, paths)
+      await nodes.touch(session, paths)
     } catch (error) {
-      if (!isCode(error, Exception.NO_NODE, Exception.SESSION_EXPIRED)) throw error
+      if (!nodes.isCode(error, Exception.NO_NODE, Exception.SESSION_EXPIRED)) throw error
       return 'gone'
     }
     return { ageMs: startedAt - session.countsFrom(startedAt) }
   }
 
   async release({ session, paths }: ZooKeeperClaim): Promise<void> {
-    await this.#remove(session, paths)
+    await nodes.remove(session, paths)
   }
 
   /**
@@ -117,20 +112,16 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
    */
   async abandon(wish: Wish): Promise<void> {
     const session = this.#current()
-    await persistently(session, async () => {
+    const parents = wish.resources.map((resource) => this.#parent(resource))
+    await nodes.persistently(session, async () => {
       // rule: abandon-writes-before-it-reads
-      await this.#touch(
-        session,
-        wish.resources.map((resource) => this.#parent(resource)),
-      ).catch(unless(Exception.NO_NODE))
+      await nodes.touch(session, parents).catch(nodes.unless(Exception.NO_NODE))
       for (const resource of wish.resources) {
         const parent = this.#parent(resource)
-        const names = await this.#children(session, parent)
+        const names = await nodes.childrenOf(session, parent)
         const mine = names.filter((name) => name.startsWith(nodePrefix(resource, wish.token)))
-        await this.#remove(
-          session,
-          mine.map((name) => `${parent}/${name}`),
-        )
+        const paths = mine.map((name) => `${parent}/${name}`)
+        await nodes.remove(session, paths)
       }
     })
   }
@@ -145,32 +136,32 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
         // What is still on its way keeps no place either.
         Object.assign(waiter, { attempt: undefined, place: undefined })
         watching?.delete(waiter)
-        if (place !== undefined) this.#remove(place.session, place.paths).catch(() => undefined)
+        if (place !== undefined) nodes.remove(place.session, place.paths).catch(() => undefined)
       },
     }
   }
 
   async inspect(resource: string): Promise<Inspection> {
     const session = this.#current()
-    const first = firstOf(resource, await this.#children(session, this.#parent(resource)))
+    const first = firstOf(resource, await nodes.childrenOf(session, this.#parent(resource)))
     const path = first && `${this.#parent(resource)}/${first.name}`
-    const stat = path === undefined ? undefined : await this.#stat(session, path)
+    const stat = path === undefined ? undefined : await nodes.statOf(session, path)
     if (path === undefined || stat === undefined) {
       return { resource, masters: [{ master: this.name }] }
     }
-    const holder = await this.#ownerOf(session, path)
+    const holder = await nodes.ownerOf(session, path)
     // ZooKeeper does not tell how much of a session is left.
-    const lease = { holder, fencingToken: tokenOf(stat), freeInMs: session.timeoutMs }
+    const lease = { holder, fencingToken: nodes.tokenOf(stat), freeInMs: session.timeoutMs }
     return heldInspection(this.name, { resource, ...lease })
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
     const session = this.#current()
-    const parents = await this.#children(session, this.#root)
-    const nodes = await Promise.all(
-      parents.map((bucket) => this.#children(session, `${this.#root}/${bucket}`)),
+    const parents = await nodes.childrenOf(session, this.#root)
+    const names = await Promise.all(
+      parents.map((bucket) => nodes.childrenOf(session, `${this.#root}/${bucket}`)),
     )
-    const resources = [...new Set(nodes.flat().flatMap((name) => resourceOf(name) ?? []))]
+    const resources = [...new Set(names.flat().flatMap((name) => resourceOf(name) ?? []))]
     const found = await Promise.all(
       resources.slice(0, limit).map(async (resource) => ({
         resource,
@@ -187,13 +178,10 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   health(): Promise<ServiceHealth> {
     const { servers, timeoutMs, clock } = this.#options
     return zooKeeperHealth(servers, async () => {
-      const session = this.#current()
-      const answered = withinMs(
-        clock,
-        timeoutMs,
-        session.connected().then(() => true),
-      )
-      if ((await answered) === undefined) throw new Error(`no session within ${timeoutMs} ms`)
+      const connected = this.#current().connected()
+      const answered = connected.then(() => true)
+      if (!(await withinMs(clock, timeoutMs, answered)))
+        throw new Error(`no session within ${timeoutMs} ms`)
     })
   }
 
@@ -202,9 +190,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     return this.#session.closed()
   }
 
-  /**
-   * What still goes on after the close must not open another session, which nothing would close.
-   */
+  /** What still goes on after the close must not open a session, which nothing would close. */
   #current(): Session {
     if (this.#isClosed) throw new Error('the connection to ZooKeeper was closed')
     if (this.#session.isOver) this.#session = new Session(this.#options)
@@ -216,10 +202,16 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     paths: readonly string[],
     startedAt: number,
   ): Promise<ClaimOutcome<ZooKeeperClaim>> {
-    const stat = await this.#stat(session, paths[0] ?? '')
+    const stat = await nodes.statOf(session, paths[0] ?? '')
     if (stat === undefined) throw new Error('the node was deleted by hand')
     const ageMs = startedAt - session.countsFrom(startedAt)
-    const claim = { session, paths, fencingToken: tokenOf(stat), leaseMs: session.timeoutMs, ageMs }
+    const claim = {
+      session,
+      paths,
+      fencingToken: nodes.tokenOf(stat),
+      leaseMs: session.timeoutMs,
+      ageMs,
+    }
     return { status: 'granted', claim }
   }
 
@@ -235,21 +227,16 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
       })
       return (made as readonly { readonly path?: string }[]).map(({ path = '' }) => path)
     }
-    const paths = await create().catch(unless(Exception.NO_NODE))
+    const paths = await create().catch(nodes.unless(Exception.NO_NODE))
     if (paths !== undefined) return paths
     for (const resource of wish.resources) {
-      const made = session.ask('mkdirp', this.#parent(resource)).catch(unless(Exception.NO_NODE))
+      const made = session
+        .ask('mkdirp', this.#parent(resource))
+        .catch(nodes.unless(Exception.NO_NODE))
       if ((await made) !== undefined) continue
       throw new Error('the path at the end of `servers` does not exist. Create it.')
     }
     return create()
-  }
-
-  /** A transaction that changes nothing: a quorum commits it, unless a node is gone. */
-  async #touch(session: Session, paths: readonly string[]): Promise<void> {
-    await session.commit((transaction) => {
-      for (const path of paths) transaction.check(path)
-    })
   }
 
   /** The node to wait for; undefined where all of ours are first. A waiter watches it. */
@@ -298,7 +285,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     for (const [index, resource] of resources.entries()) {
       const parent = this.#parent(resource)
       const own = (paths[index] ?? '').slice(parent.length + 1)
-      const names = await this.#children(session, parent)
+      const names = await nodes.childrenOf(session, parent)
       if (!names.includes(own)) throw new Error('the node was deleted by hand')
       const before = firstOf(resource, names, own)
       if (before !== undefined) return { resource, path: `${parent}/${before.name}` }
@@ -306,59 +293,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     return undefined
   }
 
-  async #children(session: Session, parent: string): Promise<readonly string[]> {
-    const found = await session.ask('getChildren', parent).catch(unless(Exception.NO_NODE))
-    return (found ?? []) as readonly string[]
-  }
-
-  async #stat(session: Session, path: string): Promise<Stat | undefined> {
-    return ((await session.ask('exists', path)) ?? undefined) as Stat | undefined
-  }
-
-  async #ownerOf(session: Session, path: string): Promise<string> {
-    try {
-      const data = await session.ask('getData', path)
-      return `${String(data)} (${guidOf(path).slice(0, 6)}…)`
-    } catch {
-      return 'a holder that has just left'
-    }
-  }
-
-  async #remove(session: Session, paths: readonly string[]): Promise<void> {
-    if (session.isOver) return // Its nodes went with it.
-    await Promise.all(
-      paths.map((path) =>
-        persistently(session, async () => {
-          await session.ask('remove', path).catch(unless(Exception.NO_NODE))
-        }),
-      ),
-    )
-  }
-
   #parent(resource: string): string {
     return `${this.#root}/${bucketOf(resource)}`
   }
-}
-
-/** A node that is left behind would block its line as long as the session lives. */
-function persistently(session: Session, act: () => Promise<void>): Promise<void> {
-  return pRetry(act, { ...REPEATS, shouldRetry: () => !session.isOver })
-}
-
-function isCode(error: unknown, ...codes: readonly number[]): boolean {
-  return error instanceof Exception && codes.includes(error.getCode())
-}
-
-/** Passes over an error of this code. */
-function unless(code: number): (error: unknown) => undefined {
-  return (error) => {
-    if (!isCode(error, code)) throw error
-  }
-}
-
-/** The epoch of the leader and a counter: exact as a number in the first two million epochs. */
-function tokenOf({ czxid }: Stat): number {
-  const token = Number(czxid.readBigInt64BE())
-  if (Number.isSafeInteger(token)) return token
-  throw new Error('czxid is beyond 2^53: this ZooKeeper has had too many leaders for its tokens')
 }

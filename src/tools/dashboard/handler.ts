@@ -37,6 +37,7 @@ import {
 import { Snapshots, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'
+import { STREAM, Streams } from './streams.ts'
 import { WrongTokens } from './wrong-tokens.ts'
 
 /** What express, connect and h3 call when another handler answers. */
@@ -54,11 +55,6 @@ export interface DashboardHandler {
   /** Ends the streams and closes the connections to the servers. */
   close(): Promise<void>
 }
-
-/** The most streams that are open at once. */
-const MAX_VIEWERS = 50
-/** How long a browser waits before it connects again. */
-const RETRY_MS = 2_000
 
 const REFUSALS = {
   'wrong host':
@@ -103,7 +99,7 @@ class Dashboard {
   readonly #snapshots: Snapshots
   readonly #actions: Actions
   readonly #wrongTokens = new WrongTokens()
-  readonly #streams = new Set<ServerResponse>()
+  readonly #streams: Streams
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => this.#page(),
     '/state': async ({ request, query }) => {
@@ -131,6 +127,7 @@ class Dashboard {
       this.#queue = new QueueView({ url: queueRedis, prefix, timeoutMs })
     }
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
+    this.#streams = new Streams(this.#snapshots)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
@@ -153,7 +150,7 @@ class Dashboard {
 
   async close(): Promise<void> {
     this.#snapshots.close()
-    for (const stream of this.#streams) stream.end()
+    this.#streams.close()
     this.#fleet?.close()
     await this.#queue?.close()
   }
@@ -241,33 +238,10 @@ class Dashboard {
   }
 
   async #stream(to: RoutedRequest): Promise<HttpAnswer | undefined> {
-    const { request, response } = to
-    if (request.method === 'HEAD') return text(200, '', { 'content-type': 'text/event-stream' })
-    if (this.#snapshots.viewers >= MAX_VIEWERS) {
-      return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
-    }
+    if (to.request.method === 'HEAD') return text(200, '', STREAM)
     const view = viewIn(to.query)
-    const operator = await this.#access.operatorOf(request)
-    request.socket.setTimeout(0) // It stays open.
-    // Proxies that collect what passes would make news old.
-    response.writeHead(200, { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' })
-    response.write(`retry: ${RETRY_MS}\n\n`)
-    this.#streams.add(response)
-    const send = async (snapshot: Snapshot): Promise<void> => {
-      const state = await this.#state(snapshot, view, operator)
-      const { writableNeedDrain, writableEnded, destroyed } = response
-      // A viewer that reads slowly misses events.
-      if (writableNeedDrain || writableEnded || destroyed) return
-      response.write(`event: state\ndata: ${JSON.stringify(state)}\n\n`)
-    }
-    const stop = this.#snapshots.watch((snapshot) => {
-      send(snapshot).catch(() => undefined) // The page says how old its last news are.
-    })
-    response.once('close', () => {
-      this.#streams.delete(response)
-      stop()
-    })
-    return undefined
+    const operator = await this.#access.operatorOf(to.request)
+    return this.#streams.open(to, (snapshot) => this.#state(snapshot, view, operator))
   }
 
   async #resource(to: RoutedRequest): Promise<HttpAnswer> {

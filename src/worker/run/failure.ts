@@ -9,12 +9,11 @@ import { DelayedError, UnrecoverableError, WaitingChildrenError, WaitingError } 
 import {
   JobCancelledError,
   JobLockLostError,
-  LeaseLostError,
-  RedlockClosedError,
   ResourceError,
   ShutdownError,
   ValueTooLargeError,
 } from '../../errors.ts'
+import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
 import type { Channel } from '../../channel.ts'
 import { messageOf } from '../../message-of.ts'
 import type { Visit } from './visit.ts'

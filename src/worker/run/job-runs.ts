@@ -13,7 +13,8 @@
  */
 import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../../clock.ts'
-import { RedlockClosedError, type ShutdownError, WaitedTooLongError } from '../../errors.ts'
+import { type ShutdownError, WaitedTooLongError } from '../../errors.ts'
+import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { labelOf } from '../../lock/names.ts'
 import { dueAt, type LineBackend } from '../../line/line-backend.ts'
@@ -50,7 +51,7 @@ export interface JobRunsOptions extends AdmissionOptions {
   readonly onLocksClosed?: () => void
 }
 
-/** A queue that does not take a job back in this time gets it when BullMQ finds it stalled. */
+/** A queue that takes no job back in this time finds it stalled; neither uses an attempt. */
 const GIVE_BACK_LIMIT_MS = 1_000
 
 export class JobRuns {
@@ -78,9 +79,7 @@ export class JobRuns {
     this.running.abortAll(reason)
   }
 
-  /**
-   * Releases what is held: leases that wait for a next job, and with `all` those of running jobs.
-   */
+  /** Releases the leases that wait for a next job, and with `all` those of running jobs. */
   async close(all: boolean): Promise<void> {
     const { visits } = this.#options
     const running = all ? [...visits.running] : []
@@ -189,8 +188,7 @@ export class JobRuns {
       const at = systemClock.now()
       const why = await insistToStart(visit, channel, async () => {
         if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
-        const random = systemClock.random()
-        const ms = requeueDelayMs(outcome, tries, random, maxUnreachableMs)
+        const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
         await sleep(systemClock, ms, stop.signal)
         return undefined
       })
@@ -226,7 +224,6 @@ export class JobRuns {
     let isDone = false
     try {
       const result = await new Promise((resolve, reject) => {
-        // A processor may go on although its lease is lost.
         visit.giveUp = reject
         const own = outcome?.then(settledValue)
         const work = own ?? process(visit, new SteppedLease(visit, lease, this.#host))
@@ -261,21 +258,18 @@ export class JobRuns {
         }
         if (lost !== undefined) channel.tell('job:lease-lost', { job, lease, error: lost })
       }
-      if (channel.hears('job:ended')) {
-        const how = isDone ? 'done' : 'failed'
-        channel.tell('job:ended', { job, lease, outcome: how, tookMs: workedMs })
-      }
+      const ended = { job, lease, outcome: isDone ? 'done' : 'failed', tookMs: workedMs } as const
+      if (channel.hears('job:ended')) channel.tell('job:ended', ended)
     }
   }
 
   #tellStarted({ job, leftAt }: Visit, lease: Lease): void {
-    const dueAt = job.timestamp + (job.opts.delay ?? 0)
     const isFirst = job.attemptsMade === 0 && job.stalledCounter === 0
     this.#options.channel.tell('job:started', {
       job,
       lease,
       attempt: job.attemptsMade + 1,
-      waitedMs: isFirst ? Math.max(0, systemClock.wallNow() - dueAt) : undefined,
+      waitedMs: isFirst ? Math.max(0, systemClock.wallNow() - dueAt(job)) : undefined,
       handOffMs: leftAt === undefined ? undefined : systemClock.now() - leftAt,
     })
   }
@@ -299,7 +293,6 @@ export class JobRuns {
   }
 
   async #giveBack({ job, token }: Visit): Promise<never> {
-    // A queue that does not answer finds the job stalled later: no attempt is used either way.
     await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token)).catch(() => undefined)
     this.#options.channel.tell('job:given-back', { job })
     throw new DelayedError('requeued: it could not run here')

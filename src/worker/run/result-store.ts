@@ -4,7 +4,8 @@
  * of each lease, and steps are those of the run that has BullMQ's lock: see `lua/fence.lua`.
  */
 import type { Job } from 'bullmq'
-import { JobLockLostError, LeaseLostError, ValueTooLargeError } from '../../errors.ts'
+import { JobLockLostError, ValueTooLargeError } from '../../errors.ts'
+import { LeaseLostError } from '../../lock-errors.ts'
 import { ownScript, type ComposedScript } from '../../line/bullmq/composed-script.ts'
 import type { Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'

@@ -5,7 +5,7 @@ import { Expiring, leave } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Slots } from '../../slots.ts'
 import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
-import { LeaseLostError } from '../../errors.ts'
+import { LeaseLostError } from '../../lock-errors.ts'
 import type { SharedResult } from './shared-results.ts'
 
 /** BullMQ ends it, or starts it, before it expires: else its lease is released. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Facts } from '../../../src/channel.ts'
+import type { Facts } from '../../../src/facts.ts'
 import { systemClock } from '../../../src/clock.ts'
 import { ClockWatch, jumpMs, type ClockSample } from '../../../src/redlock/fleet/clock-watch.ts'
 import type { LockFleet } from '../../../src/redlock/fleet/fleet.ts'

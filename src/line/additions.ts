@@ -1,0 +1,123 @@
+/** Jobs that are added in one turn of the event loop are sent together: see `lua/add.lua`. */
+import { LineFullError } from '../errors.ts'
+import { jsonText, type Client, type ScriptSender } from './line-runner.ts'
+import type { Replacement } from './line-scripts.ts'
+import { TurnGroup } from './turn-group.ts'
+
+/** How a job that is added stands in line; but for its resources as its hash has it. */
+export interface LinePlacement {
+  readonly resources: readonly string[]
+  /** Each undefined where the job says none. */
+  readonly slots: string | undefined
+  readonly rate: string | undefined
+  readonly share: string | undefined
+}
+
+/** How a queue keeps the lines to which it adds. */
+export interface AddSettings {
+  /** The order inside a line: that of adding, or BullMQ's order of waiting jobs. */
+  readonly within: 'added' | 'priority'
+  /** How a job stands in line, by its data; undefined for a worker. */
+  readonly placement?: (data: unknown) => LinePlacement
+  /** How many jobs a line has at most; undefined for any number. */
+  readonly maxLength?: number | undefined
+  /** Which sleeping job of a full line is removed for a new one; undefined for none. */
+  readonly drops?: 'oldest' | 'newest' | undefined
+}
+
+/** A job that is added. */
+interface Addition {
+  readonly replaced: Replacement
+  /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
+  readonly args: readonly unknown[]
+  readonly bytes: number
+}
+
+/** A job that is added so may start without a delay or children. */
+const AT_ONCE: ReadonlySet<string> = new Set(['addStandardJob', 'addPrioritizedJob'])
+/** Reply of the add script. */
+const LINE_FULL = -200
+/** Other producers may take the room that was made. */
+const MAX_DROPS = 20
+const TOGETHER = { items: 16, bytes: 100_000 }
+
+interface AdditionsSettings extends AddSettings {
+  readonly maxWaitMs: number | undefined
+}
+
+interface Queue {
+  readonly queueName: string
+  remove(jobId: string, removesChildren: boolean): Promise<unknown>
+}
+
+export class Additions {
+  readonly #sender: ScriptSender
+  readonly #settings: AdditionsSettings
+  readonly #queue: Queue
+  readonly #group = new TurnGroup<Addition>(TOGETHER, this.#send.bind(this))
+  /** Where full lines drop jobs for new ones. */
+  #lastAdd: Promise<unknown> = Promise.resolve()
+  /** Jobs are added in their order: of one kind at a time. */
+  #addedBy: string | undefined
+
+  constructor(sender: ScriptSender, settings: AdditionsSettings, queue: Queue) {
+    this.#sender = sender
+    this.#settings = settings
+    this.#queue = queue
+  }
+
+  add(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
+    const data = String(given[replaced.keys + 1])
+    const { resources, ...more } = this.#settings.placement?.(JSON.parse(data)) as LinePlacement
+    const args = [...given, JSON.stringify(resources), jsonText(more)]
+    const job = { replaced, args, bytes: data.length }
+    // The replies of a transaction come together.
+    if (client !== this.#sender.client) return this.#send([job], client)
+    return this.#settings.maxLength === undefined ? this.#addSoon(job) : this.#addToFull(job)
+  }
+
+  #addSoon(job: Addition): Promise<unknown> {
+    if (this.#addedBy !== job.replaced.name) void this.#group.flush()
+    this.#addedBy = job.replaced.name
+    return this.#group.add(job, job.bytes)
+  }
+
+  /** Of a full line, a job is dropped first, where `whenFull` says so. */
+  #addToFull(job: Addition): Promise<unknown> {
+    const { maxLength = 0, drops } = this.#settings
+    const add = async (): Promise<unknown> => {
+      for (let dropped = 0; ; dropped++) {
+        const reply = await this.#addSoon(job)
+        if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
+        const [, resource, id] = reply as [number, string, string]
+        if (id === '' || dropped === MAX_DROPS) {
+          throw new LineFullError(this.#queue.queueName, resource, maxLength)
+        }
+        await this.#queue.remove(id, false)
+      }
+    }
+    if (drops === undefined) return add()
+    // rule: room-is-made-in-the-order-of-adds
+    const added = this.#lastAdd.then(add)
+    this.#lastAdd = added.catch(() => undefined)
+    return added
+  }
+
+  /** @param transaction to which they are added. */
+  #send(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
+    const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
+    const { within, maxWaitMs, maxLength, drops } = this.#settings
+    const all = [...args]
+    for (const each of others) all.push(...each.args.slice(replaced.keys))
+    const key = args[0] as string
+    const isOne = transaction !== undefined
+    return this.#sender.send(transaction ?? this.#sender.client, replaced, all, {
+      // A flow adds jobs to several queues.
+      base: key.slice(0, key.lastIndexOf(':') + 1),
+      mayStart: AT_ONCE.has(replaced.name) || undefined,
+      isDelayed: replaced.name === 'addDelayedJob' || undefined,
+      maxWaitMs,
+      ...(isOne ? { within, isOne } : { within, maxLength, drops }),
+    })
+  }
+}

@@ -1,0 +1,74 @@
+/** How a LockedWorker starts: it waits for the masters, and reports what is wrong around it. */
+import pRetry from 'p-retry'
+import type { Channel } from '../channel.ts'
+import { sleep, systemClock } from '../clock.ts'
+import { QueueUnreachableError } from '../errors.ts'
+import type { LineBackend } from '../line/line-backend.ts'
+import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
+import type { LockService } from '../lock/lock-service.ts'
+import { Repeats, withoutNumbers } from '../repeats.ts'
+
+/** When the masters are not ready, they are tried again this often. */
+const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
+/** How long the queue's Redis may stay silent before that is reported. */
+const QUEUE_PATIENCE_MS = 5_000
+
+interface Starting {
+  readonly queue: string
+  readonly lines: LineBackend
+  readonly signal: AbortSignal
+  readonly onError: (error: unknown) => void
+}
+
+/** What keeps it from starting is told when it changes, then once a minute. */
+export async function mastersReady(
+  locks: LockService,
+  signal: AbortSignal,
+  onError: (error: unknown) => void,
+): Promise<void> {
+  const repeats = new Repeats<string>(systemClock)
+  await pRetry(() => locks.ready(), {
+    ...{ ...READY_RETRY_MS, retries: Infinity, randomize: true, signal },
+    onFailedAttempt: ({ error }) => {
+      if (repeats.due(withoutNumbers(error.message), 'start') !== undefined) onError(error)
+    },
+  }).catch(() => undefined) // Closing.
+}
+
+export async function reportSettings(
+  { queue, lines, signal, onError }: Starting,
+  mine: SharedSettings,
+): Promise<void> {
+  const compare = (): ReturnType<typeof compareSettings> => compareSettings(lines, queue, mine)
+  // What the server refuses for long, others report.
+  const found = await pRetry(compare, { signal }).catch(() => undefined)
+  for (const difference of found?.differences ?? []) onError(difference)
+}
+
+/** One server for the queue and a vote fails as one. `doctor` also finds it behind two names. */
+export async function reportSharedServer(
+  { queue, lines }: Starting,
+  { servers = [] }: LockService,
+  channel: Channel,
+): Promise<void> {
+  const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
+  // Closed before it was ready.
+  const own = await lines.address().then(named, () => undefined)
+  const master = servers.find((server) => named(server) === own)
+  if (master !== undefined) channel.tell('queue:is-master', { queue, master })
+}
+
+/** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */
+export async function reportSilentQueue(
+  { queue, lines, signal, onError }: Starting,
+  connecting: Promise<unknown>,
+): Promise<void> {
+  const isOver = (): true => true
+  // Closed before it was ready: BullMQ emits what went wrong.
+  const ready = connecting.then(isOver, isOver)
+  const late = sleep(systemClock, QUEUE_PATIENCE_MS, signal).then(() => false, isOver)
+  if (await Promise.race([ready, late])) return
+  const cause = await lines.tlsMismatch()
+  if (signal.aborted || (await Promise.race([ready, Promise.resolve(false)]))) return
+  onError(new QueueUnreachableError(queue, QUEUE_PATIENCE_MS, cause))
+}
