@@ -36,7 +36,7 @@ export function clocksOf(seed: number): Clocks {
 
 /**
  * Whether clients also call `using`. Not everywhere: from the first call on, Node tracks contexts
- * in the whole process, which is slow.
+ * in the whole process, which is slow before Node 24.
  */
 export function callsUsing(seed: number): boolean {
   return seed % 5 === 0
