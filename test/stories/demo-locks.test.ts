@@ -43,7 +43,7 @@ for (const kind of KINDS) {
           readonly faults: readonly { readonly name: string }[]
           readonly staleWritesRefused: readonly unknown[]
         }
-        expect(result).toMatchObject({ right: true, jobsDone: 150, problems: [] })
+        expect(result, err.join('\n')).toMatchObject({ right: true, jobsDone: 150, problems: [] })
         expect(result.faults.map(({ name }) => name).sort()).toEqual([
           ...['server lost', 'worker frozen', 'worker killed'],
         ])

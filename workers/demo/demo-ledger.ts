@@ -8,7 +8,8 @@ import { StaleTokenError } from '../../src/fenced/index.ts'
 import type { LedgerWriter, OpenAccount, Opening, Posting } from '../ledger.ts'
 import { HOLD_FD, type JobFacts, type Report, type WorkerConfig } from './messages.ts'
 
-type Tell = (report: Report) => void
+/** `sent` is called once the report has left this process. */
+type Tell = (report: Report, sent?: () => void) => void
 
 export class DemoLedger implements LedgerWriter {
   readonly #ledger: LedgerWriter
@@ -36,7 +37,7 @@ export class DemoLedger implements LedgerWriter {
   }
 
   async post(posting: Posting): Promise<void> {
-    if (this.#holdNext) this.#hold(factsOf(posting))
+    if (this.#holdNext) await this.#hold(factsOf(posting))
     await this.#watched(posting, () => this.#ledger.post(this.#sent(posting)))
     this.#tell({ type: 'posted', ...factsOf(posting) })
   }
@@ -46,10 +47,13 @@ export class DemoLedger implements LedgerWriter {
    * behind us, and the write, which comes next: the pause that no check in the same process can
    * see.
    */
-  #hold(facts: JobFacts): void {
+  async #hold(facts: JobFacts): Promise<void> {
     this.#holdNext = false
     const since = performance.now()
-    this.#tell({ type: 'holding', ...facts })
+    // A blocked process sends nothing more.
+    await new Promise<void>((sent) => {
+      this.#tell({ type: 'holding', ...facts }, sent)
+    })
     readSync(HOLD_FD, Buffer.alloc(1))
     this.#tell({ type: 'released', heldMs: performance.now() - since, ...facts })
   }

@@ -1,4 +1,5 @@
 /** The servers of the demo's locks: five Redis masters, or those of another lock service. */
+import pRetry from 'p-retry'
 import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import { silentLogger } from '../../src/index.ts'
@@ -54,7 +55,8 @@ async function startOthers(kind: Kind, closing: Closing): Promise<LockServers> {
   closing.add(() => cluster.close())
   // Makes what the service needs on its servers, such as a table, before the workers come.
   const locks = await openLocks(cluster.address, { tickMs: TICK_MS, logger: silentLogger })
-  await locks.ready()
+  // On a busy machine the first answers are late.
+  await pRetry(() => locks.ready(), { retries: 9, minTimeout: 500, maxTimeout: 2_000 })
   await locks.close()
   const down = new Set<string>()
   return {

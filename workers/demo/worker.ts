@@ -17,8 +17,8 @@ import type { Report, WorkerConfig } from './messages.ts'
 const STATUS_EVERY_MS = 150
 
 const config = JSON.parse(process.argv[2] ?? '') as WorkerConfig
-const tell = (report: Report): void => {
-  process.send?.(report)
+const tell = (report: Report, sent: () => void = () => undefined): void => {
+  process.send?.(report, sent)
 }
 
 const { masters, locks, leaseMs, maxLeaseMs, concurrency } = config
