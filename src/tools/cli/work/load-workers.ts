@@ -49,6 +49,9 @@ async function importModule(path: string): Promise<Readonly<Record<string, unkno
   return named(path, () => import(url.href) as Promise<Record<string, unknown>>)
 }
 
+/** Node 20 reads no TypeScript; newer ones read what needs no more than leaving out the types. */
+const IS_TYPESCRIPT = /^ERR_UNKNOWN_FILE_EXTENSION$|^ERR_UNSUPPORTED_.*TYPE/
+
 /** Runs code of the module, which may throw anything. */
 async function named<Value>(path: string, run: () => Value | Promise<Value>): Promise<Value> {
   try {
@@ -59,7 +62,7 @@ async function named<Value>(path: string, run: () => Value | Promise<Value>): Pr
       throw new UsageError(`there is no module ${path}`)
     }
     const message = `${path} does not start: ${messageOf(cause)}`
-    if (code === 'ERR_UNKNOWN_FILE_EXTENSION') {
+    if (IS_TYPESCRIPT.test(String(code))) {
       throw new UsageError(`${message}. Compile it, or set NODE_OPTIONS='--import tsx'`)
     }
     if (cause instanceof UsageError) throw new UsageError(message, { cause })
