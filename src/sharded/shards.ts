@@ -18,7 +18,7 @@ type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 const recordScript = ownScript('sharded/lua/record-shards')
 /** The answer of a shard that has one. */
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
-/** The same of those that answer later, whether or not their number is recorded. */
+/** The same of promises. */
 export const later = (answers: readonly unknown[]): unknown => Promise.all(answers).then(found)
 
 /**

@@ -2,7 +2,7 @@
   Looks at lines in which jobs sleep, those first that were not looked at for longest, and wakes
   heads that sleep and jobs whose deadline has passed. At a line that is closed for long it looks
   when it opens, and now and then: see `closeLine`. It leaves a mark where a job could start: a
-  worker may have taken the last one and been killed, or told to rest.
+  worker may have taken the last one and been killed, or paused.
 
   ARGV  base · slots · most: lines to look at · everyMs: absent for now, and closed lines too
         before: only lines before this sweep · settings: of the worker, written where there are none

@@ -217,15 +217,15 @@ export class JobRuns {
 
   async #runUnder(lease: Lease, visit: Visit): Promise<unknown> {
     const { process, lines, visits, channel } = this.#options
-    const { job, token, stop, outcome } = visit
-    if (outcome === undefined) stop.follow(lease)
+    const { job, token, stop } = visit
+    if (visit.outcome === undefined) stop.follow(lease)
     if (channel.hears('job:started')) this.#tellStarted(visit, lease)
     const startedAt = systemClock.now()
     let isDone = false
     try {
       const result = await new Promise((resolve, reject) => {
         visit.giveUp = reject
-        const own = outcome?.then(settledValue)
+        const own = visit.outcome?.then(settledValue)
         const work = own ?? process(visit, new SteppedLease(visit, lease, this.#host))
         work.then(resolve, reject)
       })
@@ -245,21 +245,21 @@ export class JobRuns {
       return await this.#giveBack(visit)
     } finally {
       const lost = lossOf(lease)
-      const workedMs = systemClock.now() - startedAt
-      if (outcome === undefined) {
+      const tookMs = systemClock.now() - startedAt
+      if (visit.outcome === undefined) {
         stop.end()
         const mayPass = isDone && lost === undefined && visit.lines !== '' && !this.#isStopping
         if (lines === undefined) await visit.letGo()?.release()
-        else if (mayPass) visits.done(visit, workedMs, channel.hears('lease:ended'))
+        else if (mayPass) visits.done(visit, tookMs, channel.hears('lease:ended'))
         else {
           void visit.letGo()?.release()
           // Also where the job is tried again: BullMQ decides that later.
-          this.#charge(visit, workedMs)
+          this.#charge(visit, tookMs)
         }
         if (lost !== undefined) channel.tell('job:lease-lost', { job, lease, error: lost })
       }
-      const ended = { job, lease, outcome: isDone ? 'done' : 'failed', tookMs: workedMs } as const
-      if (channel.hears('job:ended')) channel.tell('job:ended', ended)
+      const outcome = isDone ? 'done' : 'failed'
+      if (channel.hears('job:ended')) channel.tell('job:ended', { job, lease, outcome, tookMs })
     }
   }
 
