@@ -12,8 +12,7 @@ export interface Permits {
 export function addPermits(permits: Permits, count: number): void {
   permits.free += count
   const waiting = [...permits.waiting].sort(([a], [b]) => a.held.size - b.held.size)
-  for (const [worker, settle] of waiting) {
-    if (permits.free <= 0) return
+  for (const [worker, settle] of waiting.slice(0, Math.max(permits.free, 0))) {
     permits.free--
     // rule: shard-that-waits-takes-one-permit
     permits.waiting.delete(worker)
@@ -61,14 +60,13 @@ export class ShardWorker extends LockedWorker {
 
   /** The next job keeps the permit; without one, it is given back. */
   async #keptFor(token: string, next: Promise<Job | undefined>): Promise<Job> {
-    let job: Job | undefined
-    try {
-      job = await next
-      return job as Job // BullMQ's type leaves out that there may be none.
-    } finally {
-      if (job !== undefined) this.held.set(token, job.id)
-      else this.#giveBack(token)
-    }
+    const job = await next.catch((error: unknown) => {
+      this.#giveBack(token)
+      throw error
+    })
+    if (job === undefined) this.#giveBack(token)
+    else this.held.set(token, job.id)
+    return job as Job // BullMQ's type leaves out that there may be none.
   }
 
   #giveBack(token: string): void {

@@ -19,31 +19,35 @@ export interface ShardedQueueOptions<Data = any> extends LockedQueueOptions<Data
 
 type Add<Data, Name> = { name: Name; data: Data; opts?: JobsOptions }
 type Range = [start?: number, end?: number, asc?: boolean]
-type Counts = Readonly<Record<string, number>>
 
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
 const EVENTS = 'error waiting progress removed cleaned paused/resumed resumed/paused'
 const MINUTE_MS = 60_000
 const sum = (answers: readonly number[]): number => answers.reduce((all, each) => all + each, 0)
-const sums = (answers: readonly Counts[]): Counts => {
-  const names = Object.keys(Object.assign({}, ...answers) as object)
-  return Object.fromEntries(
-    names.map((name) => [name, sum(answers.map((each) => each[name] ?? 0))]),
-  )
+/** Of what has one name, or one index. */
+const sums = (answers: readonly object[]): Record<string, number> => {
+  const all: Record<string, number> = {}
+  for (const [name, count] of answers.flatMap((each) => Object.entries<number>({ ...each }))) {
+    all[name] = (all[name] ?? 0) + count
+  }
+  return all
 }
 const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
   new Map(answers.flatMap((each) => [...each]))
 /** Minute by minute, the latest first. One that has counted nothing since has fewer minutes. */
 const metrics = (answers: readonly Metrics[]): unknown => {
   const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
-  const behind = ({ meta }: Metrics): number => Math.floor((prevTS - meta.prevTS) / MINUTE_MS)
-  const count = Math.max(
-    ...answers.map((each) => each.data.length && behind(each) + each.data.length),
-  )
-  const data = Array.from({ length: count }, (_, minute) =>
-    sum(answers.map((each) => each.data[minute - behind(each)] ?? 0)),
-  )
-  return { meta: { ...sums(answers.map((each) => ({ ...each.meta }))), prevTS }, data, count }
+  const rows = answers.map(({ meta, data }) => {
+    const isBehind = data.length > 0 ? Math.floor((prevTS - meta.prevTS) / MINUTE_MS) : 0
+    return [...Array<number>(isBehind).fill(0), ...data]
+  })
+  const data = Object.values(sums(rows))
+  return { meta: { ...sums(answers.map(({ meta }) => meta)), prevTS }, data, count: data.length }
+}
+/** One that was removed meanwhile is listed as undefined. */
+const timeOf = (item?: Job | JobSchedulerJson): number => {
+  if (item === undefined || 'key' in item) return item?.next ?? 0
+  return item.finishedOn ?? item.priority * 1e13 + item.timestamp + item.delay
 }
 
 /** The methods of a `LockedQueue` that are lent. The others only call these, or ask the first. */
@@ -135,18 +139,14 @@ export class ShardedQueue<
 
   /** As BullMQ's: the first ones of all shards. */
   override getJobSchedulers(...range: Range): Promise<JobSchedulerJson<Data>[]> {
-    const timeOf = ({ next = 0 }: JobSchedulerJson<Data>): number => next
-    return this.#list(range, timeOf, (queue, end, asc) => queue.getJobSchedulers(0, end, asc))
+    return this.#list(range, (queue, ...all) => queue.getJobSchedulers(...all))
   }
 
   /** As BullMQ's. Jobs of several shards are merged by their times. */
   override async getJobs(types: JobType | JobType[] = [], ...range: Range): Promise<any[]> {
-    // One that was removed meanwhile is listed as undefined.
-    const timeOf = (job?: Job): number =>
-      job?.finishedOn ?? (job ? job.priority * 1e13 + job.timestamp + job.delay : 0)
-    const wanted = types.length > 0 ? [types].flat() : (TYPES as JobType[])
-    const lists = [...new Set(wanted)].map((type) =>
-      this.#list(range, timeOf, (queue, end, asc) => queue.getJobs([type], 0, end, asc)),
+    const wanted = new Set(types.length > 0 ? [types].flat() : (TYPES as JobType[]))
+    const lists = [...wanted].map((type) =>
+      this.#list(range, (queue, ...all): Promise<Job[]> => queue.getJobs([type], ...all)),
     )
     return (await Promise.all(lists)).flat()
   }
@@ -162,14 +162,18 @@ export class ShardedQueue<
     return removed
   }
 
-  /** As BullMQ's. It removes nothing where a job runs in any shard, without `force`. */
+  /**
+   * As BullMQ's. It removes nothing where a job runs in any shard, without `force`. The number of
+   * shards is left: processes count on it.
+   */
   override async obliterate(opts: Parameters<LockedQueue['obliterate']>[0] = {}): Promise<void> {
     await this.pause()
     const active = await this.#parts.ask((queue) => queue.getActiveCount())
     // rule: refused-obliterate-removes-nothing
     await this.#parts.at(active.indexOf(Math.max(...active))).obliterate(opts)
     await this.#parts.ask((queue) => queue.obliterate(opts))
-    this.#parts.isRecorded = undefined
+    // rule: obliterate-leaves-the-number-of-shards
+    await this.#parts.record()
   }
 
   /** Closes all shards. */
@@ -201,15 +205,14 @@ export class ShardedQueue<
   }
 
   /** Those of one shard that are equal stay in their order. */
-  async #list<Item>(
+  async #list<Item extends Job | JobSchedulerJson>(
     [start = 0, end = -1, asc = false]: Range,
-    by: (item: Item) => number,
-    ask: (queue: LockedQueue<Data, Result, Name>, end: number, asc: boolean) => Promise<Item[]>,
+    ask: (queue: LockedQueue<Data, Result, Name>, ...all: Required<Range>) => Promise<Item[]>,
   ): Promise<Item[]> {
     if (start < 0) refuse('start', '0 or more in a sharded queue', start)
     if (end < -1) refuse('end', '-1 or more in a sharded queue', end)
-    const lists = await this.#parts.ask((queue) => ask(queue, end, asc))
-    const items = lists.flat().sort((a, b) => (asc ? by(a) - by(b) : by(b) - by(a)))
+    const lists = await this.#parts.ask((queue) => ask(queue, 0, end, asc))
+    const items = lists.flat().sort((a, b) => (asc ? 1 : -1) * (timeOf(a) - timeOf(b)))
     return items.slice(start, end === -1 ? undefined : end + 1)
   }
 }

@@ -28,7 +28,6 @@ export interface ShardedWorkerOptions<Data = any> extends Omit<
 const EVENTS =
   'active completed failed progress stalled error requeued leaseLost lockRenewalFailed ' +
   'locksRenewed breaker drained/active paused/resumed resumed/paused ready/ closing/ closed/'
-const every = (answers: readonly boolean[]): boolean => answers.every(Boolean)
 type Asking = 'why' | 'inspect' | 'run' | 'pause' | 'resume' | 'waitUntilReady'
 type AtOnce = 'isStarting' | 'isRunning' | 'isPaused' | 'cancelJob' | 'cancelAllJobs'
 type Hears = 'on' | 'once' | 'off' | 'emit' | 'drain' | 'close'
@@ -96,7 +95,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'inspect', 'resource')
     parts.lend(this, 'run pause resume waitUntilReady', found)
     parts.lend(this, 'isStarting isRunning cancelJob cancelAllJobs', found, true)
-    parts.lend(this, 'isPaused', every, true)
+    parts.lend(this, 'isPaused', (answers) => answers.every(Boolean), true)
     parts.lend(this, 'drain close', later, true)
     parts.forward(this as never, EVENTS)
     const fail = (error: unknown): unknown =>

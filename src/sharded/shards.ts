@@ -28,8 +28,7 @@ export const later = (answers: readonly unknown[]): unknown => Promise.all(answe
  */
 export class Shards<Shard extends Part> {
   readonly all: readonly Shard[]
-  /** Their number is recorded, until `obliterate` removes it. */
-  isRecorded: Promise<void> | undefined
+  #recorded: Promise<void> | undefined
 
   constructor(all: readonly Shard[]) {
     this.all = all
@@ -46,11 +45,11 @@ export class Shards<Shard extends Part> {
 
   /** @throws ShardsDifferError where others work with another number of shards. */
   check(): Promise<void> {
-    this.isRecorded ??= this.#record().catch((error: unknown) => {
-      this.isRecorded = undefined
+    this.#recorded ??= this.record().catch((error: unknown) => {
+      this.#recorded = undefined
       throw error
     })
-    return this.isRecorded
+    return this.#recorded
   }
 
   /** Gives a host these methods of the shards. Those that need no Redis answer at once. */
@@ -85,7 +84,7 @@ export class Shards<Shard extends Part> {
   }
 
   /** One that only listens writes nothing. */
-  async #record(): Promise<void> {
+  async record(): Promise<void> {
     const shards = this.all.length
     const backend = this.at(0).getBackend() as RedisQueueBackend
     const recorded =

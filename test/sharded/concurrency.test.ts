@@ -3,12 +3,14 @@ import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
 import {
   batchProcessor,
+  type LockedWorker,
   ShardedQueue,
   ShardedWorker,
   silentLogger,
   type LeasedProcessor,
   type ShardedWorkerOptions,
 } from '../../src/index.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 
@@ -187,6 +189,37 @@ test('a process that is full leaves a job to one that is not', () =>
     }
     expect(full).toBe(2)
   }))
+
+test('a permit that comes free while a mark is put back is given to its shard', async () => {
+  const queue = makeQueue()
+  const gate = fixture.gate()
+  const ran: number[] = []
+  const worker = await makeWorker(1, async ({ data: { name } }) => {
+    const shard = shardOf([name], SHARDS)
+    if (shard === 0) await gate.passed
+    ran.push(shard)
+  })
+  const [first, second, third, last] = worker.shards as readonly LockedWorker[]
+  // Private in BullMQ's types.
+  const loops = worker.shards as unknown as readonly { readonly waiting: unknown }[]
+  await until('all wait for a mark', () => loops.every(({ waiting }) => waiting !== null))
+  await queue.addBulk(jobsOf(0, 1))
+  await until('the permit is taken', async () => (await queue.getActiveCount()) === 1)
+  // No other shard takes a permit any more, and gives it back.
+  await Promise.all([first?.pause(true), second?.close(), third?.close()])
+  const lines = LineBackend.of(last as LockedWorker)
+  const wakeWorker = lines.wakeWorker.bind(lines)
+  const spy = vi.spyOn(lines, 'wakeWorker').mockImplementationOnce(async () => {
+    gate.open()
+    await until('the permit is free', async () => (await queue.getCompletedCount()) === 1)
+    await pause(50)
+    await wakeWorker()
+  })
+  await queue.addBulk(jobsOf(3, 1))
+  await until('its job runs', () => ran.length === 2, 10_000)
+  expect(ran).toEqual([0, 3])
+  expect(spy).toHaveBeenCalledOnce()
+})
 
 test('it changes while it works', async () => {
   const queue = makeQueue()

@@ -1,8 +1,9 @@
 /** Every operation of a sharded queue on a Redis Cluster of four nodes, and every refusal. */
 import { FlowProducer, Queue, type Job, type JobType } from 'bullmq'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { LockedQueue, ShardedQueue, ShardedQueueEvents, ShardedWorker } from '../../src/index.ts'
-import { shardOf, slotOf } from '../../src/sharded/placement.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
+import { shardOf, SHARDS_FIELD, slotOf } from '../../src/sharded/placement.ts'
 import { LENT } from '../../src/sharded/sharded-queue.ts'
 import { until } from '../fixtures.ts'
 import { CUSTOMERS, type Charge } from './charge.ts'
@@ -104,6 +105,29 @@ describe('jobs', () => {
     expect(await queue.getJob('none')).toBeUndefined()
     expect(await queue.getJobState('none')).toBe('unknown')
     expect(await queue.count()).toBe(9)
+  })
+
+  test('are added in the order of their calls, also while the number of shards is looked up', async () => {
+    const charge = { customer: 'ann', nr: 0 }
+    for (let turns = 0; turns < 12; turns++) {
+      const queue = fixture.queue()
+      const backend = LineBackend.of(queue.shards[0] as LockedQueue)
+      const run = backend.run.bind(backend)
+      let second: ReturnType<typeof queue.add> | undefined
+      vi.spyOn(backend, 'run').mockImplementationOnce(async (...args) => {
+        const reply = await run(...args)
+        // So soon after the reply is there.
+        void (async () => {
+          for (let turn = 0; turn < turns; turn++) await Promise.resolve()
+          second = queue.add('charge', charge)
+        })()
+        return reply
+      })
+      await queue.add('charge', charge)
+      await until('both are added', () => second !== undefined)
+      const place = await queue.position((await second)?.id ?? '')
+      expect(place?.ahead, `${turns} turns later`).toBe(2 * turns + 1)
+    }
   })
 
   test('addBulk returns them in order', async () => {
@@ -244,7 +268,7 @@ describe('the whole queue', () => {
     expect(count).toBeLessThan(10)
   })
 
-  test('obliterates all or nothing, and may have another number of shards then', async () => {
+  test('obliterates all or nothing, and leaves the number of shards', async () => {
     const gate = fixture.gate()
     const queue = fixture.queue()
     const worker = await fixture.worker(() => gate.passed)
@@ -262,8 +286,12 @@ describe('the whole queue', () => {
     const keys = await Promise.all(
       cluster.nodes('master').map((node) => node.keys(`*${fixture.namespace}:*`)),
     )
-    expect(keys.flat()).toEqual([])
-    expect(await fixture.queue({ shards: 2 }).count()).toBe(0)
+    // Processes that go on count on it.
+    const meta = queue.shards[0]?.keys['meta'] ?? ''
+    expect(keys.flat()).toEqual([meta])
+    expect(await cluster.hgetall(meta)).toEqual({ [SHARDS_FIELD]: '4' })
+    const other = fixture.queue({ shards: 2 })
+    await expect(other.count()).rejects.toMatchObject({ code: 'SHARDS_DIFFER' })
   })
 
   test('limits of a resource hold in its shard', async () => {
