@@ -1,8 +1,8 @@
-/** Asks every master about one resource, and says who holds it. */
+/** Asks every master about one resource, and says who holds it; or one master, who waits. */
 import { QuorumUnreachableError } from '../lock-errors.ts'
 import type { Inspection, MasterView } from '../lock/inspection.ts'
-import { callOf, type Call } from './wire/calls.ts'
-import { callMaster } from './wire/master.ts'
+import { callOf, USUAL, type Call } from './wire/calls.ts'
+import { callMaster, type Master } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'
 import { describeToken } from '../lock/names.ts'
@@ -29,6 +29,20 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
   }
   const holder = holderAmong(seen)
   return { resource, masters, ...(holder !== undefined && { holder }) }
+}
+
+/** For which of the resources clients wait, as a master knows; undefined where it does not say. */
+export async function waitedFor(
+  { masters, settings: { clock, masterTimeoutMs } }: LockFleet,
+  nr: number,
+  resources: readonly string[],
+): Promise<readonly string[] | undefined> {
+  const master = masters[nr % masters.length] as Master
+  const call = callOf({ verb: 'waited-for', resources })
+  const result = await callMaster(master, clock, call, masterTimeoutMs)
+  if (result.kind === 'failed') return undefined
+  const [, ...places] = result.reply === USUAL ? [] : (result.reply as readonly unknown[])
+  return resources.filter((_, place) => places.includes(place + 1))
 }
 
 export function inspectCall(resource: string): Call {

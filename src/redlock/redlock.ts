@@ -18,7 +18,7 @@ import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/lea
 import { Attempt, QuorumLease, type Demand } from './attempt.ts'
 import { LockFleet } from './fleet/fleet.ts'
 import type { Inspection } from '../lock/inspection.ts'
-import { inspect } from './inspect.ts'
+import { inspect, waitedFor } from './inspect.ts'
 import type { Lease } from '../lock/lease.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import type { Channel } from '../channel.ts'
@@ -86,6 +86,8 @@ export class Redlock implements LockService, AsyncDisposable {
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
   readonly #held = new HeldLeases()
+  /** How often one master was asked about waiters. */
+  #asked = 0
   #closed: Promise<void> | undefined
 
   /**
@@ -269,6 +271,12 @@ export class Redlock implements LockService, AsyncDisposable {
       this.#channel.tell('lease:attempted', { ...attempt, status: 'granted' })
     }
     return next
+  }
+
+  /** For which of these resources clients wait, as one master knows: each time another one. */
+  async waitedFor(resources: readonly string[]): Promise<readonly string[] | undefined> {
+    this.#assertOpen()
+    return waitedFor(this.#fleet, this.#asked++, resources)
   }
 
   /**

@@ -156,7 +156,7 @@ export const PUBLIC: Readonly<Record<string, ReadonlyMap<string, Part>>> = {
   Redlock: new Map([
     ...drawn('tryAcquire=hold:tryAcquire', 'acquire=hold:acquire', 'using=hold:using'),
     ...drawn('handOver=hold:handsOver', 'inspect=look'),
-    ...apart(ALWAYS, 'ready', 'close', 'status'),
+    ...apart(ALWAYS, 'ready', 'close', 'status', 'waitedFor'),
     ...apart('Once, before the first episode.', 'bootstrap'),
     ...apart('A setting that is read.', 'namespace', 'leaseMs', 'maxLeaseMs', 'quorum', 'servers'),
   ]),

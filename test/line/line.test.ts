@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import {
   LockedQueue,
   LockedWorker,
+  type JobLease,
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
@@ -57,20 +58,20 @@ interface Seen {
 
 async function work(
   options: Partial<LockedWorkerOptions<Charge>> = {},
-  process: (job: Job<Charge>) => Promise<unknown> = () => pause(2),
+  process: (job: Job<Charge>, lease: JobLease) => Promise<unknown> = () => pause(2),
   name = fixture.namespace,
 ): Promise<Seen> {
   const redlock = await fixture.redlock()
   const running = new Map<string, number>()
   const worker = new LockedWorker<Charge>(
     name,
-    async (job) => {
+    async (job, lease) => {
       seen.started.push(job.data.nr)
       const key = resources(job.data).join()
       running.set(key, (running.get(key) ?? 0) + 1)
       seen.most = Math.max(seen.most, running.get(key) ?? 0)
       try {
-        await process(job)
+        await process(job, lease)
       } finally {
         running.set(key, (running.get(key) ?? 0) - 1)
       }
@@ -346,6 +347,19 @@ describe('turns', () => {
     // When the first queue has done all, the other one has done a good part.
     const rest = ran.length - 1 - ran.lastIndexOf(ran.at(-1) === 'one' ? 'two' : 'one')
     expect(rest).toBeLessThan(30)
+  })
+
+  test('a line keeps its lease after its burst while nobody waits for it', async () => {
+    await makeQueue().addBulk(jobs('a', ...Array.from({ length: 30 }, (_, nr) => nr)))
+    const tokens: number[] = []
+    await work({ burstMs: 100 }, async (_job, lease) => {
+      tokens.push(lease.fencingToken)
+      await pause(20)
+    })
+    await until('all ran', () => tokens.length === 30)
+    // A lease that is passed on has the next token. There are six bursts or more.
+    const grants = tokens.filter((token, nr) => token !== (tokens[nr - 1] ?? NaN) + 1).length
+    expect(grants, tokens.join()).toBeLessThan(3)
   })
 
   test('with slots: as many at once, in order', async () => {

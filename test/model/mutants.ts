@@ -270,6 +270,11 @@ const line: readonly Mutant[] = [
     ['!== true', '!== null'],
     `${LINE}: two queues of one resource take turns`,
   ),
+  mutant(
+    'answer-about-waiters-ages',
+    ['this.#burstMs', 'Infinity'],
+    'worker/visits: keeps its lease',
+  ),
   mutant('slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS'], LIMITS),
   mutant('closed-line-starts-nothing', 'removed', `${LIMITS}: keeps jobs that were awake already`),
   mutant(

@@ -370,6 +370,22 @@ describe('waiting', () => {
     }
   })
 
+  test('is known to who asks for what clients wait', async () => {
+    const [redlock, waiter] = [await fixture.redlock(), await fixture.redlock()]
+    const leases = [await granted(redlock, 'a'), await granted(redlock, 'b')]
+    const waited = (): Promise<readonly string[] | undefined> => redlock.waitedFor(['a', 'b', 'c'])
+    expect(await waited()).toEqual([])
+    const waiting = waiter.acquire('b', { waitMs: 10_000 })
+    // Each time another master is asked.
+    await until('all masters say so', async () => {
+      const answers = await Promise.all([0, 1, 2, 3, 4].map(waited))
+      return answers.every((names) => names?.join() === 'b')
+    })
+    await Promise.all(leases.map((lease) => lease.release()))
+    await (await waiting).release()
+    expect(await waited()).toEqual([])
+  })
+
   test('is in the order of arrival, also for a client that comes when the resource is free', async () => {
     // The lease of the holder lasts until all wait.
     const options = { clock: WOKEN_ONLY, leaseMs: 60_000, maxLeaseMs: 60_000 }

@@ -95,6 +95,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
     .map(([waiter, named]) => plain({ verb: 'withdraw', resources: named, waiter }))
   const inspect = resources.map((named) => plain({ verb: 'inspect', resources: named }))
+  const waitedFor = resources.map((named) => plain({ verb: 'waited-for', resources: named }))
   const trial = fc.constant(plain({ verb: 'trial' }))
   const enrol = fc
     .tuple(
@@ -119,6 +120,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     { arbitrary: release, weight: 3 },
     { arbitrary: withdraw, weight: 1 },
     { arbitrary: inspect, weight: 1 },
+    { arbitrary: waitedFor, weight: 2 },
     { arbitrary: trial, weight: 1 },
     { arbitrary: enrol, weight: 2 },
     { arbitrary: bootstrap, weight: 1 },
@@ -189,7 +191,7 @@ async function onBoth(memory: SimulatedMemory, step: Sending | Sent): Promise<un
 function comparable(reply: unknown): readonly unknown[] {
   if (!Array.isArray(reply)) return [reply]
   const [word, ...fields] = reply as readonly unknown[]
-  const exact = word === 'counter' || word === 'granted'
+  const exact = word === 'counter' || word === 'granted' || word === 'waited'
   return [
     word,
     ...fields.map((field) =>

@@ -48,6 +48,7 @@ const procedures: Readonly<Record<string, Procedure>> = {
   heal: enrolled(heal),
   release,
   withdraw,
+  'waited-for': waitedFor,
   inspect,
   trial: () => USUAL,
 }
@@ -89,7 +90,7 @@ export function readsTime(
   { namespace }: Constants,
 ): boolean {
   if (verb === 'withdraw' || verb === 'trial') return false
-  return verb !== 'release' || memory.exists(keysOf(namespace).flag)
+  return (verb !== 'release' && verb !== 'waited-for') || memory.exists(keysOf(namespace).flag)
 }
 
 const keyspaces = new Map<string, Keyspace>()
@@ -262,6 +263,14 @@ function release(scene: Scene): Reply {
 function withdraw({ memory, keys, resources, waiter }: Scene): Reply {
   for (const resource of resources) memory.rankedRemove(keys.waiters(resource), waiter)
   return USUAL
+}
+
+function waitedFor({ memory, keys, resources, nowMs }: Scene): Reply {
+  const places = [...resources.keys()].filter((place) => {
+    return memory.rankedFrom(keys.waiters(resources[place] ?? ''), nowMs).length > 0
+  })
+  if (!memory.exists(keys.flag) || places.length === 0) return USUAL
+  return ['waited', ...places.map((place) => place + 1)]
 }
 
 function inspect(scene: Scene): Reply {

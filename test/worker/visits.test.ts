@@ -1,4 +1,5 @@
 import type { Job } from 'bullmq'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { Lease } from '../../src/index.ts'
 import type { Told } from '../../src/line/visit.ts'
@@ -95,6 +96,55 @@ describe('the visit of a job', () => {
     expect(second.lease).toBe(next.lease)
     await next.released
     expect(second.lease).toBeUndefined()
+  })
+
+  test('keeps its lease after its burst while it is known that nobody waits for it', async () => {
+    const own = leaseOf()
+    const answers: ((waited: readonly string[]) => void)[] = []
+    const visits = new Visits(
+      {
+        handOver: () => own.lease,
+        waitedFor: () => new Promise((resolve) => answers.push(resolve)),
+      } as never,
+      {},
+      20,
+    )
+    let [visit, nr] = [visits.start(jobOf('0'), 'token', undefined), 0]
+    visit.lines = LINES
+    visit.lease = own.lease
+    const goesOn = (): boolean => {
+      visits.done(visit, 15, false)
+      const next = visits.fetched(String(++nr), WOKEN)
+      visit.settle?.(next)
+      visit = visits.start(jobOf(String(nr)), 'token', undefined)
+      return next.lease !== undefined
+    }
+    expect(goesOn()).toBe(true)
+    answers[0]?.([])
+    await pause(1)
+    expect(goesOn()).toBe(true) // Its first burst is spent.
+    await pause(30)
+    expect(goesOn()).toBe(false) // So is its second one, and the answer is old.
+    await own.released
+    await visits.close()
+  })
+
+  test('releases its lease after its burst where a client waits', async () => {
+    const own = leaseOf()
+    const locks = { handOver: () => own.lease, waitedFor: () => Promise.resolve(['customer:1']) }
+    const visits = new Visits(locks as never, {}, 20)
+    visits.fetched('1', WOKEN)
+    let visit = visits.start(jobOf('1'), 'token', undefined)
+    visit.lease = own.lease
+    visits.done(visit, 15, false)
+    const second = visits.fetched('2', WOKEN)
+    visit.settle?.(second)
+    await pause(1)
+    visit = visits.start(jobOf('2'), 'token', undefined)
+    visits.done(visit, 15, false)
+    visit.settle?.(visits.fetched('3', WOKEN))
+    await own.released
+    await visits.close()
   })
 
   test('passes its lease to no job of another line', async () => {

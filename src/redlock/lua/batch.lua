@@ -44,6 +44,8 @@ local function run(verb, token, fence, leaseMs, waitMs, waiter, count, resources
     --- @include "heal"
   elseif verb == 'withdraw' then
     --- @include "withdraw"
+  elseif verb == 'waited-for' then
+    --- @include "waited-for"
   elseif verb == 'inspect' then
     --- @include "inspect"
   elseif verb == 'trial' then

@@ -8,6 +8,14 @@ import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
 import type { SharedResult } from './shared-results.ts'
 
+/** The jobs of a line under one lease, which is passed on. */
+export interface Chain {
+  /** Of the job that runs. */
+  lease: Lease
+  /** No client waited for it at this time, on the monotonic clock. */
+  unwantedAt: number
+}
+
 /** BullMQ ends it, or starts it, before it expires: else its lease is released. */
 export class Visit extends Expiring implements LineVisit {
   turn: Told['turn'] = 'none'
@@ -29,6 +37,8 @@ export class Visit extends Expiring implements LineVisit {
   resources: readonly string[] = []
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
   lease: Lease | undefined
+  /** Of its line, where the job before it left it the lease. */
+  chain: Chain | undefined
   /** The job before it, which left it the lease, had done its work at this time. */
   leftAt: number | undefined
   /** What it shares with other jobs, with `dedupe`. */

@@ -5,7 +5,8 @@
  * next job acquires anew, right behind the release.
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
- * job goes behind the jobs that wait, and what was used too much counts against the next burst.
+ * job goes behind the jobs that wait, and what was used too much counts against the next burst. If
+ * none waits, and no client waits for the lease, that job takes over the lease all the same.
  * A line that pauses starts anew. With tenants, all work counts for the tenant instead.
  */
 import { AsyncResource } from 'node:async_hooks'
@@ -18,14 +19,17 @@ import type { LockService } from '../../lock/lock-service.ts'
 import { shareFrom } from '../../line/shares.ts'
 import type { LineVisits, Move, Told } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
-import { JobSignal, Visit } from './visit.ts'
+import { JobSignal, Visit, type Chain } from './visit.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
 const LIMIT_MS = 1_000
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
 const MIN_JOB_MS = 1
-/** Of jobs that are shorter than this, a process runs no more than it has time for. */
-const SHORT_JOB_MS = 5
+/**
+ * Of jobs that are shorter than this, a process runs no more than it has time for. A timer of 5 ms
+ * may be over in 4.
+ */
+const SHORT_JOB_MS = 4
 /** With longer jobs, it has no time left when its event loop waits less than half of the time. */
 const BUSY = 0.5
 
@@ -36,6 +40,9 @@ export class Visits implements LineVisits {
   readonly #leaseOptions: LeaseOptions
   readonly #burstMs: number
   readonly #deadlines = new Deadlines(systemClock)
+  /** Those that are over are found when waiters are asked for. */
+  #chains = new Set<Chain>()
+  #askedAt = 0
   /** By the ids of their jobs, until they end. Two runs of a job at once: the later one. */
   readonly #visits = new Map<string, Visit>()
 
@@ -124,11 +131,13 @@ export class Visits implements LineVisits {
     const { move } = visit
     const lease = visit.letGo()
     if (lease === undefined) return
+    // rule: answer-about-waiters-ages
+    const isUnwanted = visit.endedAt - (visit.chain?.unwantedAt ?? -Infinity) < this.#burstMs
     // Jobs of other queues may wait for it.
     // rule: spent-burst-releases-its-lease
-    const isInBurst = move?.back !== true
+    const keeps = move?.back !== true || isUnwanted
     const isNext = next?.turn === 'woken' && next.lines === visit.lines
-    const passed = isInBurst && isNext && mayPass(lease, next) ? this.#handOver(lease) : undefined
+    const passed = keeps && isNext && mayPass(lease, next) ? this.#handOver(lease) : undefined
     if (passed === undefined || next === undefined) {
       void lease.release()
       return
@@ -136,7 +145,25 @@ export class Visits implements LineVisits {
     next.lease = passed
     next.leftAt = visit.endedAt
     next.usedMs = move?.usedMs ?? 0
+    next.chain = Object.assign(visit.chain ?? { unwantedAt: -Infinity }, { lease: passed })
     this.#deadlines.in(LIMIT_MS, next)
+    this.#chains.add(next.chain)
+    this.#askForWaiters().catch(() => undefined)
+  }
+
+  /** Often enough that the answer is there when a burst ends, and for all leases together. */
+  async #askForWaiters(): Promise<void> {
+    const at = systemClock.now()
+    if (at - this.#askedAt < Math.min(this.#burstMs / 2, LIMIT_MS)) return
+    this.#askedAt = at
+    const chains = [...this.#chains].filter(({ lease }) => lease.remainingMs() > 0)
+    this.#chains = new Set(chains)
+    const resources = chains.flatMap(({ lease }) => lease.resources)
+    const waited = await this.#locks.waitedFor?.(resources)
+    for (const chain of chains) {
+      const isWanted = waited?.some((name) => chain.lease.resources.includes(name)) ?? true
+      chain.unwantedAt = isWanted ? -Infinity : at
+    }
   }
 
   /** The lease of the next job; undefined where that job has to acquire anew. */
