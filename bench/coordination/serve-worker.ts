@@ -13,7 +13,7 @@ export interface Working {
 /** `run` is the processor of every job; `completed` is called when the queue has its end. */
 export type Work = (
   orders: Orders,
-  run: (job: KeyedJob, signal?: AbortSignal) => Promise<void>,
+  run: (job: KeyedJob, lease?: { readonly signal: AbortSignal }) => Promise<void>,
   completed: () => void,
 ) => Promise<Working>
 
@@ -45,12 +45,14 @@ function completed(): void {
 
 /** @param now the clock that all processes of the machine share. */
 export function serveWorker(work: Work, add: Add, now: () => number = monotonicMs): void {
-  async function run(job: KeyedJob, signal?: AbortSignal): Promise<void> {
+  // A signal is made for who asks for it, so only a held job does: BullMQ's processors have none.
+  async function run(job: KeyedJob, lease?: { readonly signal: AbortSignal }): Promise<void> {
     const { key, nr, workMs, held, fails } = job
     const startedAt = now()
     if (announce) send({ report: 'entered', key, nr, at: startedAt })
     if (workMs > 0) await new Promise((resolve) => setTimeout(resolve, workMs))
-    if (held === true && !hold.signal.aborted) await once(hold.signal, 'abort', { signal })
+    if (held === true && !hold.signal.aborted)
+      await once(hold.signal, 'abort', { signal: lease?.signal })
     if (fails === true && !failed.has(`${key} ${nr}`)) {
       failed.add(`${key} ${nr}`)
       throw new Error('It fails the first time')

@@ -49,7 +49,7 @@ const lockedWork: Work = async (orders, run, completed) => {
     logger: silentLogger,
   })
   await redlock.ready()
-  const one = (job: Job<KeyedJob>, lease?: JobLease): Promise<void> => run(job.data, lease?.signal)
+  const one = (job: Job<KeyedJob>, lease?: JobLease): Promise<void> => run(job.data, lease)
   const several = batchProcessor<KeyedJob, void>({ size: BATCH_SIZE }, (jobs) =>
     Promise.allSettled(jobs.map((job) => one(job))),
   )
