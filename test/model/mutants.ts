@@ -85,7 +85,7 @@ const lock: readonly Mutant[] = [
   mutant('held-resource-is-not-granted', [" 'NX',", ''], GRANT),
   mutant('counter-grows-with-every-grant', 'removed', GRANT),
   mutant('token-above-forgotten-ones', 'removed', 'hazards/wrong-clocks: a token is larger'),
-  mutant('one-server-of-one-fleet', [' and record[4] == fleetSize', ''], GRANT),
+  mutant('one-server-of-one-fleet', [' and record[3] == fleetSize', ''], GRANT),
   mutant('one-server-of-one-fleet', ['record[1] == runId and ', ''], GRANT),
   mutant('suspended-master-grants-nothing', 'never', 'redlock/replies'),
   mutant(

@@ -17,12 +17,11 @@
 --- @include "record"
 -- rule: unenrolled-grants-nothing
 if not enrolled then return {'unenrolled'} end
-local quarantineMs = tonumber(record[3] or '0')
 -- rule: quarantined-grants-nothing
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
 local RESERVED = 'reserved@waiting clients'
 local TOKENS_PER_GRANT = 64
-local proposed = tonumber(fence)
+local proposed = fence + 0
 -- No clock of a client is beyond it, and a counter that has expired was as much behind it as it lives.
 local latestUs = (nowMs + maxClockSkewMs) * 1000
 -- rule: proposal-far-ahead-is-refused
@@ -66,11 +65,11 @@ end
 -- rule: token-above-forgotten-ones
 local counter = math.max(proposed, latestUs - fenceTtlMs * 1000 + TOKENS_PER_GRANT)
 -- rule: token-above-those-before-a-resize
-if record[5] then counter = math.max(counter, record[5] + TOKENS_PER_GRANT) end
+if floorUs then counter = math.max(counter, floorUs + TOKENS_PER_GRANT) end
 if counter > proposed then fence = string.format('%.0f', counter) end
 for i = 1, count do
   local before = call('SET', fencePrefix .. resources[i], fence, 'PX', fenceTtlMs, 'GET')
-  local least = tonumber(before or '0') + TOKENS_PER_GRANT
+  local least = (before or 0) + TOKENS_PER_GRANT
   -- rule: counter-grows-with-every-grant
   if least > counter then
     counter, fence = least, string.format('%.0f', least)

@@ -3,8 +3,8 @@
   to run twice. `wire/calls.ts` carries it to every enrolled master.
 
   ARGV  1 the entries, one behind the other. Each is a list of texts that end with NUL: the verb,
-          token, fence, leaseMs, waitMs, waiter, number of resources, the resources. A NUL in a text
-          is \1\2, and a \1 is \1\1.
+          token, fence, leaseMs, waitMs, waiter, the resources and an empty one. A NUL in a text is
+          \1\2, and a \1 is \1\1.
         2 run id of the server that the caller enrolled
   Returns  one mark for each entry, `+` usual and `*` not; and, if a verb read it, the server's TIME,
            each part behind a space. Where there is a `*`: a list of this text and of their replies,
@@ -26,7 +26,7 @@ local FAILED = 'failed:'
 local call, unpackText = redis.call, struct.unpack
 local entries, runId = ARGV[1], ARGV[2]
 local flagged = call('EXISTS', flagKey) == 1
-local time, nowMs, record
+local time, nowMs, enrolled, quarantineMs, floorUs
 local function flag(forMs)
   flagged = true
   if forMs > call('PTTL', flagKey) then call('SET', flagKey, '1', 'PX', forMs) end
@@ -57,10 +57,14 @@ local resources, holders = {}, {}
 local hasEscapes = string.find(entries, '\1', 1, true)
 local at, size, total, marks, replies = 1, #entries, 0, nil, nil
 while at <= size do
-  local verb, token, fence, leaseMs, waitMs, waiter, count
-  verb, token, fence, leaseMs, waitMs, waiter, count, resources[1], at = unpackText('ssssssss', entries, at)
-  count = tonumber(count)
-  for i = 2, count do resources[i], at = unpackText('s', entries, at) end
+  local verb, token, fence, leaseMs, waitMs, waiter, another
+  verb, token, fence, leaseMs, waitMs, waiter, resources[1], another, at = unpackText('ssssssss', entries, at)
+  local count = 1
+  while another ~= '' do
+    count = count + 1
+    resources[count] = another
+    another, at = unpackText('s', entries, at)
+  end
   if hasEscapes then
     local signs = {['\1'] = '\1', ['\2'] = '\0'}
     token = string.gsub(token, '\1(.)', signs)

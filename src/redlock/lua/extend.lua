@@ -24,7 +24,7 @@ for i = 1, count do
   call('SET', fencePrefix .. resources[i], fence, 'PX', fenceTtlMs)
 end
 -- rule: healed-key-does-not-extend
-if tonumber(record[3] or '0') > 0 and flagged and call('PEXPIRE', tombstonePrefix .. token, 2 * maxLeaseMs) == 1 then
+if quarantineMs > 0 and flagged and call('PEXPIRE', tombstonePrefix .. token, 2 * maxLeaseMs) == 1 then
   flag(2 * maxLeaseMs)
   return {'healed'}
 end

@@ -23,7 +23,7 @@ for i = 1, count do
   if not call('SET', key, token, 'PX', leaseMs, 'NX') then call('PEXPIRE', key, leaseMs, 'GT') end
   call('SET', fencePrefix .. resources[i], fence, 'PX', fenceTtlMs)
 end
-if tonumber(record[3] or '0') > 0 then
+if quarantineMs > 0 then
   call('SET', tombstonePrefix .. token, '1', 'PX', 2 * maxLeaseMs)
   flag(2 * maxLeaseMs)
 end

@@ -2,10 +2,11 @@
   The enrolment of this server, and its time. It is read once a batch, by the first verb that needs
   it, and no verb changes it.
 ]]
-if not record then
+if not nowMs then
   time = call('TIME')
   nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
-  record = call('HMGET', masterKey, 'runId', 'maxLeaseMs', 'votesInMs', 'fleetSize', 'floorUs')
+  local record = call('HMGET', masterKey, 'runId', 'maxLeaseMs', 'fleetSize', 'votesInMs', 'floorUs')
+  -- rule: one-server-of-one-fleet
+  enrolled = record[1] == runId and record[2] == maxLeaseMs and record[3] == fleetSize
+  quarantineMs, floorUs = tonumber(record[4] or '0'), record[5]
 end
--- rule: one-server-of-one-fleet
-local enrolled = record[1] == runId and record[2] == maxLeaseMs and record[4] == fleetSize
