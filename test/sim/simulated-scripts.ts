@@ -88,9 +88,12 @@ export function readsTime(
   verb: string,
   memory: SimulatedMemory,
   { namespace }: Constants,
+  reply: Reply,
 ): boolean {
   if (verb === 'withdraw' || verb === 'trial') return false
-  return (verb !== 'release' && verb !== 'waited-for') || memory.exists(keysOf(namespace).flag)
+  if (verb !== 'release' && verb !== 'waited-for') return true
+  const nothing = verb === 'release' && Array.isArray(reply) && reply[1] === 0
+  return !nothing && memory.exists(keysOf(namespace).flag)
 }
 
 const keyspaces = new Map<string, Keyspace>()
@@ -243,8 +246,7 @@ function release(scene: Scene): Reply {
     const [lease, line] = [keys.lease(resource), keys.waiters(resource)]
     const mine = memory.get(lease) === token
     const flagged = memory.exists(keys.flag)
-    const leaves = flagged && (!mine || memory.rankedFrom(line, nowMs).length > 0)
-    if (waiter !== '' && leaves) memory.rankedRemove(line, waiter)
+    if (waiter !== '' && flagged) memory.rankedRemove(line, waiter)
     if (!mine) continue
     memory.delete(lease)
     deleted++

@@ -46,15 +46,17 @@ for i = 1, count do
     for taken = 1, i do
       if not holders[taken] then call('DEL', leasePrefix .. resources[taken]) end
     end
+    local longestMs = tonumber(maxLeaseMs)
     if waitMs ~= '0' then
-      local waiters, keptMs = waitersPrefix .. resources[i], math.min(tonumber(waitMs), tonumber(maxLeaseMs))
+      local waiters, keptMs = waitersPrefix .. resources[i], math.min(tonumber(waitMs), longestMs)
       call('ZREMRANGEBYSCORE', waiters, '-inf', nowMs)
       call('ZADD', waiters, 'NX', nowMs + keptMs, waiter)
       if keptMs > call('PTTL', waiters) then call('PEXPIRE', waiters, keptMs) end
       flag(keptMs)
     end
-    if call('PTTL', holderKey) > tonumber(maxLeaseMs) then call('PEXPIRE', holderKey, maxLeaseMs) end
-    return {'taken', holder, call('PTTL', holderKey), count > 1 and i or nil}
+    local ttlMs = call('PTTL', holderKey)
+    if ttlMs > longestMs then call('PEXPIRE', holderKey, maxLeaseMs) end
+    return {'taken', holder, math.min(ttlMs, longestMs), count > 1 and i or nil}
   end
 end
 if mine then

@@ -21,24 +21,21 @@ for i = 1, count do
   if holders[i] then deleted = deleted + call('DEL', leaseKey) end
 end
 if flagged then
-  --- @include "record"
   -- This many waiters are named when a resource is released, and may have it for a moment.
   local NAMED = '4'
-  local function first(waiters) return call('ZRANGEBYSCORE', waiters, nowMs, '+inf', 'LIMIT', '0', NAMED) end
   for i = 1, count do
     local key = waitersPrefix .. resources[i]
-    local waiters = holders[i] and first(key)
-    if waiter ~= '' and (not waiters or #waiters > 0) then
-      call('ZREM', key, waiter)
-      waiters = waiters and first(key)
-    end
-    if waiters and #waiters > 0 then
-      local named = table.concat(waiters, ',')
-      if waitMs ~= '0' then
+    if waiter ~= '' then call('ZREM', key, waiter) end
+    if holders[i] then
+      --- @include "time"
+      local named = table.concat(call('ZRANGEBYSCORE', key, nowMs, '+inf', 'LIMIT', '0', NAMED), ',')
+      if named ~= '' and waitMs ~= '0' then
         call('SET', nextPrefix .. resources[i], named, 'PX', waitMs)
         flag(tonumber(waitMs))
       end
-      call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resources[i])
+      if named ~= '' then
+        call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resources[i])
+      end
     end
   end
 end
