@@ -72,7 +72,7 @@ export interface Grant {
 export abstract class HeldLease extends Expiring implements Lease {
   readonly #registry: LeaseRegistry
   readonly #grant: Grant
-  #trust: Trust
+  protected trust: Trust
   #renewal: Timer | undefined
   /** Made when the signal is first read; most leases are over before. */
   #abort: AbortController | undefined
@@ -87,7 +87,7 @@ export abstract class HeldLease extends Expiring implements Lease {
     super()
     this.#registry = registry
     this.#grant = grant
-    this.#trust = grant.trust
+    this.trust = grant.trust
     const { slots, autoExtend } = grant.terms
     const { channel } = registry
     if (channel.hears('lease:granted')) channel.tell('lease:granted', { lease: this, slots })
@@ -102,10 +102,6 @@ export abstract class HeldLease extends Expiring implements Lease {
   protected abstract free(): Promise<void>
   /** After a loss was reported. */
   protected lost(): void {}
-
-  protected get trust(): Trust {
-    return this.#trust
-  }
 
   get resource(): string {
     return labelOf(this.resources)
@@ -140,12 +136,12 @@ export abstract class HeldLease extends Expiring implements Lease {
   }
 
   get trustedUntil(): number {
-    return this.#trust.until
+    return this.trust.until
   }
 
   remainingMs(): number {
     if (this.#released !== undefined || this.#loss !== undefined) return 0
-    return remainingMs(this.#trust, instant(this.#registry.clock))
+    return remainingMs(this.trust, instant(this.#registry.clock))
   }
 
   assertHeld(): void {
@@ -235,14 +231,14 @@ export abstract class HeldLease extends Expiring implements Lease {
     }
     this.#extensions++
     const startedAt = instant(this.#registry.clock)
-    const answer = await this.renew(startedAt, remainingMs(this.#trust, startedAt))
+    const answer = await this.renew(startedAt, remainingMs(this.trust, startedAt))
     // rule: reply-inside-the-old-trust
     this.assertHeld() // An answer counts only inside the old trust.
     if (answer.status === 'gone') throw this.#lose(answer.reason, answer.answers, 'majority-gone')
     if (answer.status === 'unreachable') {
       return { status: 'unreachable', remainingMs: this.remainingMs(), answers: answer.answers }
     }
-    this.#trust = longer(this.#trust, answer.trust)
+    this.trust = longer(this.trust, answer.trust)
     this.assertHeld()
     return { status: 'extended', remainingMs: this.remainingMs() }
   }

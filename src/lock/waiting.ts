@@ -12,7 +12,7 @@ import { outcomeError, type AcquireOutcome } from './outcome.ts'
 /** Tells a waiter when a resource is released. */
 export interface Turns {
   /** A release would be heard. */
-  readonly live: boolean
+  isLive(): boolean
   /**
    * What is heard from now on, and what was heard since the last `forget`: 0 when it is this
    * waiter's turn, and n when n others are asked before it.
@@ -72,7 +72,7 @@ export async function waitFor(first: AcquireOutcome, waiting: Waiting): Promise<
     const tripMs = Math.max(MIN_DELAY_MS, waiting.tripMs())
     const random = clock.random()
     let delayMs: number
-    if (turns?.live === true && outcome.status === 'taken') {
+    if (turns?.isLive() === true && outcome.status === 'taken') {
       blindTries = 0
       delayMs = Math.min(outcome.retryAfterMs, MAX_SLEEP_MS) + random * SPREAD_TRIPS * tripMs
     } else {

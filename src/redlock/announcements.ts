@@ -74,20 +74,15 @@ export class Announcements {
 /** What one waiter hears. */
 export class TurnWatch implements Turns {
   readonly #resources: readonly string[]
-  readonly #isLive: () => boolean
+  readonly isLive: () => boolean
   readonly stop: () => void
   #place: number | undefined
   #react: ((place: number) => void) | undefined
 
   constructor(resources: readonly string[], isLive: () => boolean, stop: () => void) {
     this.#resources = resources
-    this.#isLive = isLive
+    this.isLive = isLive
     this.stop = stop
-  }
-
-  /** A quorum of masters would be heard. */
-  get live(): boolean {
-    return this.#isLive()
   }
 
   onTurn(react: (place: number) => void): void {

@@ -87,9 +87,8 @@ export class Attempt implements Grant {
    * released.
    */
   take(): Promise<AcquireOutcome> {
-    const { fleet, resources, token, fencingToken: fence } = this
+    const { fleet, resources, token, fencingToken: fence, leaseMs } = this
     if (fleet.isClosed) return Promise.reject(new RedlockClosedError())
-    const { leaseMs } = this.terms
     const { waitMs, waiter } = this.demand
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.

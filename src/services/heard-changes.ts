@@ -13,7 +13,7 @@ export class HeardChanges {
 
   of(listening: Listening): Turns {
     return {
-      live: true,
+      isLive: () => true,
       onTurn: (react) => {
         this.#react = react
         if (this.#isHeard) react(0)

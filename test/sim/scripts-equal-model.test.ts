@@ -6,7 +6,7 @@
 import fc from 'fast-check'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { batchArgs, callOf, readBatch, type Asked } from '../../src/redlock/wire/calls.ts'
+import { callOf, readBatch, type Asked } from '../../src/redlock/wire/calls.ts'
 import { batchScript } from '../../src/redlock/wire/batch-script.ts'
 import { enrolScript } from '../../src/redlock/fleet/admission.ts'
 import { bootstrapScript, waitedScript } from '../../src/redlock/fleet/voter.ts'
@@ -175,8 +175,7 @@ async function onBoth(memory: SimulatedMemory, step: Sending | Sent): Promise<un
   const [longestMs, fleetSize] = step.terms
   const limits = { maxLeaseMs: longestMs, fenceTtlMs: FENCE_TTL_MS, maxClockSkewMs: MAX_SKEW_MS }
   const constants = { namespace: 'twin', ...limits, fleetSize }
-  const args = batchArgs([callOf(asked)], run)
-  const answer = await redis.eval(batchScript(constants).lua, 0, ...args)
+  const answer = await redis.eval(batchScript(constants).lua, 0, callOf(asked).entry, run)
   const publish = (): void => undefined
   const simulated = simulateProcedure({ memory, asked, runId: run, constants, nowUs, publish })
   const { replies, serverMs } = readBatch(answer, 1)

@@ -53,9 +53,9 @@ local function run(verb, token, fence, leaseMs, waitMs, waiter, count, resources
   end
   error('unknown verb')
 end
-local resources, holders = {}, {}
+local resources, holders = {''}, {false}
 local hasEscapes = string.find(entries, '\1', 1, true)
-local at, size, total, marks, replies = 1, #entries, 0, nil, nil
+local at, size, marks, usual, replies = 1, #entries, '', 0, nil
 while at <= size do
   local verb, token, fence, leaseMs, waitMs, waiter, another
   verb, token, fence, leaseMs, waitMs, waiter, resources[1], another, at = unpackText('ssssssss', entries, at)
@@ -72,18 +72,14 @@ while at <= size do
   end
   local ok, reply = pcall(run, verb, token, fence, leaseMs, waitMs, waiter, count, resources, holders)
   if not ok then reply = {FAILED, type(reply) == 'table' and reply.err or tostring(reply)} end
-  total = total + 1
-  if reply ~= true then
-    if not marks then
-      marks, replies = {}, {false}
-      for i = 1, total - 1 do marks[i] = '+' end
-    end
+  if reply == true then
+    usual = usual + 1
+  else
+    marks, usual = marks .. string.rep('+', usual) .. '*', 0
+    replies = replies or {}
     replies[#replies + 1] = reply
   end
-  if marks then marks[total] = reply == true and '+' or '*' end
 end
-local head = marks and table.concat(marks) or string.rep('+', total)
+local head = marks .. string.rep('+', usual)
 if time then head = head .. ' ' .. time[1] .. ' ' .. time[2] end
-if not marks then return head end
-replies[1] = head
-return replies
+return replies and {head, unpack(replies)} or head

@@ -54,11 +54,6 @@ function plain(text: string): string {
   return text.replaceAll('\u0001', '\u0001\u0001').replaceAll('\0', '\u0001\u0002')
 }
 
-/** The arguments of a batch. */
-export function batchArgs(calls: readonly Call[], runId: string): readonly string[] {
-  return [calls.map(({ entry }) => entry).join(''), runId]
-}
-
 /** What a server said instead of a reply; ioredis gives such errors this name too. */
 export class EntryError extends Error {
   override readonly name = 'ReplyError'

@@ -5,7 +5,7 @@
 import type { Redis } from 'ioredis'
 import type { Script } from '../../lua.ts'
 import { batchSender } from './batch-sender.ts'
-import { batchArgs, CallQueue, onlyReply } from './calls.ts'
+import { CallQueue, onlyReply } from './calls.ts'
 import {
   connectionSettings,
   masterName,
@@ -53,7 +53,7 @@ export class MasterConnection implements Master {
         const { lua, sha1 } = options.script
         await this.#redis.script('LOAD', lua)
         // rule: every-master-passes-a-trial
-        onlyReply(await this.#redis.evalsha(sha1, 0, ...batchArgs([trialCall], '')))
+        onlyReply(await this.#redis.evalsha(sha1, 0, trialCall.entry, ''))
       },
       onState: (state) => {
         options.onState(state)

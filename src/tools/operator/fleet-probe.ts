@@ -4,7 +4,7 @@
 import { counted } from '../../counted.ts'
 import { keyspace, type Keyspace } from '../../redlock/keyspace.ts'
 import { quorumOf } from '../../redlock/quorum.ts'
-import { batchArgs, onlyReply, type Call } from '../../redlock/wire/calls.ts'
+import { onlyReply, type Call } from '../../redlock/wire/calls.ts'
 import { batchScript } from '../../redlock/wire/batch-script.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { Probe } from './probe.ts'
@@ -49,7 +49,7 @@ export class FleetProbe {
 
   /** Runs one procedure of the lock that asks for no enrolment. */
   async call(probe: Probe, call: Call): Promise<unknown> {
-    const answer = await probe.run(this.#batch, [], batchArgs([call], ''))
+    const answer = await probe.run(this.#batch, [], [call.entry, ''])
     return onlyReply(answer)
   }
 

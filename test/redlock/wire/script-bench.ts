@@ -7,13 +7,7 @@ import { Redis } from 'ioredis'
 import { keyspace, type Keyspace } from '../../../src/redlock/keyspace.ts'
 import { enrolScript } from '../../../src/redlock/fleet/admission.ts'
 import { bootstrapScript } from '../../../src/redlock/fleet/voter.ts'
-import {
-  batchArgs,
-  callOf,
-  readBatch,
-  type Asked,
-  type BatchReply,
-} from '../../../src/redlock/wire/calls.ts'
+import { callOf, readBatch, type Asked, type BatchReply } from '../../../src/redlock/wire/calls.ts'
 import { batchScript } from '../../../src/redlock/wire/batch-script.ts'
 import type { Script } from '../../../src/lua.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
@@ -210,7 +204,7 @@ export class ScriptBench {
   ): Promise<BatchReply> {
     const terms = { maxLeaseMs, fenceTtlMs, maxClockSkewMs: skewMs }
     const { lua } = batchScript({ namespace: this.#namespace, ...terms, fleetSize })
-    const args = batchArgs(asked.map(callOf), runId)
+    const args = [asked.map((one) => callOf(one).entry).join(''), runId]
     return readBatch(await this.redis.eval(lua, 0, ...args), asked.length)
   }
 }
