@@ -21,6 +21,7 @@ if not enrolled then return {'unenrolled'} end
 if quarantineMs > 0 then return {'quarantined', quarantineMs} end
 local RESERVED = 'reserved@waiting clients'
 local TOKENS_PER_GRANT = 64
+-- Not `tonumber`, which reads a text twice.
 local proposed = fence + 0
 -- No clock of a client is beyond it, and a counter that has expired was as much behind it as it lives.
 local latestUs = (nowMs + maxClockSkewMs) * 1000
