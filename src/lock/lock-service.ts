@@ -49,10 +49,7 @@ export interface LockService {
    * worker then releases and acquires anew, as it does where the service has no `handOver`.
    */
   handOver?(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Lease | undefined
-  /**
-   * For which of the resources clients wait; undefined where that is not known. Advice: without it,
-   * a worker releases the lease of a line after each burst.
-   */
+  /** For which of the resources clients wait, if known. Without it, a burst ends with a release. */
   waitedFor?(resources: readonly string[]): Promise<readonly string[] | undefined>
   /** Who holds a resource. */
   inspect?(resource: string): Promise<Inspection>

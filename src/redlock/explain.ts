@@ -18,9 +18,7 @@ export function answersOf(names: readonly string[], votes: Votes): readonly Mast
 }
 
 /** What a master says that can vote. */
-const USABLE: ReadonlySet<Vote['kind'] | undefined> = new Set([
-  ...(['granted', 'taken', 'counter', 'lost'] as const),
-])
+const USABLE = ['granted', 'taken', 'counter', 'lost']
 
 /**
  * `votes` are complete, or name a holder with a quorum. Where they confirm, the key or the counter
@@ -44,14 +42,10 @@ export function explain(
     return { status: 'taken', resource, holder: describeToken(holder), retryAfterMs, answers }
   }
   const quorum = quorumOf(votes.length)
-  const usable = votes.filter((vote) => USABLE.has(vote?.kind)).length
+  const usable = votes.filter((vote) => vote !== undefined && USABLE.includes(vote.kind)).length
   if (usable >= quorum) return { status: 'split', resource: label, answers }
-  const waits = votes
-    .flatMap((vote) =>
-      vote?.kind === 'quarantined' || vote?.kind === 'suspended' ? [vote.waitMs] : [],
-    )
-    .sort((a, b) => a - b)
-  const retryAfterMs = waits[quorum - usable - 1] ?? 0
+  const waits = votes.flatMap((vote) => (vote && 'waitMs' in vote ? [vote.waitMs] : []))
+  const retryAfterMs = waits.sort((a, b) => a - b)[quorum - usable - 1] ?? 0
   return { status: 'unreachable', resource: label, retryAfterMs, quorum, answers }
 }
 

@@ -34,10 +34,9 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
 /** For which of the resources clients wait, as a master knows; undefined where it does not say. */
 export async function waitedFor(
   { masters, settings: { clock, masterTimeoutMs } }: LockFleet,
-  nr: number,
   resources: readonly string[],
 ): Promise<readonly string[] | undefined> {
-  const master = masters[nr % masters.length] as Master
+  const master = masters[Math.floor(clock.random() * masters.length)] as Master
   const call = callOf({ verb: 'waited-for', resources })
   const result = await callMaster(master, clock, call, masterTimeoutMs)
   if (result.kind === 'failed') return undefined

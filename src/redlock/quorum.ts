@@ -12,10 +12,9 @@ export function quorumOf(masters: number): number {
 
 /** Of a fleet in which too few masters vote, in words. @param others why others do not. */
 export function noQuorum(voting: number, masters: number, others: readonly string[]): string {
-  return [
-    `${voting} of ${counted(masters, 'master votes', 'masters vote')} and ${counted(quorumOf(masters), 'is', 'are')} needed`,
-    ...others,
-  ].join('. ')
+  const needed = counted(quorumOf(masters), 'is', 'are')
+  const votes = `${voting} of ${counted(masters, 'master votes', 'masters vote')} and ${needed} needed`
+  return [votes, ...others].join('. ')
 }
 
 /** Stands in a reply in place of a holder: the resource is free, and reserved for waiters. */

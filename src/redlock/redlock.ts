@@ -86,8 +86,6 @@ export class Redlock implements LockService, AsyncDisposable {
   /** Of a call without options. */
   readonly #usualTerms: LeaseTerms
   readonly #held = new HeldLeases()
-  /** How often one master was asked about waiters. */
-  #asked = 0
   #closed: Promise<void> | undefined
 
   /**
@@ -273,10 +271,13 @@ export class Redlock implements LockService, AsyncDisposable {
     return next
   }
 
-  /** For which of these resources clients wait, as one master knows: each time another one. */
+  /**
+   * For which of these resources clients wait, as one master knows. Slots as in `lease.resources`.
+   * @throws TypeError for a bad resource.
+   */
   async waitedFor(resources: readonly string[]): Promise<readonly string[] | undefined> {
     this.#assertOpen()
-    return waitedFor(this.#fleet, this.#asked++, resources)
+    return waitedFor(this.#fleet, resourceNames(resources))
   }
 
   /**

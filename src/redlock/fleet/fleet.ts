@@ -151,12 +151,10 @@ export class LockFleet {
 
   /** Round trips measured when the masters were enrolled, shortest first. */
   roundTripsMs(): readonly number[] {
-    return this.voters
-      .filter(({ silence }) => silence?.status !== 'refused')
-      .flatMap(({ master: { state } }) =>
-        state.status === 'enrolled' ? [state.facts.roundTripMs] : [],
-      )
-      .sort((a, b) => a - b)
+    const usable = this.voters.filter(({ silence }) => silence?.status !== 'refused')
+    const states = usable.map(({ master }) => master.state)
+    const trips = states.flatMap((state) => ('facts' in state ? [state.facts.roundTripMs] : []))
+    return trips.sort((a, b) => a - b)
   }
 
   /**

@@ -59,9 +59,7 @@ export class Voter {
       ...{ index, address, clock, script, onTime: fleet.clocks.observe },
       limits: { connectTimeoutMs, socketTimeoutMs: Math.max(1_000, 4 * masterTimeoutMs) },
       admit: (facts) => admit(fleet, this, facts),
-      onState: (state) => {
-        this.#entered(state)
-      },
+      onState: this.#entered.bind(this),
     })
   }
 

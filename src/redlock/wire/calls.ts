@@ -40,17 +40,15 @@ const CONTROL = /[^ -\uFFFF]/
 
 export function callOf(asked: Asked): Call {
   const { verb, resources = [''], token = '', fence = '', leaseMs = 0, waitMs = 0 } = asked
-  const name = CONTROL.test(token) ? plain(token) : token
-  let entry = `${verb}\0${name}\0${fence}\0${leaseMs}\0${waitMs}\0${asked.waiter ?? ''}\0`
-  for (const resource of resources) {
-    entry += `${CONTROL.test(resource) ? plain(resource) : resource}\0`
-  }
+  let entry = `${verb}\0${plain(token)}\0${fence}\0${leaseMs}\0${waitMs}\0${asked.waiter ?? ''}\0`
+  for (const resource of resources) entry += `${plain(resource)}\0`
   entry += '\0'
   return { asked, entry, bytes: Buffer.byteLength(entry) }
 }
 
 /** A text without NUL. */
 function plain(text: string): string {
+  if (!CONTROL.test(text)) return text
   return text.replaceAll('\u0001', '\u0001\u0001').replaceAll('\0', '\u0001\u0002')
 }
 
