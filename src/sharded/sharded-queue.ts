@@ -162,18 +162,14 @@ export class ShardedQueue<
     return removed
   }
 
-  /**
-   * As BullMQ's. It removes nothing where a job runs in any shard, without `force`. The number of
-   * shards is left: processes count on it.
-   */
+  /** As BullMQ's. It removes nothing where a job runs in any shard, without `force`. */
   override async obliterate(opts: Parameters<LockedQueue['obliterate']>[0] = {}): Promise<void> {
     await this.pause()
     const active = await this.#parts.ask((queue) => queue.getActiveCount())
     // rule: refused-obliterate-removes-nothing
     await this.#parts.at(active.indexOf(Math.max(...active))).obliterate(opts)
     await this.#parts.ask((queue) => queue.obliterate(opts))
-    // rule: obliterate-leaves-the-number-of-shards
-    await this.#parts.record()
+    this.#parts.isRecorded = undefined
   }
 
   /** Closes all shards. */

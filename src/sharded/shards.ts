@@ -28,7 +28,8 @@ export const later = (answers: readonly unknown[]): unknown => Promise.all(answe
  */
 export class Shards<Shard extends Part> {
   readonly all: readonly Shard[]
-  #recorded: Promise<void> | undefined
+  /** Their number is recorded, until `obliterate` removes it. */
+  isRecorded: Promise<void> | undefined
 
   constructor(all: readonly Shard[]) {
     this.all = all
@@ -45,11 +46,11 @@ export class Shards<Shard extends Part> {
 
   /** @throws ShardsDifferError where others work with another number of shards. */
   check(): Promise<void> {
-    this.#recorded ??= this.record().catch((error: unknown) => {
-      this.#recorded = undefined
+    this.isRecorded ??= this.#record().catch((error: unknown) => {
+      this.isRecorded = undefined
       throw error
     })
-    return this.#recorded
+    return this.isRecorded
   }
 
   /** Gives a host these methods of the shards. Those that need no Redis answer at once. */
@@ -84,7 +85,7 @@ export class Shards<Shard extends Part> {
   }
 
   /** One that only listens writes nothing. */
-  async record(): Promise<void> {
+  async #record(): Promise<void> {
     const shards = this.all.length
     const backend = this.at(0).getBackend() as RedisQueueBackend
     const recorded =

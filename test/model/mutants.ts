@@ -717,11 +717,6 @@ const sharded: readonly Mutant[] = [
   mutant('number-of-shards-does-not-change', 'never', `${SHARDED}: another number of shards`),
   mutant('scheduler-is-in-one-shard', 'removed', `${SHARDED}: a scheduler is in`),
   mutant('refused-obliterate-removes-nothing', 'removed', `${SHARDED}: obliterates all or nothing`),
-  mutant(
-    'obliterate-leaves-the-number-of-shards',
-    'removed',
-    `${SHARDED}: obliterates all or nothing`,
-  ),
   mutant('flow-is-in-one-shard', 'never', `${SHARDED}: a flow within a shard`),
   mutant('id-names-the-shard-of-its-job', 'never', `${SHARDED}: an id of another shard`),
   mutant('shard-runs-no-job-of-another', 'always', `${SHARDED}: a worker fails a job`),
