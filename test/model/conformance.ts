@@ -236,7 +236,8 @@ class RealWorld {
   #endQuarantines(row: Uint32Array): void {
     for (const [index, master] of this.#masters.entries()) {
       if (get(row[index] ?? 0, QUARANTINE) > 0) continue
-      master.eval('waited', [`${NAMESPACE}:master`], ['lost', '0'])
+      const key = `${NAMESPACE}:master`
+      master.eval('waited', [key], [master.memory.hash(key).get('quarantine') ?? '', '0'])
     }
   }
 

@@ -137,6 +137,11 @@ const lock: readonly Mutant[] = [
   mutant('tombstone-is-announced', 'removed', RENEWAL),
   mutant('new-run-id-is-quarantined', 'removed', ENROL),
   mutant('new-run-id-is-quarantined', ['known[1] ~= ARGV[1]', 'not known[1]'], ENROL),
+  mutant(
+    'each-loss-of-memory-begins-its-own-quarantine',
+    [" .. '@' .. time[1] .. time[2]", ''],
+    `${ENROL}: a quarantine of another name`,
+  ),
   mutant('fleets-of-one-size', 'removed', ENROL),
   mutant('refused-client-founds-no-fleet', 'removed', ENROL),
   mutant('only-the-counted-quarantine-ends', 'removed', ENROL),

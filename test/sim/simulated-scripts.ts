@@ -295,7 +295,7 @@ function enrol({ memory, keys, args, nowUs }: ScriptCall): Reply {
   let [quarantine, votesInMs] = [known.get('quarantine') ?? '', known.get('votesInMs') ?? '0']
   if (known.get('runId') !== runId) {
     const survives = known.has('runId') && known.get('durable') === '1' && durable === '1'
-    if (!survives) [quarantine, votesInMs] = [at(args, 8), quarantineMs]
+    if (!survives) [quarantine, votesInMs] = [`${at(args, 8)}@${nowUs}`, quarantineMs]
   }
   const founder = known.has('runId') ? (known.get('founder') ?? '') : at(args, 7)
   const record = { runId, maxLeaseMs, fleetSize, fenceTtlMs, durable, founder }

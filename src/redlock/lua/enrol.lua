@@ -4,7 +4,7 @@
         5 fleetSize, of how many masters it is one
         6 1 where the caller may be the first, 0 where other masters refuse it
         7 the client's id, by which it knows whether it was the first
-        8 a fresh name for a quarantine that begins now · 9 fenceTtlMs
+        8 a fresh name, to which a quarantine that begins now adds the time · 9 fenceTtlMs
   Returns  enrolled, ms left of the quarantine, its name or '', id of the first client, TIME in ms
            | mismatch, name of a setting, what it is for the fleet | foreign | resizing | retired
   Keeps: a server process that is new to the fleet grants nothing until every lease that an earlier
@@ -26,10 +26,13 @@ if not known[1] and ARGV[6] == '0' then return {'foreign'} end
 local founder = known[6] or ''
 if not known[1] then founder = ARGV[7] end
 local quarantine, votesInMs = known[7] or '', known[8] or '0'
+local time = redis.call('TIME')
 -- rule: new-run-id-is-quarantined
 if known[1] ~= ARGV[1] then
   local survives = known[1] and known[5] == '1' and ARGV[4] == '1'
-  if not survives then quarantine, votesInMs = ARGV[8], ARGV[3] end
+  -- Clients may have counted one that this call began before, if it runs twice.
+  -- rule: each-loss-of-memory-begins-its-own-quarantine
+  if not survives then quarantine, votesInMs = ARGV[8] .. '@' .. time[1] .. time[2], ARGV[3] end
 end
 -- In two writes, as a grant: a server that loses such pairs when it loads its file loses the record too.
 -- rule: record-survives-as-leases-do
@@ -37,6 +40,5 @@ redis.call('HSET', KEYS[1], 'durable', ARGV[4])
 redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'fleetSize', ARGV[5],
   'fenceTtlMs', ARGV[9], 'durable', ARGV[4], 'founder', founder, 'quarantine', quarantine,
   'votesInMs', votesInMs)
-local time = redis.call('TIME')
 local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)
 return {'enrolled', tonumber(votesInMs), quarantine, founder, nowMs}
