@@ -59,8 +59,6 @@ export interface Orders {
   readonly keys?: number
   /** Of a sharded queue; `connection` is a node of its cluster. */
   readonly shards?: number
-  /** Its shards are queues apart, of a node each. */
-  readonly apart?: boolean
   /** Jobs that are done are removed. */
   readonly removes?: boolean
   /** The worker reports the start and the end of each run at once. */

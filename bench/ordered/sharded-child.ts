@@ -1,14 +1,10 @@
-/** One worker process of a sharded queue, or of as many queues apart. */
+/** One worker process of a sharded queue. */
 import { Cluster } from 'ioredis'
-import { LockedWorker, Redlock, ShardedQueue, ShardedWorker, silentLogger } from '../built.ts'
+import { Redlock, ShardedQueue, ShardedWorker, silentLogger } from '../built.ts'
 import type { KeyedJob, Orders } from '../coordination/job.ts'
 import { serveWorker } from '../coordination/serve-worker.ts'
 
 const ADD_AT_ONCE = 1_000
-
-function open({ queue, shards = 1 }: Orders, connection: Cluster) {
-  return new ShardedQueue(queue, { connection, shards, resource: ({ key }: KeyedJob) => key })
-}
 
 function connect({ connection }: Orders): Cluster {
   return new Cluster([connection], { redisOptions: { maxRetriesPerRequest: null } })
@@ -16,7 +12,7 @@ function connect({ connection }: Orders): Cluster {
 
 serveWorker(
   async (orders, run, completed) => {
-    const { queue, concurrency, masters, namespace, leaseMs, shards = 1, apart = false } = orders
+    const { queue, concurrency, masters, namespace, leaseMs, shards = 1 } = orders
     const connection = connect(orders)
     const lease = { leaseMs, maxLeaseMs: leaseMs }
     const redlock = new Redlock({ masters, namespace, ...lease, logger: silentLogger })
@@ -26,23 +22,15 @@ serveWorker(
       resource: ({ data }: { readonly data: KeyedJob }) => data.key,
     }
     const process = ({ data }: { readonly data: KeyedJob }): Promise<void> => run(data)
-    const names = open(orders, connection)
-    const workers = apart
-      ? names.shards.map(({ opts: { prefix = '' } }) => {
-          const own = { ...options, prefix, concurrency: concurrency / shards }
-          return new LockedWorker<KeyedJob>(queue, process, own)
-        })
-      : [new ShardedWorker<KeyedJob>(queue, process, { ...options, shards, concurrency })]
-    for (const worker of workers) {
-      worker.on('completed', completed)
-      worker.on('error', (error) => {
-        console.error(error)
-      })
-      await worker.waitUntilReady()
-    }
+    const worker = new ShardedWorker<KeyedJob>(queue, process, { ...options, shards, concurrency })
+    worker.on('completed', completed)
+    worker.on('error', (error) => {
+      console.error(error)
+    })
+    await worker.waitUntilReady()
     return {
       async stop() {
-        await Promise.all([names, ...workers].map((each) => each.close()))
+        await worker.close()
         await redlock.close()
         connection.disconnect()
         return 0
@@ -51,15 +39,12 @@ serveWorker(
   },
   async (orders, jobs) => {
     const connection = connect(orders)
-    const queue = open(orders, connection)
-    const queues = orders.apart === true ? queue.shards : [queue]
+    const { queue: name, shards = 1 } = orders
+    const resource = ({ key }: KeyedJob): string => key
+    const queue = new ShardedQueue(name, { connection, shards, resource })
     for (let from = 0; from < jobs.length; from += ADD_AT_ONCE) {
       const some = jobs.slice(from, from + ADD_AT_ONCE)
-      const keyNr = ({ key }: KeyedJob): number => Number(/\d+$/.exec(key)?.[0])
-      for (const [nr, each] of queues.entries()) {
-        const own = some.filter((data) => keyNr(data) % queues.length === nr)
-        await each.addBulk(own.map((data) => ({ name: 'job', data })))
-      }
+      await queue.addBulk(some.map((data) => ({ name: 'job', data })))
     }
     await queue.close()
     connection.disconnect()

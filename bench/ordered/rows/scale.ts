@@ -1,7 +1,7 @@
 /**
- * One queue over several servers: what the busiest of them spends. All servers of a queue share one
- * core, and everything else has the other ones, so only processor time is compared. Servers that
- * share a core slow each other. So four nodes are also held against one beside three others.
+ * One queue over several servers: what the busiest of them spends. A server that is not full spends
+ * more on each job. So every server gets the same small share of one core and is full, whatever
+ * their number, and everything else has the other cores.
  */
 import { execFile } from 'node:child_process'
 import { cpus } from 'node:os'
@@ -17,6 +17,7 @@ import { number, shown } from '../../format.ts'
 import type { Figure, Measured, Table } from '../../measured.ts'
 import { takeTurns, type Rounds } from '../../rounds.ts'
 import { spread, sum } from '../../statistics.ts'
+import { CpuShares } from '../cpu-share.ts'
 import { PROCESSES, type OrderedHarness, type Row } from '../harness.ts'
 
 const HELD_TO = 4
@@ -28,6 +29,8 @@ const EACH = 20
 const CONCURRENCY = 50
 const MUST = 3.2
 const QUEUE_CORE = '0'
+/** Of that core, for each node: the largest cluster fits in. */
+const CORE_SHARE = 0.12
 const HOST = '127.0.0.1'
 
 interface Sample {
@@ -46,6 +49,7 @@ class Nodes implements AsyncDisposable {
   readonly shards: number
   readonly #servers: readonly TestServer[]
   readonly #clients: readonly Redis[]
+  readonly #cpuShares = new CpuShares()
 
   static async start(shards: number): Promise<Nodes> {
     const nodes = new Nodes(shards, await startCluster({ masters: shards }))
@@ -54,7 +58,9 @@ class Nodes implements AsyncDisposable {
       nodes.#clients.map((redis) => redis.config('SET', 'cluster-announce-ip', HOST)),
     )
     for (const info of await nodes.#infos('server')) {
-      await pin(QUEUE_CORE, Number(/process_id:(\d+)/.exec(info)?.[1]))
+      const pid = Number(/process_id:(\d+)/.exec(info)?.[1])
+      await pin(QUEUE_CORE, pid)
+      nodes.#cpuShares.limit(pid, CORE_SHARE)
     }
     return nodes
   }
@@ -94,13 +100,8 @@ class Nodes implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const redis of this.#clients) redis.disconnect()
     await Promise.all(this.#servers.map((server) => server.close()))
+    this.#cpuShares[Symbol.dispose]()
   }
-}
-
-/** A queue with a shard on each node, or as many queues apart, of a node each. */
-interface Setup {
-  readonly nodes: Nodes
-  readonly apart: boolean
 }
 
 const busiestMs = ({ cpuMs }: Sample): number => Math.max(...cpuMs)
@@ -108,13 +109,19 @@ const perCpuSecond = (sample: Sample): number => (sample.jobs / busiestMs(sample
 const usPerJob = ({ cpuMs, jobs }: Sample): number => (sum(cpuMs) * 1_000) / jobs
 const workersUs = ({ workersMs, jobs }: Sample): number => (workersMs * 1_000) / jobs
 const perSecond = ({ jobs, tookMs }: Sample): number => (jobs / tookMs) * 1_000
-const busy = ({ cpuMs, tookMs }: Sample): number => (sum(cpuMs) / tookMs) * 100
+/** Of its share. */
+const busy = (sample: Sample): number => (busiestMs(sample) / sample.tookMs / CORE_SHARE) * 100
 
 export const scale: Row = {
   name: 'scale',
-  load: `\`ShardedQueue\` on a Redis Cluster with a node for each shard; for each node ${number(KEYS * EACH)} jobs that do nothing over ${number(KEYS)} keys, added and run, ${PROCESSES} processes × ${CONCURRENCY} slots for each node. All nodes are pinned to one core, and all else to the others.`,
+  load: `\`ShardedQueue\` on a Redis Cluster with a node for each shard; for each node ${number(KEYS * EACH)} jobs that do nothing over ${number(KEYS)} keys, added and run, ${PROCESSES} processes × ${CONCURRENCY} slots for each node. All nodes are pinned to one core, of which each has ${CORE_SHARE * 100} %, and all else to the others.`,
   async run(harness) {
     const { effort } = harness
+    const missing = CpuShares.missing()
+    if (missing !== undefined) {
+      harness.say(`scale is left out: ${missing}`)
+      return { tables: [], figures: [], wrong: [], samples: {} }
+    }
     const kind = { file: '../ordered/sharded-child.ts' }
     await using workers = await WorkerProcesses.start(PROCESSES, kind)
     const clusters: Nodes[] = []
@@ -135,31 +142,28 @@ async function compare(
 ): Promise<Measured> {
   const others = cpus().length === 1 ? QUEUE_CORE : `1-${cpus().length - 1}`
   for (const pid of await outside(harness, workers)) await pin(others, pid)
-  const setups = clusters.flatMap((nodes): readonly Setup[] =>
-    (nodes.shards === HELD_TO ? [false, true] : [false]).map((apart) => ({ nodes, apart })),
-  )
-  const rounds = await takeTurns(setups, { ...harness.effort, warmUps: 1 }, (setup, round) => {
-    harness.say(`scale: ${nameOf(setup)}, round ${round + 1}`)
-    return measure(harness, workers, setup)
+  const rounds = await takeTurns(clusters, { ...harness.effort, warmUps: 1 }, (nodes, round) => {
+    harness.say(`scale: ${nodes.shards}, round ${round + 1}`)
+    return measure(harness, workers, nodes)
   })
-  const wrong = sum(setups.flatMap((setup) => rounds.values(setup, (one) => one.wrong)))
+  const wrong = sum(clusters.flatMap((nodes) => rounds.values(nodes, (one) => one.wrong)))
   return {
     tables: [tableOf(rounds)],
     figures: figuresOf(rounds),
     wrong: wrong > 0 ? [`scale: ${wrong} jobs out of order or at once`] : [],
-    samples: Object.fromEntries(setups.map((setup) => [nameOf(setup), rounds.of(setup)])),
+    samples: Object.fromEntries(clusters.map((nodes) => [nodes.shards, rounds.of(nodes)])),
   }
 }
 
 async function measure(
   { runs, effort }: OrderedHarness,
   workers: WorkerProcesses,
-  { nodes, apart }: Setup,
+  nodes: Nodes,
 ): Promise<Sample> {
   const { connection, shards } = nodes
   const jobs = inTurns(KEYS * shards, effort.upTo(EACH, 1), 0)
   const base = runs.orders('strict', newQueueName(), CONCURRENCY * shards)
-  const orders = { ...base, connection, shards, apart }
+  const orders = { ...base, connection, shards }
   const before = await nodes.cpuMs()
   const startedAt = performance.now()
   await workers.one.add(orders, jobs)
@@ -196,10 +200,7 @@ async function pin(cores: string, pid: number): Promise<void> {
   await promisify(execFile)(program, ['-acp', cores, `${pid}`])
 }
 
-const nameOf = ({ nodes, apart }: Setup): string =>
-  apart ? `${nodes.shards} queues apart` : `${nodes.shards}`
-
-function tableOf(rounds: Rounds<Setup, Sample>): Table {
+function tableOf(rounds: Rounds<Nodes, Sample>): Table {
   const columns = [usPerJob, perCpuSecond, workersUs, perSecond, busy]
   const [one] = rounds.contenders
   return {
@@ -207,30 +208,24 @@ function tableOf(rounds: Rounds<Setup, Sample>): Table {
     head: [
       ...['shards', "CPU of all the queue's servers a job, µs"],
       ...['jobs per CPU-second of the busiest', 'of 1 shard', 'CPU of the workers a job, µs'],
-      ...['jobs/s here', "queue's core, % busy"],
+      ...['jobs/s here', 'busiest, % of its share'],
     ],
-    rows: rounds.contenders.map((setup) => {
-      const cells = columns.map((of) => shown(spread(rounds.values(setup, of))))
-      const ratio =
-        one && shown(rounds.compared(setup, one, (many, single) => ratioOf(many, single)))
-      return [nameOf(setup), ...cells.slice(0, 2), ratio ?? '', ...cells.slice(2)]
+    rows: rounds.contenders.map((nodes) => {
+      const cells = columns.map((of) => shown(spread(rounds.values(nodes, of))))
+      const ratio = one && shown(rounds.compared(nodes, one, ratioOf))
+      return [`${nodes.shards}`, ...cells.slice(0, 2), ratio ?? '', ...cells.slice(2)]
     }),
   }
 }
 
-function ratioOf(many: Sample, one: Sample, queues = 1): number {
-  return perCpuSecond(many) / (perCpuSecond(one) / queues)
+function ratioOf(many: Sample, one: Sample): number {
+  return perCpuSecond(many) / perCpuSecond(one)
 }
 
-function figuresOf(rounds: Rounds<Setup, Sample>): readonly Figure[] {
+function figuresOf(rounds: Rounds<Nodes, Sample>): readonly Figure[] {
   const [one] = rounds.contenders
-  const [four, apart] = rounds.contenders.filter(({ nodes }) => nodes.shards === HELD_TO)
-  if (one === undefined || four === undefined || apart === undefined) return []
+  const held = rounds.contenders.find(({ shards }) => shards === HELD_TO)
+  if (one === undefined || held === undefined) return []
   const name = `Jobs per CPU-second of the busiest server, ${HELD_TO} nodes of 1`
-  const ofOne = rounds.compared(four, one, (many, single) => ratioOf(many, single))
-  const ofApart = rounds.compared(four, apart, (many, all) => ratioOf(many, all, HELD_TO))
-  return [
-    { name, atLeast: MUST, measured: ofOne, unit: 'x' },
-    { name: `${name} that shares its core with 3 queues apart`, measured: ofApart, unit: 'x' },
-  ]
+  return [{ name, atLeast: MUST, measured: rounds.compared(held, one, ratioOf), unit: 'x' }]
 }
