@@ -132,9 +132,11 @@ export class ShardedQueue<
     ...args: Parameters<LockedQueue<Data, Result, Name>['upsertJobScheduler']>
   ): Promise<Job<Data, Result, Name>> {
     const mine = this.#parts.at(this.#placed((args[2]?.data ?? {}) as Data).shard)
-    // rule: scheduler-is-in-one-shard
-    await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
-    return mine.upsertJobScheduler(...args)
+    return this.#parts.alone(args[0], async () => {
+      // rule: scheduler-is-in-one-shard
+      await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
+      return mine.upsertJobScheduler(...args)
+    })
   }
 
   /** As BullMQ's: the first ones of all shards. */

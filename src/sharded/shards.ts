@@ -1,5 +1,7 @@
 import type { RedisQueueBackend } from 'bullmq'
+import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
+import { setTimeout } from 'node:timers/promises'
 import { ShardError, ShardsDifferError } from '../errors.ts'
 import { ownScript } from '../line/bullmq/composed-script.ts'
 import { LineBackend } from '../line/line-backend.ts'
@@ -16,6 +18,10 @@ type Methods = Readonly<Record<string, (...args: unknown[]) => unknown>>
 type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
 const recordScript = ownScript('sharded/lua/record-shards')
+const claimScript = ownScript('sharded/lua/claim-scheduler')
+/** Longer than a call takes. After it, others go on without a process that has died. */
+const CLAIM_MS = 10_000
+const CLAIM_RETRY_MS = 20
 /** The answer of a shard that has one. */
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
 /** The same of promises. */
@@ -51,6 +57,20 @@ export class Shards<Shard extends Part> {
       throw error
     })
     return this.isRecorded
+  }
+
+  /** Calls that move one scheduler follow each other, in all processes. */
+  async alone<Answer>(scheduler: string, move: () => Promise<Answer>): Promise<Answer> {
+    await this.check()
+    const first = LineBackend.of(this.at(0))
+    const claim = { scheduler, call: randomUUID() }
+    const taken = async (): Promise<boolean> =>
+      (await first.run(claimScript, { ...claim, forMs: CLAIM_MS })) === 0
+    // rule: scheduler-moves-one-call-at-a-time
+    while (await taken()) await setTimeout(CLAIM_RETRY_MS)
+    return move().finally(() =>
+      first.run(claimScript, { ...claim, forMs: 0 }).catch(() => undefined),
+    )
   }
 
   /** Gives a host these methods of the shards. Those that need no Redis answer at once. */

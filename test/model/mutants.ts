@@ -721,6 +721,7 @@ const sharded: readonly Mutant[] = [
   mutant('resources-of-a-job-are-in-one-shard', 'always', `${SHARDED}: resources of a job`),
   mutant('number-of-shards-does-not-change', 'never', `${SHARDED}: another number of shards`),
   mutant('scheduler-is-in-one-shard', 'removed', `${SHARDED}: a scheduler is in`),
+  mutant('scheduler-moves-one-call-at-a-time', 'removed', `${SHARDED}: a scheduler that several`),
   mutant('refused-obliterate-removes-nothing', 'removed', `${SHARDED}: obliterates all or nothing`),
   mutant('flow-is-in-one-shard', 'never', `${SHARDED}: a flow within a shard`),
   mutant('id-names-the-shard-of-its-job', 'never', `${SHARDED}: an id of another shard`),

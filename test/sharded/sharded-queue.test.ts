@@ -335,6 +335,18 @@ describe('the whole queue', () => {
     await until('it ran', () => ran.includes('ann'))
   })
 
+  test('a scheduler that several calls move at once is in one shard', async () => {
+    const [one, other] = [fixture.queue(), fixture.queue()]
+    for (let nr = 0; nr < 5; nr++) {
+      const moves = CUSTOMERS.map((customer, index) => {
+        const queue = index % 2 === 0 ? one : other
+        return queue.upsertJobScheduler('s', { every: 60_000 }, { data: { customer, nr } })
+      })
+      await Promise.all(moves)
+      expect(await one.getJobSchedulersCount()).toBe(1)
+    }
+  })
+
   test('events come from every shard, and a caller can wait for a result', async () => {
     const events = fixture.events()
     await events.waitUntilReady()
