@@ -1010,9 +1010,14 @@ function ratesOfOthers(knowledge: Knowledge): Found {
 }
 
 function schedulers(knowledge: Knowledge): Found {
-  const { history } = knowledge
+  const { history, runs } = knowledge
   const sets = knowledge.all('scheduler')
   const ids = new Set(sets.map(({ operation }) => operation.id))
+  // A user may run jobs again that had ended.
+  const again = knowledge.all('retryAll')
+  const isRetried = (id: string, at: number): boolean =>
+    again.some((retry) => retry.at < at) &&
+    runs.some((run) => run.id === id && run.ended !== undefined && run.ended.at < at)
   // In a paused queue BullMQ leaves a scheduler's job of before where it is.
   const mayStand = knowledge.all('pauseQueue', 'census').map(({ operation, at, endedAt }) => ({
     from: at,
@@ -1021,7 +1026,10 @@ function schedulers(knowledge: Knowledge): Found {
   return history.censuses.flatMap(({ jobs, at }) =>
     [...ids].flatMap((id) => {
       const open = jobs.filter(
-        (job) => job.id.startsWith(`repeat:${id}:`) && !/completed|failed/.test(job.state),
+        (job) =>
+          job.id.startsWith(`repeat:${id}:`) &&
+          !/completed|failed/.test(job.state) &&
+          !isRetried(job.id, at),
       )
       const added = sets.filter(
         (set) =>
