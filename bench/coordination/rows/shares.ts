@@ -1,9 +1,8 @@
 /** What tenants and weights do to the work that is done, and what they cost. */
-import { inTurns, newQueueName, type Harness } from '../harness.ts'
+import { newQueueName, type Harness } from '../harness.ts'
 import { tenantOf, type Contender, type KeyedJob } from '../job.ts'
 import { sum } from '../../statistics.ts'
 import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
-import { rounds } from './rounds.ts'
 
 const WORK_MS = 5
 const TOTAL_MS = { whole: 21_000, smoke: 1_500 }
@@ -105,24 +104,5 @@ export const tenants: Row = {
       })
     }
     return [...ours, ...figures]
-  },
-}
-
-export const tenantCost: Row = {
-  name: 'tenant-cost',
-  load: '500 lines × 20 jobs that do nothing, of 10 tenants, 4 processes × 25',
-  async run(harness, extent) {
-    const load = { jobs: inTurns(extent.smoke ? 50 : 500, 20, 0), concurrency: 25, processes: 4 }
-    const outcomes = await rounds(harness, extent, ['strict', 'tenants'], load)
-    const commands = (contender: Contender): number =>
-      outcomes.median(contender, ({ queue }) => queue.commands)
-    const ratio = outcomes.compared('tenants', 'strict', (one, other) => {
-      return other.makespanMs / one.makespanMs
-    })
-    return [
-      speed('commands per job without a tenant', commands('strict'), '', { must: { atMost: 29 } }),
-      reference('… with one', commands('tenants')),
-      reference('throughput, of that without one', ratio.median, 'x'),
-    ]
   },
 }
