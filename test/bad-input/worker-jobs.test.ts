@@ -16,7 +16,8 @@ import {
 } from '../../src/index.ts'
 import { startFleet, startServer } from '../../src/testing/index.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { item, Harness } from '../hazards/harness.ts'
+import { Harness } from '../hazards/harness.ts'
+import { item } from '../support/proxied-masters.ts'
 import { watchLeaks } from '../support/leaks.ts'
 
 const leaks = watchLeaks()
@@ -133,7 +134,7 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   await using jobs = await bench(harness.namespace, redlock, (job) => `customer:${job.id ?? ''}`)
   const requeues: Requeue[] = []
   jobs.worker.on('requeued', (_job, requeue) => requeues.push(requeue))
-  await Promise.all(harness.proxies.slice(0, 2).map((proxy) => proxy.refuse()))
+  await Promise.all(harness.masters.proxies.slice(0, 2).map((proxy) => proxy.refuse()))
   const added = await jobs.queue.addBulk([1, 2, 3].map((n) => ({ name: 'charge', data: { n } })))
   await until('they are given back', () => requeues.length >= 3)
   // Exponential from 200 ms on: a second holds a few starts of each. A spinning job has hundreds.
@@ -143,7 +144,7 @@ it('no quorum in mid-work: jobs wait without an attempt and without spinning, an
   expect(Math.min(...requeues.map(({ delayMs }) => delayMs))).toBeGreaterThanOrEqual(200)
   expect(jobs.ran).toEqual([])
 
-  await Promise.all(harness.proxies.map((proxy) => proxy.pass()))
+  await Promise.all(harness.masters.proxies.map((proxy) => proxy.pass()))
   await until('all are done', async () => (await jobs.queue.getCompletedCount()) === 3)
   const done = await Promise.all(added.map(({ id = '' }) => jobs.queue.getJob(id)))
   expect(done.map((job) => job?.attemptsMade)).toEqual([1, 1, 1])
