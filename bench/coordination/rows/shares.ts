@@ -2,7 +2,8 @@
 import { newQueueName, type Harness } from '../harness.ts'
 import { tenantOf, type Contender, type KeyedJob } from '../job.ts'
 import { sum } from '../../statistics.ts'
-import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
+import type { Effort } from '../../effort.ts'
+import { reference, speed, type Figure, type Row } from '../row.ts'
 
 const WORK_MS = 5
 const TOTAL_MS = { whole: 21_000, smoke: 1_500 }
@@ -18,7 +19,7 @@ async function worked(
   harness: Harness,
   contender: Contender,
   tenants: readonly Tenant[],
-  { smoke }: Extent,
+  { smoke }: Effort,
 ): Promise<readonly number[]> {
   const totalMs = smoke ? TOTAL_MS.smoke : TOTAL_MS.whole
   const queue = newQueueName()
@@ -54,7 +55,7 @@ function furthest(tenants: readonly Tenant[], works: readonly number[]): number 
 async function fairness(
   harness: Harness,
   tenants: readonly Tenant[],
-  extent: Extent,
+  extent: Effort,
 ): Promise<readonly Figure[]> {
   const found: number[] = []
   let last: readonly number[] = []

@@ -93,7 +93,6 @@ describe('why and inspect', () => {
     const why = await cli(['why', queue, job.id ?? '', '--json'], { env: withoutMasters })
     expect(JSON.parse(why.err)).toMatchObject({ event: 'warning' })
   })
-
 })
 
 describe('a line that a failed job holds', () => {
@@ -167,7 +166,6 @@ describe('a delay', () => {
     const inspected = await cli(['inspect', 'customer:1'], { env: env() })
     expect(inspected.out).toMatch(/delayed +\S+Z +a free worker/)
   })
-
 })
 
 describe('work', () => {

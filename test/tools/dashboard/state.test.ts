@@ -85,7 +85,6 @@ describe('lines', () => {
     held.open()
     await until('all are done', async () => (await queue.getCompletedCount()) === 4)
   })
-
 })
 
 describe('bounds', () => {
