@@ -277,20 +277,6 @@ same(
 )
 
 same(
-  'changeDelay of a delayed job',
-  async (side) => {
-    const queue = side.queue()
-    const [job] = await side.add(queue, 'a', [1], { delay: 3_600_000 })
-    await side.add(queue, 'a', [2])
-    await job?.changeDelay(100)
-    side.worker()
-    await side.ended(2)
-    return { order: side.order }
-  },
-  { order: [2, 1] },
-)
-
-same(
   'changeDelay and promote of a job that waits in line are refused, as of any that waits',
   async (side) => {
     const queue = side.queue()
