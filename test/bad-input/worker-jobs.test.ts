@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import {
   LockedWorker,
   QuorumUnreachableError,
@@ -18,10 +18,9 @@ import { startFleet, startServer } from '../../src/testing/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { Harness } from '../hazards/harness.ts'
 import { item } from '../support/proxied-masters.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
 
 interface Bench extends AsyncDisposable {

@@ -7,11 +7,10 @@ import { OURS } from '../../bench/peers/libraries.ts'
 import { hazards } from '../../bench/safety/hazards/index.ts'
 import { LibraryUnderTest } from '../../bench/safety/matrix.ts'
 import { compileShim } from '../faults/shimmed-clock.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { useBystander } from '../support/undisturbed.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 
 const answer = await compileShim()
 if (answer.status === 'absent') console.log(`Clocks are not tested here: ${answer.reason}`)

@@ -1,16 +1,15 @@
 /** A grant counts from before its first command left; one that comes too late is none. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import type { AcquireOutcome } from '../../src/index.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { neverTwoHolders, undisturbed } from '../support/undisturbed.ts'
 import { item } from '../support/proxied-masters.ts'
 import { Harness } from './harness.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 /**

@@ -2,15 +2,14 @@
  * What the work returned or threw is what the caller gets, and when it is over the lease is silent.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { type Lease, type Logger, silentLogger } from '../../src/index.ts'
 import { useFleet } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 import { Harness } from './harness.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 it('E8: an extension in flight at the end reports no loss (sesamecare: a false "lock lost")', async () => {
