@@ -171,10 +171,6 @@ export class JobLedger {
     return this.#plain.getCompletedCount()
   }
 
-  async counts(): Promise<string> {
-    return JSON.stringify(await this.#plain.getJobCounts())
-  }
-
   /** Jobs that are not done, with what they wait for. */
   async open(): Promise<readonly string[]> {
     const jobs = await this.#plain.getJobs(['active', 'delayed', 'waiting', 'failed'])

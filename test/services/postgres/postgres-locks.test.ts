@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { systemClock, type Clock } from '../../../src/clock.ts'
 import { silentLogger } from '../../../src/index.ts'
 import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/postgres/index.ts'
 import type { PgQuery } from '../../../src/services/postgres/pg.ts'
@@ -142,18 +143,9 @@ describeService('postgres', 'PostgresLocks', () => {
 
   test('6: expiry and tokens follow the clock of the server, not of a client', async () => {
     const offset = 3_600_000
-    const clock = (shift: number): NonNullable<PostgresLocksOptions['clock']> => ({
-      now: () => performance.now(),
-      wallNow: () => Date.now() + shift,
-      after: (delayMs, run) => {
-        const timer = setTimeout(run, delayMs)
-        return {
-          cancel: () => {
-            clearTimeout(timer)
-          },
-        }
-      },
-      random: () => 0.5,
+    const clock = (shift: number): Clock => ({
+      ...systemClock,
+      wallNow: () => systemClock.wallNow() + shift,
     })
     const ahead = await open({ clock: clock(offset) })
     const behind = await open({ clock: clock(-offset) })
