@@ -15,7 +15,7 @@ const STORIES = [
   'test/stories/{migration,outage-*,queue-*,readme,resize,tutorial}.test.ts',
   'test/{deploy/live-monitoring,line/limits-crash,tools/dashboard/page}.test.ts',
   'test/{docs/recipes,examples/nestjs}.test.ts',
-  'test/workers/{demo,dev,embedded-postgres,ledger,modules}.test.ts',
+  'test/workers/{demo,dev,ledger,modules}.test.ts',
   'test/sharded/{disturbed-cluster,sharded-queue}.test.ts',
 ]
 /** Every state of a small fleet, also by Spin: `npm run test:model`. */

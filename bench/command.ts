@@ -1,4 +1,4 @@
-/** What the benchmarks of locks and of coordination have in common: a command line and its rows. */
+/** What the benchmarks have in common: a command line and its rows. */
 import { cpus, totalmem } from 'node:os'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../scripts/provision-server.ts'
@@ -18,17 +18,16 @@ interface BenchCommand<Row> {
   readonly title: string
   readonly rows: readonly Row[]
   /** By default. */
-  readonly rounds?: number
-  /** What `--markdown` does. */
-  readonly markdown: string
-  readonly exitCode: string
+  readonly rounds: number
+  /** What `--markdown` writes. */
+  readonly page: string
 }
 
 /** Reads the command line, and installs what is measured. Ends the process where that is all. */
 export async function startBench<Row extends { readonly name: string; readonly load: string }>(
   command: BenchCommand<Row>,
 ): Promise<BenchArguments<Row>> {
-  const { rounds = 5 } = command
+  const { rounds } = command
   const usage = `${command.title}
 
   npm run ${command.name} -- [row]... [options]
@@ -38,9 +37,10 @@ export async function startBench<Row extends { readonly name: string; readonly l
   --smoke     every load once and small: it shows that the row works, not how fast
   --list      the rows and their loads
   --json      one JSON object
-  --markdown  ${command.markdown}
+  --markdown  writes the figures of these rows into ${command.page}
 
-Exit code: ${command.exitCode}, 64 bad arguments.`
+Exit code: 0 measured (a figure that misses its target is only marked), 1 something went wrong that
+must not at any speed, 64 bad arguments.`
   const chosen = argumentsOf(command.rows, rounds, usage)
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => process.exit(130)) // Servers and children end with this process.

@@ -17,7 +17,7 @@ const SMOKE_VARIANTS = 2
 
 export function effortOf(rounds: number, smoke: boolean): Effort {
   return {
-    ...{ rounds, warmUps: 1 },
+    ...{ rounds, warmUps: smoke ? 0 : 1 },
     smoke,
     forMs: (fullMs, smokeMs = SMOKE_MS) => (smoke ? smokeMs : fullMs),
     upTo: (full, small) => (smoke ? small : full),

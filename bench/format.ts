@@ -5,6 +5,7 @@ const MISSING = '–'
 
 /** Three digits that count. */
 export function number(value: number): string {
+  if (value === Infinity) return 'never'
   if (!Number.isFinite(value)) return MISSING
   const magnitude = Math.abs(value)
   if (magnitude >= 1_000) return Math.round(value).toLocaleString('en')
@@ -13,7 +14,6 @@ export function number(value: number): string {
 }
 
 export function shown({ median, low, high }: Spread): string {
-  if (!Number.isFinite(median)) return MISSING
   if (low === high) return number(median)
   return `${number(median)} (${number(low)}–${number(high)})`
 }

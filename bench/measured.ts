@@ -1,13 +1,19 @@
 /** One kind of load: what it measures, in tables, and what it is held to. */
+import type { Effort } from './effort.ts'
 import type { Spread } from './statistics.ts'
 
-/** Something that must be shown, and whether it was; without a target only for comparison. */
-export interface Figure {
-  readonly name: string
+export interface Limit {
   readonly atMost?: number
   readonly atLeast?: number
+}
+
+/** Something that must be shown, and whether it was; without a target only for comparison. */
+export interface Figure extends Limit {
+  readonly name: string
+  /** Better than what must be. */
+  readonly aim?: Limit
   readonly measured: Spread
-  readonly unit: 'x' | ' KiB' | ''
+  readonly unit: 'x' | ' KiB' | ' ms' | ' µs' | ' B' | ' %' | ''
   /** What it is compared with. */
   readonly beside?: string
 }
@@ -32,5 +38,5 @@ export interface MeasuredRow<Harness> {
   readonly name: string
   /** One sentence. */
   readonly load: string
-  run(harness: Harness): Promise<Measured>
+  run(harness: Harness, effort: Effort): Promise<Measured>
 }

@@ -1,4 +1,4 @@
-/** What the benchmarks with a section in docs/benchmark.md have in common: from start to page. */
+/** What the benchmarks have in common, from start to page. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { loadavg } from 'node:os'
 import { machine, startBench } from './command.ts'
@@ -27,14 +27,11 @@ export async function runPageBench<Harness extends AsyncDisposable>(
   bench: PageBench<Harness>,
 ): Promise<void> {
   const { name, title, rows, rounds } = bench
-  const chosen = await startBench({
-    ...{ name, title, rows, rounds },
-    markdown: `writes the figures of these rows into ${PAGE}`,
-    exitCode:
-      '0 measured (a figure that misses its target is only marked), 1 something went wrong that must not at any speed',
-  })
+  const chosen = await startBench({ name, title, rows, rounds, page: PAGE })
   const report = await measure(bench, chosen.rows, effortOf(chosen.rounds, chosen.smoke))
-  console.log(chosen.json ? JSON.stringify(report) : text(report))
+  // JSON has no Infinity.
+  const replacer = (_: string, value: unknown): unknown => (value === Infinity ? 'never' : value)
+  console.log(chosen.json ? JSON.stringify(report, replacer) : text(report))
   if (chosen.markdown) await updatePage(name, report)
   const wrong = report.rows.flatMap((row) => row.wrong)
   for (const what of wrong) console.error(`WRONG: ${what}`)
@@ -49,16 +46,24 @@ async function measure<Harness extends AsyncDisposable>(
 ): Promise<Report> {
   const startedAt = performance.now()
   const [busy = 0] = loadavg()
-  await using harness = await bench.open(effort, console.error)
+  let harness = await bench.open(effort, console.error)
   const versions = await bench.versions(harness)
   const servers = await bench.servers(harness)
   const measured: Report['rows'][number][] = []
   for (const row of rows) {
     const { name, load } = row
     const begunAt = performance.now()
-    const result = await row.run(harness).catch(brokenOff)
-    measured.push({ name, load, ...result, seconds: (performance.now() - begunAt) / 1_000 })
+    const result = await row.run(harness, effort).catch(async (error: unknown) => {
+      // What it uses may still be busy with the load that failed.
+      await harness[Symbol.asyncDispose]()
+      harness = await bench.open(effort, console.error)
+      return brokenOff(error)
+    })
+    const seconds = (performance.now() - begunAt) / 1_000
+    console.error(`${name}: ${seconds.toFixed(1)} s`)
+    measured.push({ name, load, ...result, seconds })
   }
+  await harness[Symbol.asyncDispose]()
   return {
     command: `npm run ${bench.name} -- ${process.argv.slice(2).join(' ')}`.trim(),
     date: new Date().toISOString().slice(0, 10),

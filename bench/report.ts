@@ -1,7 +1,7 @@
 /** A run as text for the terminal and as Markdown for the documentation. */
 import { markdownTable, textTable } from './table.ts'
 import { number, shown } from './format.ts'
-import type { Figure, Measured } from './measured.ts'
+import type { Figure, Limit, Measured } from './measured.ts'
 
 export interface Report {
   readonly command: string
@@ -18,40 +18,47 @@ export interface Report {
   })[]
 }
 
-function figureRows({ rows }: Report): readonly (readonly string[])[] {
-  const figures = rows.flatMap((row) => row.figures)
+function figureRows({ figures }: Measured): readonly (readonly string[])[] {
   return figures.length === 0
     ? []
     : [['', 'target', 'measured', 'beside', ''], ...figures.map(figureRow)]
 }
 
 function figureRow(figure: Figure): readonly string[] {
-  const { name, unit, measured, beside = '', atMost, atLeast } = figure
+  const { name, unit, measured, beside = '', atMost, atLeast, aim } = figure
+  const value = unit === 'x' ? shown(measured) : `${shown(measured)}${unit}`
   const limit = atLeast ?? atMost
-  if (limit === undefined) return [name, '', shown(measured), beside, '']
+  if (limit === undefined) return [name, '', value, beside, '']
   const target = `${atLeast === undefined ? '≤' : '≥'} ${number(limit)}${unit === 'x' ? '×' : unit}`
-  const isMet = measured.median <= (atMost ?? Infinity) && measured.median >= (atLeast ?? -Infinity)
-  return [name, target, shown(measured), beside, isMet ? 'met' : 'missed']
+  const met = aim !== undefined && isMet({ measured, ...aim }) ? 'met, aim too' : 'met'
+  return [name, target, value, beside, isMet(figure) ? met : 'missed']
+}
+
+/** Whether it is within its limits, if it has any. */
+export function isMet(figure: (Limit & Pick<Figure, 'measured'>) | undefined): boolean {
+  const { atMost = Infinity, atLeast = -Infinity, measured } = figure ?? {}
+  return measured === undefined || (measured.median <= atMost && measured.median >= atLeast)
 }
 
 export function text(report: Report): string {
   const { machine, rounds, versions, rows } = report
-  const figures = figureRows(report)
   return [
     `${machine}; median of ${rounds} rounds (lowest–highest)`,
     Object.values(versions).flat().join(', '),
-    ...rows.flatMap(({ name, load, tables, seconds }) => [
-      `\n${name}, ${Math.round(seconds)} s: ${load}`,
-      ...tables.map(({ title, head, rows: cells }) => `\n${title}\n${textTable([head, ...cells])}`),
+    ...rows.flatMap((row) => [
+      `\n${row.name}, ${Math.round(row.seconds)} s: ${row.load}`,
+      ...row.tables.map(
+        ({ title, head, rows: cells }) => `\n${title}\n${textTable([head, ...cells])}`,
+      ),
+      ...(row.figures.length > 0 ? [`\n${textTable(figureRows(row))}`] : []),
     ]),
-    ...(figures.length > 0 ? [`\nHeld to\n${textTable(figures)}`] : []),
   ].join('\n')
 }
 
 /** One row of a report, as a section of its own. */
 export function markdown(report: Report, { name, ...row }: Report['rows'][number]): string {
   const { command, date, machine, rounds, versions } = report
-  const figures = figureRows({ ...report, rows: [{ name, ...row }] })
+  const figures = figureRows(row)
   const used = new Set(Object.values(versions).flat())
   return [
     `### ${name}`,

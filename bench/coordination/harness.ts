@@ -177,6 +177,11 @@ export class Harness implements AsyncDisposable {
     await this.queueRedis.flushall()
   }
 
+  async serverVersion(): Promise<string> {
+    const info = await this.queueRedis.info('server')
+    return /redis_version:(\S+)/.exec(info)?.[1] ?? 'unknown'
+  }
+
   /** Since the server started. */
   async queueEffort(): Promise<Effort> {
     const stats = await this.queueRedis.info('commandstats')

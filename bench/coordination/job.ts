@@ -84,8 +84,7 @@ export type Command =
   /** A peer adds jobs in its own runtime. */
   | { readonly command: 'add'; readonly orders: Orders; readonly jobs: readonly KeyedJob[] }
   | { readonly command: 'release' }
-  /** With `drains` it stops its jobs, which go back to the queue. */
-  | { readonly command: 'stop'; readonly drains: boolean }
+  | { readonly command: 'stop' }
 
 /** The start or the end of one run. */
 export interface Sighting {

@@ -1,10 +1,11 @@
 /** One row of the table: a load, its figures, and the limits of each figure. */
+import type { Effort } from '../effort.ts'
+import type { Figure as MeasuredFigure, Limit, MeasuredRow } from '../measured.ts'
+import { isMet } from '../report.ts'
+import { spread } from '../statistics.ts'
 import type { Harness } from './harness.ts'
 
-export interface Limit {
-  readonly atMost?: number
-  readonly atLeast?: number
-}
+export type { Limit } from '../measured.ts'
 
 export interface Figure {
   readonly name: string
@@ -19,31 +20,34 @@ export interface Figure {
   readonly note?: string
 }
 
-export interface Extent {
-  /** How often each contender runs. */
-  readonly rounds: number
-  /** Rounds before these, not counted. */
-  readonly warmUps: number
-  /** Runs every load once and small: it shows that the row works, not how fast. */
-  readonly smoke: boolean
-}
-
 export interface Row {
   readonly name: string
   readonly load: string
-  run(harness: Harness, extent: Extent): Promise<readonly Figure[]>
+  run(harness: Harness, effort: Effort): Promise<readonly Figure[]>
 }
 
-export type Verdict = '' | 'MISSED' | 'MET' | 'MET, aim too'
-
-export function verdictOf({ value, must, aim }: Figure): Verdict {
-  if (must === undefined) return ''
-  if (!within(value, must)) return 'MISSED'
-  return aim !== undefined && within(value, aim) ? 'MET, aim too' : 'MET'
+export function measuredRow(row: Row): MeasuredRow<Harness> {
+  const { name, load } = row
+  return {
+    ...{ name, load },
+    async run(harness, effort) {
+      const samples = await row.run(harness, effort)
+      const figures = samples.map(measuredFigure)
+      const wrong = samples.flatMap(({ kind, name: what, value }, index) =>
+        kind === 'speed' || isMet(figures[index]) ? [] : [`${name}: ${what}: ${value}`],
+      )
+      return { tables: [], figures, wrong, samples }
+    },
+  }
 }
 
-function within(value: number, { atMost = Infinity, atLeast = -Infinity }: Limit): boolean {
-  return value <= atMost && value >= atLeast
+function measuredFigure({ name, value, unit = '', must, aim, note }: Figure): MeasuredFigure {
+  return {
+    ...{ name, measured: spread([value]), ...must },
+    unit: unit === 'x' || unit === '' ? unit : ` ${unit}`,
+    ...(aim !== undefined && { aim }),
+    ...(note !== undefined && { beside: note }),
+  }
 }
 
 /** A figure that counts what must never happen. */

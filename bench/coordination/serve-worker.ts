@@ -7,7 +7,7 @@ const REPORT_AFTER_MS = 5
 
 export interface Working {
   /** Ends it and returns how many starts were in vain. */
-  stop(drains: boolean): Promise<number>
+  stop(): Promise<number>
 }
 
 /** `run` is the processor of every job; `completed` is called when the queue has its end. */
@@ -81,7 +81,7 @@ export function serveWorker(work: Work, add: Add, now: () => number = monotonicM
         send({ report: 'working' })
         return
       case 'stop':
-        send({ report: 'stopped', tally: await stop(message.drains) })
+        send({ report: 'stopped', tally: await stop() })
     }
   }
 
@@ -93,9 +93,9 @@ export function serveWorker(work: Work, add: Add, now: () => number = monotonicM
   send({ report: 'ready' })
 }
 
-async function stop(drains: boolean): Promise<Tally> {
+async function stop(): Promise<Tally> {
   const { user, system } = process.cpuUsage(cpu)
-  const wasted = (await working?.stop(drains)) ?? 0
+  const wasted = (await working?.stop()) ?? 0
   working = undefined
   return { runs, runsByProcess: [runs.length], wasted, cpuMs: (user + system) / 1_000 }
 }

@@ -73,8 +73,8 @@ const lockedWork: Work = async (orders, run, completed) => {
     if (orders.quiet !== true) console.error(error)
   })
   await worker.waitUntilReady()
-  const stop = async (drains: boolean): Promise<number> => {
-    await (drains ? worker.drain({ timeoutMs: 0 }) : worker.close())
+  const stop = async (): Promise<number> => {
+    await worker.close()
     await redlock.close()
     return wasted
   }

@@ -75,9 +75,9 @@ export class WorkerProcess {
     this.#send({ command: 'release' })
   }
 
-  async stop({ drains = false } = {}): Promise<Tally> {
+  async stop(): Promise<Tally> {
     const stopped = this.next('stopped', STOP_LIMIT_MS)
-    this.#send({ command: 'stop', drains })
+    this.#send({ command: 'stop' })
     return (await stopped).tally
   }
 

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { Proxies } from '../../test/support/proxies.ts'
+import { ProxiedMasters } from '../../test/support/proxied-masters.ts'
 import type { Setup } from '../peers/adapter.ts'
 import { RemoteProcess } from '../peers/remote.ts'
 import type { Contender } from '../beside.ts'
@@ -73,8 +73,8 @@ export class Harness implements AsyncDisposable {
   }
 
   /** Close them after the clients that go through them. */
-  proxies(): Promise<Proxies> {
-    return Proxies.start(this.fleet)
+  proxies(): Promise<ProxiedMasters> {
+    return ProxiedMasters.start(this.fleet.masters)
   }
 
   /** What a load came to, and what it cost all masters together. */

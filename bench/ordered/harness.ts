@@ -36,11 +36,6 @@ export class OrderedHarness implements AsyncDisposable {
     this.contenders = here
   }
 
-  async serverVersion(): Promise<string> {
-    const info = await this.runs.queueRedis.info('server')
-    return /redis_version:(\S+)/.exec(info)?.[1] ?? 'unknown'
-  }
-
   [Symbol.asyncDispose](): Promise<void> {
     return this.runs[Symbol.asyncDispose]()
   }

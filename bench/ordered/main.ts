@@ -21,5 +21,5 @@ await runPageBench<OrderedHarness>({
     }
     return versions
   },
-  servers: async (harness) => `Redis ${await harness.serverVersion()}`,
+  servers: async ({ runs }) => `Redis ${await runs.serverVersion()}`,
 })

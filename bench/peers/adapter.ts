@@ -33,8 +33,6 @@ export interface Held {
   remainingMs(): number | undefined
   /** Whether the library still calls it held. */
   isHeld(): boolean
-  /** Renews it for its full length. */
-  extend(): Promise<unknown>
   release(): Promise<unknown>
 }
 

@@ -7,7 +7,6 @@ import { connectAll, disconnectAll, retriesFor, type PeerRedis } from './load.ts
 
 interface Lock {
   readonly expiration: number
-  extend(ttlMs: number): Promise<Lock>
   release(): Promise<unknown>
 }
 
@@ -40,8 +39,7 @@ export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Prom
   })
   const key = (resource: string): string => `${setup.namespace}:${resource}`
   return {
-    acquire: async (resource, ttlMs) =>
-      heldBy(await redlock.acquire([key(resource)], ttlMs), ttlMs),
+    acquire: async (resource, ttlMs) => heldBy(await redlock.acquire([key(resource)], ttlMs)),
     using: (resource, ttlMs, work) =>
       redlock.using([key(resource)], ttlMs, (signal) =>
         work((lost) => {
@@ -53,16 +51,11 @@ export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Prom
   }
 }
 
-function heldBy(taken: Lock, ttlMs: number): Held {
-  let lock = taken
+function heldBy(lock: Lock): Held {
   const remainingMs = (): number => lock.expiration - Date.now()
   return {
     remainingMs,
     isHeld: () => remainingMs() > 0,
-    /** The lock stays as it was; what is returned is the extended one. */
-    async extend() {
-      lock = await lock.extend(ttlMs)
-    },
     release: () => lock.release(),
   }
 }

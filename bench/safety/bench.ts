@@ -5,11 +5,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Redis } from 'ioredis'
-import type { Fleet, TestServer } from '../../src/testing/index.ts'
+import type { Fleet } from '../../src/testing/index.ts'
 import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
-import { Proxies } from '../../test/support/proxies.ts'
-import type { FaultProxy } from '../../test/support/proxy.ts'
+import { ProxiedMasters } from '../../test/support/proxied-masters.ts'
 import type { Setup } from '../peers/adapter.ts'
 import type { RemoteProcess } from '../peers/remote.ts'
 import type { AcquireResult, Calls, WorkState } from './calls.ts'
@@ -93,10 +91,7 @@ export class RemoteClient {
 
 export class Bench implements AsyncDisposable {
   readonly library: string
-  readonly #proxies: Proxies
-  readonly servers: readonly TestServer[]
-  /** A connection past the proxies to each master. */
-  readonly masters: readonly Redis[]
+  readonly masters: ProxiedMasters
   /** Of the masters; undefined where they cannot be set. */
   readonly clocks: ClockShim | undefined
   readonly #namespace = `s-${randomUUID().slice(0, 8)}`
@@ -109,30 +104,19 @@ export class Bench implements AsyncDisposable {
     clocks: ClockShim | undefined,
     processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
   ): Promise<Bench> {
-    return new Bench(library, fleet, await Proxies.start(fleet), clocks, processes)
+    return new Bench(library, await ProxiedMasters.start(fleet.masters), clocks, processes)
   }
 
   private constructor(
     library: string,
-    fleet: Fleet,
-    proxies: Proxies,
+    masters: ProxiedMasters,
     clocks: ClockShim | undefined,
     processes: () => Promise<readonly [LibraryProcess, LibraryProcess]>,
   ) {
     this.library = library
-    this.#proxies = proxies
+    this.masters = masters
     this.clocks = clocks
-    this.servers = fleet.masters
-    this.masters = fleet.urls.map((url) => {
-      const redis = new Redis(url, { retryStrategy: () => 20 })
-      redis.on('error', () => undefined) // A master that is restarted comes back.
-      return redis
-    })
     this.#processes = processes
-  }
-
-  get proxies(): readonly FaultProxy[] {
-    return this.#proxies.all
   }
 
   /** In the first process. */
@@ -147,9 +131,9 @@ export class Bench implements AsyncDisposable {
 
   async #open(
     which: 0 | 1,
-    { direct = false, masters = this.servers.length, ...options }: ClientOptions,
+    { direct = false, masters = this.masters.servers.length, ...options }: ClientOptions,
   ): Promise<RemoteClient> {
-    const all = direct ? this.servers.map(({ url }) => url) : this.#proxies.urls
+    const all = direct ? this.masters.servers.map(({ url }) => url) : this.masters.urls
     const setup: Setup = {
       urls: all.slice(0, masters),
       namespace: this.#namespace,
@@ -166,22 +150,16 @@ export class Bench implements AsyncDisposable {
 
   /** Somebody else's key on some of the masters. */
   async occupy(key: string, indexes: readonly number[], ttlMs: number): Promise<void> {
-    await Promise.all(indexes.map((index) => this.master(index).set(key, 'foreign', 'PX', ttlMs)))
+    await Promise.all(
+      indexes.map((index) => this.masters.connection(index).set(key, 'foreign', 'PX', ttlMs)),
+    )
   }
 
   /** Milliseconds that each master keeps the key; 0 where it has none. */
   ttlsMs(key: string): Promise<readonly number[]> {
-    return Promise.all(this.masters.map(async (redis) => Math.max(0, await redis.pttl(key))))
-  }
-
-  master(index: number): Redis {
-    const redis = this.masters[index]
-    if (redis === undefined) throw new Error(`There is no master ${index}`)
-    return redis
-  }
-
-  proxy(index: number): FaultProxy {
-    return this.#proxies.at(index)
+    return Promise.all(
+      this.masters.connections.map(async (redis) => Math.max(0, await redis.pttl(key))),
+    )
   }
 
   /** @throws FaultNotSeenError when the fault that the row is about did not take place. */
@@ -198,10 +176,9 @@ export class Bench implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#proxies.pass()
+    await this.masters.pass()
     await Promise.all(this.#clients.map((client) => client.close()))
-    for (const redis of this.masters) redis.disconnect()
-    await this.#proxies[Symbol.asyncDispose]()
+    await this.masters[Symbol.asyncDispose]()
   }
 }
 

@@ -1,7 +1,7 @@
 /** Runs the rows of one library, one after the other, on masters of its own. */
-import type { Library } from '../peers/libraries.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
+import type { Library } from '../peers/libraries.ts'
 import { RemoteProcess } from '../peers/remote.ts'
 import { Bench, FaultNotSeenError, type LibraryProcess } from './bench.ts'
 import { fail, type Cell, type Hazard } from './hazard.ts'
@@ -13,44 +13,61 @@ export interface Column {
   readonly cells: Readonly<Record<string, Cell>>
 }
 
+export class LibraryUnderTest implements AsyncDisposable {
+  readonly #library: Library
+  readonly #fleet: Fleet
+  readonly #clocks: ClockShim | undefined
+  readonly #processes: ProcessPair
+
+  static async open(library: Library, clocks: ClockShim | undefined): Promise<LibraryUnderTest> {
+    return new LibraryUnderTest(library, clocks, await startFleet({ masters: 5, queue: false }))
+  }
+
+  private constructor(library: Library, clocks: ClockShim | undefined, fleet: Fleet) {
+    this.#library = library
+    this.#fleet = fleet
+    this.#clocks = clocks
+    this.#processes = new ProcessPair(library.name)
+  }
+
+  versions(): Promise<readonly string[]> {
+    return this.#processes.versions()
+  }
+
+  async meet(hazard: Hazard): Promise<Cell> {
+    const { name } = this.#library
+    const bench = await Bench.open(name, this.#fleet, this.#clocks, () => this.#processes.ready())
+    try {
+      return await hazard.run(bench)
+    } catch (error) {
+      if (error instanceof FaultNotSeenError) throw error
+      return fail(`could not go through it: ${(error as Error).message}`)
+    } finally {
+      await bench[Symbol.asyncDispose]()
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#processes.end()
+    await this.#fleet.close()
+  }
+}
+
 export async function runColumn(
   library: Library,
   hazards: readonly Hazard[],
   clocks: ClockShim | undefined,
   onCell: (hazard: Hazard, cell: Cell) => void,
 ): Promise<Column> {
-  await using fleet = await startFleet({ masters: 5, queue: false })
-  const processes = new ProcessPair(library.name)
-  try {
-    const versions = await processes.versions()
-    const cells: Record<string, Cell> = {}
-    for (const hazard of hazards) {
-      const cell = await runCell(library.name, hazard, fleet, clocks, processes)
-      cells[hazard.name] = cell
-      onCell(hazard, cell)
-    }
-    return { library, versions, cells }
-  } finally {
-    await processes.end()
+  await using tested = await LibraryUnderTest.open(library, clocks)
+  const versions = await tested.versions()
+  const cells: Record<string, Cell> = {}
+  for (const hazard of hazards) {
+    const cell = await tested.meet(hazard)
+    cells[hazard.name] = cell
+    onCell(hazard, cell)
   }
-}
-
-async function runCell(
-  library: string,
-  hazard: Hazard,
-  fleet: Fleet,
-  clocks: ClockShim | undefined,
-  processes: ProcessPair,
-): Promise<Cell> {
-  const bench = await Bench.open(library, fleet, clocks, () => processes.ready())
-  try {
-    return await hazard.run(bench)
-  } catch (error) {
-    if (error instanceof FaultNotSeenError) throw error
-    return fail(`could not go through it: ${(error as Error).message}`)
-  } finally {
-    await bench[Symbol.asyncDispose]()
-  }
+  return { library, versions, cells }
 }
 
 /** Two processes that go on from row to row, unless a row left something unanswered in one. */

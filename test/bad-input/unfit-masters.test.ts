@@ -21,7 +21,8 @@ import {
   type TestServer,
 } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { item, Harness } from '../hazards/harness.ts'
+import { Harness } from '../hazards/harness.ts'
+import { item } from '../support/proxied-masters.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
 
@@ -182,11 +183,12 @@ it('two refused masters of three leave no quorum: says which, why, and what to d
 it('a lease that is shorter than its round trips', async () => {
   await using fleet = await startFleet({ masters: 3, queue: false })
   await using harness = await Harness.open(fleet)
-  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 60 })
+  for (const proxy of harness.masters.proxies) proxy.delay({ repliesMs: 60 })
   const error = await whyNotReady(harness.unready({ leaseMs: 150 }))
   expect(error).toBeInstanceOf(LeaseTooShortError)
   if (!(error instanceof LeaseTooShortError)) return
-  for (const proxy of harness.proxies) expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+  for (const proxy of harness.masters.proxies)
+    expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
   expect(error.roundTripMs).toBeGreaterThanOrEqual(60)
   expect(error.message).toContain('`leaseMs` is 150')
   expect(error.message).toContain(`takes ${error.roundTripMs} ms`)

@@ -2,25 +2,21 @@
  * What becomes of the jobs when a resource function is wrong, or servers are missing: none is lost
  * and none spins.
  */
-import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import {
   LockedWorker,
-  QuorumUnreachableError,
   QueueUnreachableError,
   Redlock,
-  type Requeue,
   type ResourceOf,
   silentLogger,
 } from '../../src/index.ts'
-import { startFleet, startServer } from '../../src/testing/index.ts'
+import { startServer } from '../../src/testing/index.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { item, Harness } from '../hazards/harness.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { Harness } from '../hazards/harness.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
 
 interface Bench extends AsyncDisposable {
@@ -104,51 +100,6 @@ it('a wrong resource function: each job fails with that, after its attempts; oth
   }
   expect(jobs.ran).toEqual([good.id])
   expect(redlock.status().leases).toBe(0)
-})
-
-it('no quorum at the start: the worker says so and takes no job, until there is one', async () => {
-  await using own = await startFleet({ masters: 3, queue: false })
-  await using harness = await Harness.open(own)
-  const { masters } = own
-  await Promise.all(masters.slice(0, 2).map((master) => master.kill()))
-  const redlock = harness.unready({ direct: true })
-  await using jobs = await bench(harness.namespace, redlock, () => 'customer:1')
-  const job = await jobs.queue.add('charge', {})
-  await until('it is said', () => jobs.errors.length > 0)
-  for (const error of jobs.errors) expect(error).toBeInstanceOf(QuorumUnreachableError)
-  expect(item(jobs.errors, 0).message).toContain('Fewer than 2 of 3 `masters`')
-  expect(jobs.activations.size).toBe(0)
-  expect(await job.getState()).toBe('waiting')
-
-  await Promise.all(masters.slice(0, 2).map((master) => master.restart()))
-  await until('back', () => redlock.status().masters.every(({ state }) => state !== 'connecting'))
-  await (await harness.client({ direct: true })).bootstrap({ newFleet: true, confirmed: true })
-  await until('the job is done', async () => job.isCompleted())
-  expect(jobs.ran).toEqual([job.id])
-})
-
-it('no quorum in mid-work: jobs wait without an attempt and without spinning, and are done when it is back', async () => {
-  await using harness = await Harness.open(fixture.fleet)
-  const redlock = await harness.client()
-  await using jobs = await bench(harness.namespace, redlock, (job) => `customer:${job.id ?? ''}`)
-  const requeues: Requeue[] = []
-  jobs.worker.on('requeued', (_job, requeue) => requeues.push(requeue))
-  await Promise.all(harness.proxies.slice(0, 2).map((proxy) => proxy.refuse()))
-  const added = await jobs.queue.addBulk([1, 2, 3].map((n) => ({ name: 'charge', data: { n } })))
-  await until('they are given back', () => requeues.length >= 3)
-  // Exponential from 200 ms on: a second holds a few starts of each. A spinning job has hundreds.
-  await delay(1_000)
-  expect(requeues.length).toBeLessThan(3 * 10)
-  expect(requeues.every(({ status }) => status === 'unreachable')).toBe(true)
-  expect(Math.min(...requeues.map(({ delayMs }) => delayMs))).toBeGreaterThanOrEqual(200)
-  expect(jobs.ran).toEqual([])
-
-  await Promise.all(harness.proxies.map((proxy) => proxy.pass()))
-  await until('all are done', async () => (await jobs.queue.getCompletedCount()) === 3)
-  const done = await Promise.all(added.map(({ id = '' }) => jobs.queue.getJob(id)))
-  expect(done.map((job) => job?.attemptsMade)).toEqual([1, 1, 1])
-  expect(jobs.ran).toHaveLength(3)
-  expect(await jobs.queue.getFailedCount()).toBe(0)
 })
 
 it.concurrent(

@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
-import { Proxies } from '../support/proxies.ts'
+import { ProxiedMasters } from '../support/proxied-masters.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import type { MasterFault } from './plan.ts'
 import { machineMs } from './seen.ts'
@@ -27,7 +27,7 @@ export interface Lost {
 export class Frail implements AsyncDisposable {
   readonly servers: Servers
   readonly #fleet: Fleet
-  readonly #proxies: Proxies
+  readonly #proxies: ProxiedMasters
   readonly #queueProxy: FaultProxy
   #primary: TestServer
   #replica: TestServer
@@ -40,7 +40,7 @@ export class Frail implements AsyncDisposable {
       startServer({ name: 'replica', config: REPLICATED }),
     ])
     const [proxies, queueProxy] = await Promise.all([
-      Proxies.start(fleet),
+      ProxiedMasters.start(fleet.masters),
       startProxy(primary.port),
     ])
     await follow(replica, primary)
@@ -52,7 +52,7 @@ export class Frail implements AsyncDisposable {
   private constructor(
     servers: Servers,
     fleet: Fleet,
-    proxies: Proxies,
+    proxies: ProxiedMasters,
     queueProxy: FaultProxy,
     primary: TestServer,
     replica: TestServer,
@@ -106,9 +106,9 @@ export class Frail implements AsyncDisposable {
       await delay(forMs)
       await master.thaw()
     } else if (how === 'cut') {
-      await this.#proxies.at(index).drop()
+      await this.#proxies.proxy(index).drop()
       await delay(forMs)
-      await this.#proxies.at(index).pass()
+      await this.#proxies.proxy(index).pass()
     } else {
       await master.kill()
       await delay(forMs)

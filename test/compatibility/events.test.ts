@@ -9,24 +9,11 @@ same(
   async (side) => {
     const events = await side.events()
     const seen = new Map<string, number>()
-    const count = (name: string): void => {
-      seen.set(name, (seen.get(name) ?? 0) + 1)
+    for (const name of ['added', 'waiting', 'delayed', 'active', 'completed'] as const) {
+      events.on(name, () => {
+        seen.set(name, (seen.get(name) ?? 0) + 1)
+      })
     }
-    events.on('added', () => {
-      count('added')
-    })
-    events.on('waiting', () => {
-      count('waiting')
-    })
-    events.on('delayed', () => {
-      count('delayed')
-    })
-    events.on('active', () => {
-      count('active')
-    })
-    events.on('completed', () => {
-      count('completed')
-    })
     const queue = side.queue()
     await side.add(queue, 'a', [1, 2, 3])
     side.worker()
@@ -79,18 +66,9 @@ same(
   async (side) => {
     const events = await side.events()
     const seen = new Set<string>()
-    for (const name of ['progress', 'removed', 'cleaned', 'drained', 'deduplicated'] as const) {
-      events.on(name, () => seen.add(name))
-    }
-    for (const name of [
-      'duplicated',
-      'failed',
-      'retries-exhausted',
-      'paused',
-      'resumed',
-    ] as const) {
-      events.on(name, () => seen.add(name))
-    }
+    const names = ['progress', 'removed', 'cleaned', 'drained', 'deduplicated'] as const
+    const others = ['duplicated', 'failed', 'retries-exhausted', 'paused', 'resumed'] as const
+    for (const name of [...names, ...others]) events.on(name, () => seen.add(name))
     const queue = side.queue()
     await queue.pause()
     const jobs = await side.add(queue, 'a', [1, 2, 3, 4])

@@ -8,14 +8,10 @@ useSides()
 same(
   'a flow of one customer: the children run, then their parent',
   async (side) => {
-    const flows = side.flows()
-    const queueName = side.queueName
-    const { job } = await flows.add({
-      name: 'parent',
-      queueName,
-      data: { customer: 'a', nr: 9 },
-      children: range(1, 4).map((nr) => ({ name: 'c', queueName, data: { customer: 'a', nr } })),
-    })
+    const { job } = await side.flow(
+      ['a', 9],
+      range(1, 4).map((nr) => ['a', nr]),
+    )
     side.worker(async (one) => {
       if (one.data.nr !== 9) return one.data.nr
       return Object.values(await one.getChildrenValues<number>()).reduce((a, b) => a + b, 0)
@@ -50,15 +46,7 @@ same(
   'a flow’s parent that is added again by its jobId holds up nothing',
   async (side) => {
     const queue = side.queue()
-    const flows = side.flows()
-    const queueName = side.queueName
-    await flows.add({
-      name: 'parent',
-      queueName,
-      data: { customer: 'a', nr: 9 },
-      opts: { jobId: 'p' },
-      children: [{ name: 'child', queueName, data: { customer: 'a', nr: 1 } }],
-    })
+    await side.flow(['a', 9], [['a', 1]], { ofParent: { jobId: 'p' } })
     await side.add(queue, 'a', [9], { jobId: 'p' })
     await side.add(queue, 'a', [11])
     side.worker()
@@ -128,24 +116,11 @@ same(
   'failParentOnFailure: the parent of a failed child fails, and the next job starts',
   async (side) => {
     const queue = side.queue()
-    const flows = side.flows()
-    const queueName = side.queueName
     side.worker(({ data }) => {
       if (data.nr === 1) throw new Error('on purpose')
     })
-    const { job } = await flows.add({
-      name: 'parent',
-      queueName,
-      data: { customer: 'a', nr: 9 },
-      children: [
-        {
-          name: 'child',
-          queueName,
-          data: { customer: 'a', nr: 1 },
-          opts: { failParentOnFailure: true },
-        },
-      ],
-    })
+    const ofChildren = { failParentOnFailure: true }
+    const { job } = await side.flow(['a', 9], [['a', 1]], { ofChildren })
     await side.until('the parent fails', async () => (await job.getState()) === 'failed')
     await side.add(queue, 'a', [2])
     await side.ended(2)
@@ -157,8 +132,6 @@ same(
 same(
   'ignoreDependencyOnFailure, continueParentOnFailure and removeDependencyOnFailure let the parent run',
   async (side) => {
-    const flows = side.flows()
-    const queueName = side.queueName
     const options = [
       { ignoreDependencyOnFailure: true },
       { continueParentOnFailure: true },
@@ -172,13 +145,8 @@ same(
       const failed = Object.values(await job.getFailedChildrenValues())
       failures[job.data.nr - 10] = { ignored, failed }
     })
-    for (const [index, opts] of options.entries()) {
-      await flows.add({
-        name: 'parent',
-        queueName,
-        data: { customer: 'a', nr: 10 + index },
-        children: [{ name: 'c', queueName, data: { customer: 'a', nr: index }, opts }],
-      })
+    for (const [index, ofChildren] of options.entries()) {
+      await side.flow(['a', 10 + index], [['a', index]], { ofChildren })
     }
     await side.ended(6)
     return { ran: side.ran, failures }
@@ -196,8 +164,6 @@ same(
 same(
   'getFlow, getDependencies and getDependenciesCount see a child that waits in line as unprocessed',
   async (side) => {
-    const flows = side.flows()
-    const queueName = side.queueName
     const gate = side.gate()
     side.worker(
       async ({ data }) => {
@@ -205,16 +171,14 @@ same(
       },
       { concurrency: 1 },
     )
-    const { job } = await flows.add({
-      name: 'parent',
-      queueName,
-      data: { customer: 'a', nr: 9 },
-      children: [1, 2, 3].map((nr) => ({ name: 'c', queueName, data: { customer: 'a', nr } })),
-    })
+    const { job } = await side.flow(
+      ['a', 9],
+      [1, 2, 3].map((nr) => ['a', nr]),
+    )
     await side.started(2)
     const counts = await job.getDependenciesCount()
     const { unprocessed = [] } = await job.getDependencies()
-    const flow = await flows.getFlow({ queueName, id: job.id ?? '' })
+    const flow = await side.flows().getFlow({ queueName: side.queueName, id: job.id ?? '' })
     const queue = side.queue()
     const pending = await queue.getDependencies(job.id ?? '', 'pending', 0, -1)
     const parents = (await queue.getWaitingChildren()).map(({ data }) => data.nr)
@@ -247,14 +211,7 @@ same(
   'removeChildDependency frees the parent, and both run',
   async (side) => {
     const queue = side.queue()
-    const flows = side.flows()
-    const queueName = side.queueName
-    const { children = [] } = await flows.add({
-      name: 'parent',
-      queueName,
-      data: { customer: 'a', nr: 9 },
-      children: [{ name: 'c', queueName, data: { customer: 'a', nr: 1 }, opts: { delay: 300 } }],
-    })
+    const { children = [] } = await side.flow(['a', 9], [['a', 1]], { ofChildren: { delay: 300 } })
     const child = await queue.getJob(children[0]?.job.id ?? '')
     const removed = await child?.removeChildDependency()
     side.worker()

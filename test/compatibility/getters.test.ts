@@ -45,127 +45,116 @@ const COUNTS = {
 }
 
 same(
-  'getJobCounts before any worker starts',
-  async (side) => {
-    const { queue } = await filled(side)
-    return { counts: await queue.getJobCounts() }
-  },
-  { counts: COUNTS },
-)
-
-same(
-  'getJobCounts of some types, getJobCountByTypes and count',
-  async (side) => {
-    const { queue } = await filled(side)
-    return {
-      some: await queue.getJobCounts('delayed', 'failed', 'wait'),
-      waiting: await queue.getJobCountByTypes('waiting'),
-      both: await queue.getJobCountByTypes('waiting', 'delayed'),
-      count: await queue.count(),
-    }
-  },
-  { some: { delayed: 2, failed: 0, wait: 6 }, waiting: 6, both: 8, count: 8 },
-)
-
-same(
-  'getWaitingCount, getDelayedCount, getActiveCount and the other counts while a job runs',
-  async (side) => {
-    const { queue } = await running(side)
-    return {
-      waiting: await queue.getWaitingCount(),
-      delayed: await queue.getDelayedCount(),
-      active: await queue.getActiveCount(),
-      completed: await queue.getCompletedCount(),
-      failed: await queue.getFailedCount(),
-      prioritized: await queue.getPrioritizedCount(),
-      children: await queue.getWaitingChildrenCount(),
-    }
-  },
-  { waiting: 3, delayed: 0, active: 1, completed: 0, failed: 1, prioritized: 0, children: 0 },
-)
-
-same(
-  'getDelayedCount up to a time',
-  async (side) => {
-    const { queue } = await filled(side)
-    const now = Date.now()
-    return {
-      soon: await queue.getDelayedCount(now + 60_000),
-      later: await queue.getDelayedCount(now + 7_200_000),
-      ever: await queue.getDelayedCount(now + 20 * 365 * 86_400_000),
-    }
-  },
-  { soon: 0, later: 2, ever: 2 },
-)
-
-same(
-  'getWaiting, getDelayed and getJobs before any worker starts',
-  async (side) => {
-    const { queue } = await filled(side)
-    return {
-      waiting: numbers(await queue.getWaiting()),
-      delayed: numbers(await queue.getDelayed()),
-      both: numbers(await queue.getJobs(['waiting', 'delayed'], 0, -1, true)).length,
-      all: numbers(await queue.getJobs()).length,
-    }
-  },
-  { waiting: [1, 2, 3, 4, 5, 6], delayed: [7, 8], both: 8, all: 8 },
-)
-
-same(
-  'getWaiting and getJobs in pages',
-  async (side) => {
-    const { queue } = await filled(side)
-    const pages: number[][] = []
-    for (const start of [0, 2, 4, 6]) pages.push(numbers(await queue.getWaiting(start, start + 1)))
-    return {
-      pages,
-      one: numbers(await queue.getWaiting(1, 1)),
-      tail: numbers(await queue.getJobs('waiting', 4, -1, true)),
-      delayed: numbers(await queue.getDelayed(1, 1)),
-    }
-  },
-  { pages: [[1, 2], [3, 4], [5, 6], []], one: [2], tail: [5, 6], delayed: [8] },
-)
-
-same(
-  'getJobs in descending order',
-  async (side) => {
-    const { queue } = await filled(side)
-    return {
-      waiting: numbers(await queue.getJobs('waiting', 0, -1, false)),
-      page: numbers(await queue.getJobs(['waiting'], 0, 2, false)),
-      delayed: numbers(await queue.getJobs('delayed', 0, -1, false)),
-    }
-  },
-  { waiting: [6, 5, 4, 3, 2, 1], page: [6, 5, 4], delayed: [8, 7] },
-)
-
-same(
-  'getRanges gives the ids of those that wait',
+  'counts and lists of jobs that wait in line and of delayed ones, before any worker starts',
   async (side) => {
     const { queue, jobs } = await filled(side)
+    const now = Date.now()
+    const pages: number[][] = []
+    for (const start of [0, 2, 4, 6]) pages.push(numbers(await queue.getWaiting(start, start + 1)))
     const ids = await queue.getRanges(['waiting'], 0, -1, true)
-    const waiting = jobs.slice(0, 6).map(({ id }) => id)
-    return { same: JSON.stringify(ids) === JSON.stringify(waiting) }
+    const { data, name, delay } = (await queue.getJob(jobs[2]?.id ?? '')) ?? {}
+    const text = await queue.exportPrometheusMetrics({ app: 'test' })
+    const lines = text.split('\n').filter((line) => /state="(waiting|delayed)"/.test(line))
+    return {
+      counts: await queue.getJobCounts(),
+      some: await queue.getJobCounts('delayed', 'failed', 'wait'),
+      count: await queue.count(),
+      countByTypes: await queue.getJobCountByTypes('waiting', 'delayed'),
+      delayedSoon: await queue.getDelayedCount(now + 60_000),
+      delayedLater: await queue.getDelayedCount(now + 7_200_000),
+      waiting: numbers(await queue.getWaiting()),
+      delayed: numbers(await queue.getDelayed()),
+      oneDelayed: numbers(await queue.getDelayed(1, 1)),
+      both: numbers(await queue.getJobs(['waiting', 'delayed'], 0, -1, true)).length,
+      pages,
+      tail: numbers(await queue.getJobs('waiting', 4, -1, true)),
+      descending: numbers(await queue.getJobs(['waiting'], 0, 2, false)),
+      ids: JSON.stringify(ids) === JSON.stringify(jobs.slice(0, 6).map(({ id }) => id)),
+      job: { data, name, delay },
+      noJob: await queue.getJob('none'),
+      lines: lines.map((line) => line.replace(side.queueName, 'q')).toSorted(),
+      recorded: await queue.recordJobCountsMetric('waiting', 'delayed'),
+    }
   },
-  { same: true },
+  {
+    counts: COUNTS,
+    some: { delayed: 2, failed: 0, wait: 6 },
+    count: 8,
+    countByTypes: 8,
+    delayedSoon: 0,
+    delayedLater: 2,
+    waiting: [1, 2, 3, 4, 5, 6],
+    delayed: [7, 8],
+    oneDelayed: [8],
+    both: 8,
+    pages: [[1, 2], [3, 4], [5, 6], []],
+    tail: [5, 6],
+    descending: [6, 5, 4],
+    ids: true,
+    job: { data: { customer: 'a', nr: 3 }, name: 'work', delay: 0 },
+    noJob: undefined,
+    lines: [
+      'bullmq_job_count{queue="q", state="delayed", app="test"} 2',
+      'bullmq_job_count{queue="q", state="waiting", app="test"} 6',
+    ],
+    recorded: { waiting: 6, delayed: 2 },
+  },
 )
 
 same(
-  'getActive, getFailed and getWaiting while a job runs',
+  'counts, lists and states of jobs while one of their line runs',
   async (side) => {
-    const { queue } = await running(side)
+    const { queue, jobs } = await running(side)
+    const [first, second, , , failed] = jobs
     return {
+      counts: [
+        await queue.getWaitingCount(),
+        await queue.getDelayedCount(),
+        await queue.getActiveCount(),
+        await queue.getCompletedCount(),
+        await queue.getFailedCount(),
+        await queue.getPrioritizedCount(),
+        await queue.getWaitingChildrenCount(),
+      ],
       active: numbers(await queue.getActive()),
       waiting: numbers(await queue.getWaiting()),
       failed: numbers(await queue.getFailed()),
       delayed: numbers(await queue.getDelayed()),
       completed: numbers(await queue.getCompleted()),
       children: numbers(await queue.getWaitingChildren()),
+      states: await Promise.all(jobs.map((job) => job.getState())),
+      asked: await queue.getJobState(second?.id ?? ''),
+      unknown: await queue.getJobState('none'),
+      is: {
+        waiting: await second?.isWaiting(),
+        delayed: await second?.isDelayed(),
+        active: await first?.isActive(),
+        failed: await failed?.isFailed(),
+        completed: await failed?.isCompleted(),
+        children: await failed?.isWaitingChildren(),
+      },
     }
   },
-  { active: [0], waiting: [1, 2, 3], failed: [4], delayed: [], completed: [], children: [] },
+  {
+    counts: [3, 0, 1, 0, 1, 0, 0],
+    active: [0],
+    waiting: [1, 2, 3],
+    failed: [4],
+    delayed: [],
+    completed: [],
+    children: [],
+    states: ['active', 'waiting', 'waiting', 'waiting', 'failed'],
+    asked: 'waiting',
+    unknown: 'unknown',
+    is: {
+      waiting: true,
+      delayed: false,
+      active: true,
+      failed: true,
+      completed: false,
+      children: false,
+    },
+  },
 )
 
 same(
@@ -192,37 +181,6 @@ same(
 )
 
 same(
-  'getState, getJobState and isWaiting of a job that waits in line',
-  async (side) => {
-    const { queue, jobs } = await running(side)
-    const states = await Promise.all(jobs.map((job) => job.getState()))
-    const [first, second, , , failed] = jobs
-    return {
-      states,
-      asked: await queue.getJobState(second?.id ?? ''),
-      waiting: await second?.isWaiting(),
-      delayed: await second?.isDelayed(),
-      active: await first?.isActive(),
-      failed: await failed?.isFailed(),
-      completed: await failed?.isCompleted(),
-      children: await failed?.isWaitingChildren(),
-      unknown: await queue.getJobState('none'),
-    }
-  },
-  {
-    states: ['active', 'waiting', 'waiting', 'waiting', 'failed'],
-    asked: 'waiting',
-    waiting: true,
-    delayed: false,
-    active: true,
-    failed: true,
-    completed: false,
-    children: false,
-    unknown: 'unknown',
-  },
-)
-
-same(
   'getState of a delayed job and of a prioritized one that waits in line',
   async (side) => {
     const queue = side.queue()
@@ -235,41 +193,6 @@ same(
     }
   },
   { delayed: 'delayed', isDelayed: true, prioritized: 'prioritized' },
-)
-
-same(
-  'getJob and Job.fromId of a job that waits in line',
-  async (side) => {
-    const { queue, jobs } = await filled(side)
-    const job = await queue.getJob(jobs[2]?.id ?? '')
-    return {
-      data: job?.data,
-      name: job?.name,
-      delay: job?.delay,
-      none: await queue.getJob('none'),
-    }
-  },
-  { data: { customer: 'a', nr: 3 }, name: 'work', delay: 0, none: undefined },
-)
-
-same(
-  'exportPrometheusMetrics and recordJobCountsMetric count those that wait in line as waiting',
-  async (side) => {
-    const { queue } = await filled(side)
-    const text = await queue.exportPrometheusMetrics({ app: 'test' })
-    const lines = text.split('\n').filter((line) => /state="(waiting|delayed)"/.test(line))
-    return {
-      lines: lines.map((line) => line.replace(side.queueName, 'q')).toSorted(),
-      recorded: await queue.recordJobCountsMetric('waiting', 'delayed'),
-    }
-  },
-  {
-    lines: [
-      'bullmq_job_count{queue="q", state="delayed", app="test"} 2',
-      'bullmq_job_count{queue="q", state="waiting", app="test"} 6',
-    ],
-    recorded: { waiting: 6, delayed: 2 },
-  },
 )
 
 same(

@@ -8,13 +8,7 @@ useSides()
 same(
   'Job.create and Job.createBulk add to the line as queue.add does',
   async (side) => {
-    const queue = side.queue()
-    const gate = side.gate()
-    side.worker(async ({ data }) => {
-      if (data.nr === 0) await gate.passed
-    })
-    await side.add(queue, 'a', [0])
-    await side.started(0)
+    const { queue, gate } = await side.behindTheFirst()
     await Job.create<Work>(queue, 'work', { customer: 'a', nr: 1 })
     const data = range(2, 3).map((nr) => ({ name: 'work', data: { customer: 'a', nr } }))
     await Job.createBulk<Work>(queue, data)

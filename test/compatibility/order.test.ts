@@ -1,24 +1,10 @@
 /** In which order the jobs of a customer, and of several, run: priorities, lifo and delays. */
 import { differs, same, useSides } from './differential.ts'
-import { pause, range, type Side } from './side.ts'
+import { pause, range } from './side.ts'
 
 useSides()
 
 const BY_PRIORITY = { ours: { within: 'priority' } } as const
-
-/** Job 0 of customer a runs until the gate opens. */
-async function behindTheFirst(
-  side: Side,
-): Promise<{ queue: ReturnType<Side['queue']>; gate: ReturnType<Side['gate']> }> {
-  const queue = side.queue(BY_PRIORITY)
-  const gate = side.gate()
-  side.worker(async ({ data }) => {
-    if (data.nr === 0) await gate.passed
-  })
-  await side.add(queue, 'a', [0])
-  await side.started(0)
-  return { queue, gate }
-}
 
 differs(
   'priorities within a customer: the order of adding wins',
@@ -37,7 +23,7 @@ differs(
 same(
   'within: "priority": priorities within a customer mean what they mean in BullMQ',
   async (side) => {
-    const { queue, gate } = await behindTheFirst(side)
+    const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
     await side.add(queue, 'a', [1], { priority: 5 })
     await side.add(queue, 'a', [2], { priority: 1 })
     await side.add(queue, 'a', [3], { priority: 5 })
@@ -66,7 +52,7 @@ same(
 same(
   'within: "priority": changePriority of a job that waits in line',
   async (side) => {
-    const { queue, gate } = await behindTheFirst(side)
+    const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
     const jobs = await side.add(queue, 'a', [1, 2, 3], { priority: 5 })
     await jobs[2]?.changePriority({ priority: 1 })
     gate.open()
@@ -79,7 +65,7 @@ same(
 same(
   'within: "priority": delayed jobs that are promoted or due take their places by priority',
   async (side) => {
-    const { queue, gate } = await behindTheFirst(side)
+    const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
     await side.add(queue, 'a', [1], { priority: 1 })
     await side.add(queue, 'a', [4], { priority: 4 })
     const [promoted] = await side.add(queue, 'a', [2], { priority: 2, delay: 600_000 })
@@ -167,16 +153,7 @@ same(
 same(
   'changePriority of a job that waits in line counts against other customers',
   async (side) => {
-    const queue = side.queue()
-    const gate = side.gate()
-    side.worker(
-      async ({ data }) => {
-        if (data.nr === 0) await gate.passed
-      },
-      { concurrency: 1 },
-    )
-    await side.add(queue, 'a', [0])
-    await side.started(0)
+    const { queue, gate } = await side.behindTheFirst({}, 1)
     const [job] = await side.add(queue, 'a', [1], { priority: 9 })
     await side.add(queue, 'b', [2], { priority: 5 })
     await side.add(queue, 'c', [3], { priority: 3 })
@@ -234,7 +211,7 @@ differs(
 same(
   'within: "priority": lifo within a customer means what it means in BullMQ',
   async (side) => {
-    const { queue, gate } = await behindTheFirst(side)
+    const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
     await side.add(queue, 'a', [1, 2])
     await side.add(queue, 'a', [3], { lifo: true })
     gate.open()
@@ -274,20 +251,6 @@ same(
     return { order: side.order, isInTime: processedOn - (timestamp ?? Infinity) >= 200 }
   },
   { order: [2, 3, 1, 4], isInTime: true },
-)
-
-same(
-  'changeDelay of a delayed job',
-  async (side) => {
-    const queue = side.queue()
-    const [job] = await side.add(queue, 'a', [1], { delay: 3_600_000 })
-    await side.add(queue, 'a', [2])
-    await job?.changeDelay(100)
-    side.worker()
-    await side.ended(2)
-    return { order: side.order }
-  },
-  { order: [2, 1] },
 )
 
 same(

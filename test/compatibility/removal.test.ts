@@ -10,13 +10,7 @@ type Removal = (queue: WorkQueue, jobs: readonly WorkJob[], side: Side) => Promi
 /** Job 0 runs while the ten behind it are removed; then job 11 is added, and job 0 ends. */
 function nextAfter(removal: Removal, delayed = false): Scenario {
   return async (side) => {
-    const queue = side.queue()
-    const gate = side.gate()
-    side.worker(async ({ data }) => {
-      if (data.nr === 0) await gate.passed
-    })
-    await side.add(queue, 'a', [0])
-    await side.started(0)
+    const { queue, gate } = await side.behindTheFirst()
     const jobs = await side.add(queue, 'a', range(1, 10), delayed ? { delay: 3_600_000 } : {})
     await removal(queue, jobs, side)
     await side.add(queue, 'a', [11])
@@ -232,24 +226,11 @@ same(
 sameAndAsSoon(
   'removeUnprocessedChildren: the next job of the children’s customer starts at once',
   async (side) => {
-    const queue = side.queue()
-    const flows = side.flows()
-    const gate = side.gate()
-    side.worker(async ({ data }) => {
-      if (data.nr === 0) await gate.passed
-    })
-    await side.add(queue, 'a', [0])
-    await side.started(0)
-    const { job } = await flows.add({
-      name: 'parent',
-      queueName: side.queueName,
-      data: { customer: 'p', nr: 99 },
-      children: range(1, 5).map((nr) => ({
-        name: 'child',
-        queueName: side.queueName,
-        data: { customer: 'a', nr },
-      })),
-    })
+    const { queue, gate } = await side.behindTheFirst()
+    const { job } = await side.flow(
+      ['p', 99],
+      range(1, 5).map((nr) => ['a', nr]),
+    )
     // Ours have been started once to join the line, and sleep: a plain queue sees that.
     const plain = side.plainQueue()
     const asleep = side.isOurs ? 5 : 0

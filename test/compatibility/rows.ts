@@ -60,9 +60,6 @@ export const ROWS: readonly Row[] = [
     'a delayed job that is added again by its jobId stays delayed, and holds up nothing': {
       'In use': ['a delayed job, added again by its `jobId`'],
     },
-    'a job with a delay of ten minutes that is added again by its jobId stays delayed': {
-      'In use': ['a job with a delay of ten minutes, added again'],
-    },
     'a job with a delay of an hour that is added again by its jobId stays delayed': {
       'In use': ['a job with a delay of an hour, added again'],
     },
@@ -259,7 +256,7 @@ export const ROWS: readonly Row[] = [
     'Job.fromId, Job.fromJSON, toJSON and asJSON of a job that waits in line': {
       Job: ['Job.fromId', 'Job.fromJSON', 'Job.optsFromJSON', 'toJSON', 'asJSON', 'asJSONSandbox'],
     },
-    'getJob and Job.fromId of a job that waits in line': {
+    'counts and lists of jobs that wait in line and of delayed ones, before any worker starts': {
       Queue: ['getJob'],
       Job: ['data', 'name', 'id'],
     },
@@ -267,9 +264,9 @@ export const ROWS: readonly Row[] = [
   same('A delayed job holds up nothing until it is due.', {
     'a delayed job runs when it is due, and holds up nothing until then': {
       JobsOptions: ['delay'],
+      Job: ['changeDelay'],
       'queueEvents.on': ['duplicated'],
     },
-    'changeDelay of a delayed job': { Job: ['changeDelay'] },
     'promote of a delayed job': { Job: ['promote'] },
     'promoteJobs wakes delayed jobs, and those that wait in line keep their order': {
       Queue: ['promoteJobs'],
@@ -393,35 +390,36 @@ export const ROWS: readonly Row[] = [
 
   // What a queue says of its jobs
   same(WAITING, {
-    'getJobCounts before any worker starts': { Queue: ['getJobCounts'] },
-    'getJobCounts of some types, getJobCountByTypes and count': {
-      Queue: ['getJobCountByTypes', 'count'],
+    'counts and lists of jobs that wait in line and of delayed ones, before any worker starts': {
+      Queue: [
+        'getJobCounts',
+        'getJobCountByTypes',
+        'count',
+        'getDelayedCount',
+        'getWaiting',
+      ].concat(
+        'getDelayed',
+        'getJobs',
+        'getRanges',
+        'exportPrometheusMetrics',
+        'recordJobCountsMetric',
+      ),
+      'In use': ['pages of `getWaiting` and `getJobs`', '`getJobs` in descending order'],
     },
-    'getWaitingCount, getDelayedCount, getActiveCount and the other counts while a job runs': {
-      Queue: ['getWaitingCount', 'getActiveCount', 'getCompletedCount', 'getFailedCount'],
-    },
-    'getDelayedCount up to a time': { Queue: ['getDelayedCount'] },
-    'getWaiting, getDelayed and getJobs before any worker starts': {
-      Queue: ['getWaiting', 'getDelayed', 'getJobs'],
-    },
-    'getWaiting and getJobs in pages': { 'In use': ['pages of `getWaiting` and `getJobs`'] },
-    'getJobs in descending order': { 'In use': ['`getJobs` in descending order'] },
-    'getRanges gives the ids of those that wait': { Queue: ['getRanges'] },
-    'getActive, getFailed and getWaiting while a job runs': {
-      Queue: ['getActive', 'getFailed', 'getCompleted'],
+    'counts, lists and states of jobs while one of their line runs': {
+      Queue: ['getWaitingCount', 'getActiveCount', 'getCompletedCount', 'getFailedCount'].concat(
+        'getActive',
+        'getFailed',
+        'getCompleted',
+        'getJobState',
+      ),
+      Job: ['getState', 'isWaiting', 'isActive', 'isFailed', 'isCompleted', 'isWaitingChildren'],
     },
     'getPrioritized, getPrioritizedCount and getCountsPerPriority see those that wait in line': {
       Queue: ['getPrioritized', 'getPrioritizedCount', 'getCountsPerPriority'],
     },
-    'getState, getJobState and isWaiting of a job that waits in line': {
-      Queue: ['getJobState'],
-      Job: ['getState', 'isWaiting', 'isActive', 'isFailed', 'isCompleted', 'isWaitingChildren'],
-    },
     'getState of a delayed job and of a prioritized one that waits in line': {
       Job: ['isDelayed'],
-    },
-    'exportPrometheusMetrics and recordJobCountsMetric count those that wait in line as waiting': {
-      Queue: ['exportPrometheusMetrics', 'recordJobCountsMetric'],
     },
   }),
   same(AS_BULLMQ, {
@@ -597,9 +595,6 @@ export const ROWS: readonly Row[] = [
     },
     'queue.pause, isPaused and resume: what waits in line stays, and continues': {
       Queue: ['pause', 'resume', 'isPaused'],
-    },
-    'jobs that are added while the queue is paused run in order when it resumes': {
-      'In use': ['adding to a queue that is paused'],
     },
     'worker.close waits for the running job': { Worker: ['close'] },
     'stalledCounter, the stalled event and maxStalledCount': {

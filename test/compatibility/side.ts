@@ -8,7 +8,9 @@ import {
   Queue,
   QueueEvents,
   Worker,
+  type FlowJob,
   type Job,
+  type JobNode,
   type JobsOptions,
   type QueueOptions,
   type WorkerOptions,
@@ -174,6 +176,37 @@ export class Side {
 
   flows(): FlowProducer {
     return this.#watched(new FlowProducer({ connection: this.connection }))
+  }
+
+  /** A parent and its children, each `[customer, nr]`. */
+  flow(
+    parent: readonly [customer: string, nr: number],
+    children: readonly (readonly [customer: string, nr: number])[],
+    { ofParent = {}, ofChildren = {} }: Record<string, JobsOptions> = {},
+  ): Promise<JobNode> {
+    const node = ([customer, nr]: typeof parent, opts: JobsOptions): FlowJob => {
+      return { name: 'work', queueName: this.queueName, data: { customer, nr }, opts }
+    }
+    const flow = {
+      ...node(parent, ofParent),
+      children: children.map((one) => node(one, ofChildren)),
+    }
+    return this.flows().add(flow)
+  }
+
+  /** Job 0 of customer a runs until the gate opens. */
+  async behindTheFirst(
+    ours: Partial<LockedQueueOptions<Work>> = {},
+    concurrency?: number,
+  ): Promise<{ readonly queue: WorkQueue; readonly gate: Gate }> {
+    const [queue, gate] = [this.queue({ ours }), this.gate()]
+    const process: Process = async ({ data }) => {
+      if (data.nr === 0) await gate.passed
+    }
+    this.worker(process, concurrency === undefined ? {} : { concurrency })
+    await this.add(queue, 'a', [0])
+    await this.started(0)
+    return { queue, gate }
   }
 
   async events(): Promise<QueueEvents> {

@@ -98,20 +98,6 @@ same(
 )
 
 same(
-  'jobs that are added while the queue is paused run in order when it resumes',
-  async (side) => {
-    const queue = side.queue()
-    side.worker()
-    await queue.pause()
-    await side.add(queue, 'a', range(1, 4))
-    await queue.resume()
-    await side.ended(4)
-    return { order: side.order }
-  },
-  { order: range(1, 4) },
-)
-
-same(
   'worker.close waits for the running job',
   async (side) => {
     const queue = side.queue()

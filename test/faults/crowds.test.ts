@@ -2,14 +2,12 @@
  * Matrix row 13: many resources at once, and all of them again when the masters come back.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import { item, ProxiedMasters } from '../support/proxied-masters.ts'
 import { useBystander } from '../support/undisturbed.ts'
-import { item } from './harness.ts'
 import { ALL } from './scenario.ts'
 
 /** On a machine that is busy with other things, more at once defeat each other. */
@@ -17,19 +15,16 @@ const RESOURCES = ALL ? 1_000 : 300
 
 const leaks = watchLeaks()
 let fleet: Fleet
-let proxies: readonly FaultProxy[]
-let masters: readonly Redis[]
+let masters: ProxiedMasters
 let runs = 0
 
 beforeAll(async () => {
   fleet = await startFleet({ masters: 5, queue: false })
-  proxies = await Promise.all(fleet.masters.map(({ port }) => startProxy(port)))
-  masters = fleet.urls.map((url) => new Redis(url))
+  masters = await ProxiedMasters.start(fleet.masters)
 })
 
 afterAll(async () => {
-  for (const redis of masters) redis.disconnect()
-  await Promise.all(proxies.map((proxy) => proxy.close()))
+  await masters[Symbol.asyncDispose]()
   await fleet.close()
   await leaks.assertNone()
 })
@@ -44,7 +39,7 @@ async function clients(count: number): Promise<readonly Redlock[]> {
     { length: count },
     () =>
       new Redlock({
-        masters: proxies.map(({ url }) => url),
+        masters: masters.urls,
         namespace,
         // A busy machine is no silent master.
         ...{ leaseMs: 4_000, maxLeaseMs: 4_000, masterTimeoutMs: 2_000 },
@@ -67,7 +62,9 @@ it(`${RESOURCES} resources at once`, async () => {
   await Promise.all(leases.map((lease) => lease.release()))
   await Promise.all(redlocks.map((redlock) => redlock.close()))
   const namespace = `crowd-${process.pid}-${runs}`
-  const left = await Promise.all(masters.map((redis) => redis.keys(`${namespace}:lease:*`)))
+  const left = await Promise.all(
+    masters.connections.map((redis) => redis.keys(`${namespace}:lease:*`)),
+  )
   expect(left.flat()).toEqual([])
 })
 
@@ -75,15 +72,15 @@ it('workers that waited for the masters to come back are served in time, without
   await undisturbed(async () => {
     const redlocks = await clients(4)
     try {
-      await Promise.all([0, 1, 2].map((index) => item(proxies, index).drop()))
+      await Promise.all([0, 1, 2].map((index) => masters.proxy(index).drop()))
       const herd = Array.from({ length: 80 }, async (_, index) => {
         const redlock = redlocks[index % redlocks.length]
         await redlock?.using(`h${index % 4}`, { waitMs: 30_000 }, () => undefined)
         return performance.now()
       })
       await delay(800)
-      expect(proxies[0]?.counters.requests.lost).toBeGreaterThan(0)
-      await Promise.all([0, 1, 2].map((index) => item(proxies, index).pass()))
+      expect(masters.proxy(0).counters.requests.lost).toBeGreaterThan(0)
+      await Promise.all([0, 1, 2].map((index) => masters.proxy(index).pass()))
       const healedAt = performance.now()
       const served = await Promise.all(herd)
       const lastMs = Math.max(...served) - healedAt
@@ -92,7 +89,7 @@ it('workers that waited for the masters to come back are served in time, without
       )
       expect(lastMs).toBeLessThan(15_000)
     } finally {
-      await Promise.all(proxies.map((proxy) => proxy.pass()))
+      await masters.pass()
       await Promise.all(redlocks.map((redlock) => redlock.close()))
     }
   })

@@ -22,9 +22,9 @@ it.each(SEEDS)('masters that freeze: late commands do no harm (seed %i)', async 
       [0, 1],
       [2, 3, 4],
     ]) {
-      await Promise.all(frozen.map((index) => harness.server(index).freeze()))
+      await Promise.all(frozen.map((index) => harness.masters.server(index).freeze()))
       await delay(ms)
-      await Promise.all(frozen.map((index) => harness.server(index).thaw()))
+      await Promise.all(frozen.map((index) => harness.masters.server(index).thaw()))
       await harness.progress(5)
     }
   }

@@ -15,10 +15,10 @@ const stage = useStage({ masters: 5 })
 it.each(SEEDS)('two of five die one after the other and work continues (seed %i)', async (seed) => {
   const harness = await stage.harness({ seed })
   for (const index of [0, 1]) {
-    await harness.server(index).kill()
+    await harness.masters.server(index).kill()
     await harness.progress(15)
   }
-  expect(harness.servers.filter(({ running }) => !running)).toHaveLength(2)
+  expect(harness.masters.servers.filter(({ running }) => !running)).toHaveLength(2)
   expect(await harness.finish()).toEqual([])
 })
 
@@ -26,7 +26,7 @@ it.each(SEEDS)(
   'three of five die: no lease is granted, and the fleet recovers (seed %i)',
   async (seed) => {
     const harness = await stage.harness({ seed })
-    await Promise.all([0, 1, 2].map((index) => harness.server(index).kill()))
+    await Promise.all([0, 1, 2].map((index) => harness.masters.server(index).kill()))
     const deadAt = monotonicMs()
     const before = harness.grants
     await until(
@@ -38,7 +38,7 @@ it.each(SEEDS)(
     expect(late).toEqual([])
     const lastTrust = Math.max(...[...harness.history.leases.values()].map(trustEnd))
     expect(lastTrust).toBeLessThan(deadAt + harness.leaseMs)
-    for (const index of [0, 1, 2]) await harness.server(index).restart()
+    for (const index of [0, 1, 2]) await harness.masters.server(index).restart()
     await harness.progress(10)
     expect(await harness.finish()).toEqual([])
   },

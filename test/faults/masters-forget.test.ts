@@ -28,7 +28,7 @@ const HOLDING = { leaseMs: 500, maxLeaseMs: 600, holdMs: 200, loops: 3, resource
 
 async function runIds(harness: Harness): Promise<readonly string[]> {
   return Promise.all(
-    harness.masters.map(
+    harness.masters.connections.map(
       async (redis) => /run_id:(\w+)/.exec(await redis.info('server'))?.[1] ?? '',
     ),
   )
@@ -42,45 +42,47 @@ const losses: readonly (readonly [string, Loss])[] = [
     'with its memory',
     async (harness, index) => {
       const [before] = (await runIds(harness)).slice(index)
-      await harness.server(index).restart()
-      await harness.master(index).ping()
+      await harness.masters.server(index).restart()
+      await harness.masters.connection(index).ping()
       return (await runIds(harness))[index] === before ? 0 : 1
     },
   ],
   [
     'empty',
     async (harness, index) => {
-      const before = await harness.master(index).dbsize()
-      await harness.server(index).restart({ keepData: false })
+      const before = await harness.masters.connection(index).dbsize()
+      await harness.masters.server(index).restart({ keepData: false })
       return before
     },
   ],
   [
     'with its last second cut off',
     async (harness, index) => {
-      const file = (await aofOf(harness.master(index))) ?? 'no-aof'
-      await harness.server(index).kill()
+      const file = (await aofOf(harness.masters.connection(index))) ?? 'no-aof'
+      await harness.masters.server(index).kill()
       const { size } = await stat(file)
       const tail = await wholeCommandsWithin(file, Math.floor(size / 2))
       await truncate(file, tail)
-      await harness.server(index).restart()
+      await harness.masters.server(index).restart()
       return size - tail
     },
   ],
   [
     'after FLUSHALL',
-    (harness, index) => lostBy(harness, index, () => harness.master(index).flushall()),
+    (harness, index) => lostBy(harness, index, () => harness.masters.connection(index).flushall()),
   ],
   [
     'after it was a replica',
     (harness, index) =>
       lostBy(harness, index, async () => {
-        const source = harness.server((index + 1) % 5)
-        await harness.master(index).replicaof(source.host, source.port)
+        const source = harness.masters.server((index + 1) % 5)
+        await harness.masters.connection(index).replicaof(source.host, source.port)
         await until('the replica is in sync', async () =>
-          (await harness.master(index).info('replication')).includes('master_link_status:up'),
+          (await harness.masters.connection(index).info('replication')).includes(
+            'master_link_status:up',
+          ),
         )
-        await harness.master(index).replicaof('NO', 'ONE')
+        await harness.masters.connection(index).replicaof('NO', 'ONE')
       }),
   ],
 ]
@@ -90,7 +92,7 @@ async function lostBy(
   index: number,
   lose: () => Promise<unknown>,
 ): Promise<number> {
-  const before = await harness.master(index).dbsize()
+  const before = await harness.masters.connection(index).dbsize()
   await lose()
   return before
 }
@@ -113,10 +115,10 @@ it.each(SEEDS)(
       // Leases are on three masters only, so the one that forgets and the two that never knew would
       // be a quorum.
       const away = [(forgetful + 1) % 5, (forgetful + 2) % 5]
-      await Promise.all(away.map((index) => harness.proxy(index).refuse()))
+      await Promise.all(away.map((index) => harness.masters.proxy(index).refuse()))
       await harness.progress(6)
       expect(await lose(harness, forgetful)).toBeGreaterThan(0)
-      await Promise.all(away.map((index) => harness.proxy(index).pass()))
+      await Promise.all(away.map((index) => harness.masters.proxy(index).pass()))
       await harness.progress(10)
     }
     expect(await harness.finish()).toEqual([])
@@ -126,8 +128,8 @@ it.each(SEEDS)(
 it('all five come back empty at once: nothing is granted for one maxLeaseMs', async () => {
   const harness = await stage.harness({ seed: 7, ...HOLDING })
   const killedAt = monotonicMs()
-  await Promise.all(harness.servers.map((server) => server.kill()))
-  await Promise.all(harness.servers.map((server) => server.restart({ keepData: false })))
+  await Promise.all(harness.masters.servers.map((server) => server.kill()))
+  await Promise.all(harness.masters.servers.map((server) => server.restart({ keepData: false })))
   await harness.progress(5)
   const after = [...harness.history.leases.values()].filter(({ attemptAt }) => attemptAt > killedAt)
   const firstAt = Math.min(...after.map(({ grantedAt }) => grantedAt))
@@ -171,7 +173,7 @@ it.each(SEEDS)(
   async (seed) => {
     const harness = await stage.harness({ seed, ...HOLDING })
     for (let round = 0; round < (ALL ? 3 : 1); round++) {
-      for (const server of harness.servers) await server.restart({ keepData: false })
+      for (const server of harness.masters.servers) await server.restart({ keepData: false })
       await harness.progress(5)
     }
     expect(harness.history.refusals.get('unreachable') ?? 0).toBeGreaterThan(0)

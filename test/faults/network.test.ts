@@ -7,56 +7,18 @@ import { expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { until } from '../fixtures.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
-import type { FaultProxy } from '../support/proxy.ts'
+import { CUTS, type Cut } from './cuts.ts'
 import type { Harness } from './harness.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
 import { Trickle } from './trickle.ts'
 
 const stage = useStage({ masters: 5, leaky: true })
 
-interface Cut {
-  readonly how: string
-  begin(proxy: FaultProxy): Promise<unknown>
-  /** How often it has struck, as the proxy counted it. */
-  strikes(proxy: FaultProxy): number
-}
-
-const cuts: readonly Cut[] = [
-  {
-    how: 'a black hole',
-    begin: (proxy) => proxy.drop(),
-    strikes: ({ counters }) => counters.requests.lost,
-  },
-  {
-    how: 'lost requests',
-    begin: (proxy) => proxy.dropRequests(),
-    strikes: ({ counters }) => counters.requests.lost,
-  },
-  {
-    how: 'lost replies',
-    begin: (proxy) => proxy.dropReplies(),
-    strikes: ({ counters }) => counters.replies.lost,
-  },
-  {
-    how: 'refused connections',
-    begin: (proxy) => proxy.refuse(),
-    strikes: ({ counters }) => counters.resets,
-  },
-  {
-    how: 'reset connections',
-    begin: (proxy) => {
-      proxy.reset()
-      return Promise.resolve()
-    },
-    strikes: ({ counters }) => counters.resets,
-  },
-]
-
 it.each(SEEDS)(
-  `${cuts.map(({ how }) => how).join(', ')}, to a minority and to a majority (seed %i)`,
+  `${CUTS.map(({ how }) => how).join(', ')}, to a minority and to a majority (seed %i)`,
   async (seed) => {
     const harness = await stage.harness({ seed, loops: 3, holdMs: 60 })
-    for (const cut of cuts) {
+    for (const cut of CUTS) {
       for (const indexes of [[0], [1, 2], [2, 3, 4]]) await strike(harness, cut, indexes)
     }
     expect(await harness.finish()).toEqual([])
@@ -64,7 +26,7 @@ it.each(SEEDS)(
 )
 
 async function strike(harness: Harness, cut: Cut, indexes: readonly number[]): Promise<void> {
-  const proxies = indexes.map((index) => harness.proxy(index))
+  const proxies = indexes.map((index) => harness.masters.proxy(index))
   // Clients take their time to come back from the last cut, and only who is there can be cut off.
   await until('clients are connected', () => proxies.every(({ counters }) => counters.open > 0))
   const before = proxies.map((proxy) => cut.strikes(proxy))
@@ -84,12 +46,12 @@ it.each(SEEDS)('delays from nothing to three leases (seed %i)', async (seed) => 
   const jitter = (upToMs: number) => () => random.next() ** 3 * upToMs
   const worst = ALL ? [20, 100, 400, 1_200] : [20, 1_200]
   for (const upToMs of worst) {
-    for (const proxy of harness.proxies) {
+    for (const proxy of harness.masters.proxies) {
       proxy.delay({ requestsMs: jitter(upToMs), repliesMs: jitter(upToMs) })
     }
     await delay(2 * harness.leaseMs)
   }
-  for (const proxy of harness.proxies) {
+  for (const proxy of harness.masters.proxies) {
     expect(proxy.counters.requests.delayed).toBeGreaterThan(0)
     await proxy.pass()
   }
@@ -103,7 +65,7 @@ it.each(SEEDS)(
     const harness = await stage.harness({ seed, loops: 3 })
     let tombstoned = 0
     for (const index of [0, 1]) {
-      const hold = harness.proxy(index).holdRequests()
+      const hold = harness.masters.proxy(index).holdRequests()
       await hold.held
       await delay(harness.leaseMs) // Several timeouts of a master.
       await harness.progress(5)
@@ -115,7 +77,7 @@ it.each(SEEDS)(
       )
       await Promise.all([harness.progress(5), marked.then(() => tombstoned++)])
     }
-    expect(harness.proxy(0).counters.requests.held).toBeGreaterThan(0)
+    expect(harness.masters.proxy(0).counters.requests.held).toBeGreaterThan(0)
     expect(tombstoned).toBe(2)
     expect(await harness.finish()).toEqual([])
   },
@@ -126,12 +88,12 @@ it.each(SEEDS)(
   async (seed) => {
     const harness = await stage.harness({ seed, loops: 3 })
     for (let round = 0; round < (ALL ? 6 : 2); round++) {
-      const holds = harness.proxies.map((proxy) => proxy.holdReplies())
+      const holds = harness.masters.proxies.map((proxy) => proxy.holdReplies())
       await Promise.all(holds.map(({ held }) => held))
       for (const hold of holds) hold.lose()
       await harness.progress(5)
     }
-    expect(harness.proxies.every(({ counters }) => counters.replies.lost > 0)).toBe(true)
+    expect(harness.masters.proxies.every(({ counters }) => counters.replies.lost > 0)).toBe(true)
     expect(await harness.finish()).toEqual([])
   },
 )
@@ -165,7 +127,7 @@ it('byte by byte, to two masters and then to three', async () => {
 
 async function tombstones(harness: Harness): Promise<number> {
   const found = await Promise.all(
-    harness.masters.map((redis) => redis.keys(`${harness.namespace}:tomb:*`)),
+    harness.masters.connections.map((redis) => redis.keys(`${harness.namespace}:tomb:*`)),
   )
   return found.flat().length
 }

@@ -2,7 +2,7 @@
  * Matrix row 10: a master that answers anything but what it should has not voted, and nothing
  * crashes.
  */
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import {
   MasterRefusedError,
   QuorumUnreachableError,
@@ -10,12 +10,11 @@ import {
   silentLogger,
 } from '../../src/index.ts'
 import { useFleet } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 import { bulk, FakeMaster } from './fake-master.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 3, queue: false })
 
 let runs = 0

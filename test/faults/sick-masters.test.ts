@@ -8,7 +8,7 @@ import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { item } from './harness.ts'
+import { item, patientRedis } from '../support/proxied-masters.ts'
 
 const leaks = watchLeaks()
 let fleet: Fleet
@@ -16,11 +16,8 @@ let clients: readonly Redis[]
 
 beforeAll(async () => {
   fleet = await startFleet({ masters: 5, queue: false, config: { 'busy-reply-threshold': '30' } })
-  clients = fleet.urls.map((url) => {
-    const redis = new Redis(url, { retryStrategy: () => 20, maxRetriesPerRequest: null })
-    redis.on('error', () => undefined) // Refused on purpose by some of the tests.
-    return redis
-  })
+  clients = fleet.urls.map((url) => patientRedis(url))
+  await Promise.all(clients.map((redis) => redis.ping())) // Some tests let nobody in.
 })
 
 afterAll(async () => {

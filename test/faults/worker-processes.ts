@@ -4,10 +4,9 @@ import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
 import { LockedQueue } from '../../src/index.ts'
-import { lostUpdates } from './checkers/lost-updates.ts'
-import { storeDisorder } from './checkers/fenced-store.ts'
 import type { WriteRecord } from './history.ts'
 import type { CustomerJob, Sighting, Stop, WorkerSetup } from './job-states.ts'
+import { leaseNameOf, storeAnomalies } from './judge.ts'
 import { FencedStore } from './store.ts'
 import { forkProgram } from '../support/programs.ts'
 
@@ -172,10 +171,6 @@ export class JobLedger {
     return this.#plain.getCompletedCount()
   }
 
-  async counts(): Promise<string> {
-    return JSON.stringify(await this.#plain.getJobCounts())
-  }
-
   /** Jobs that are not done, with what they wait for. */
   async open(): Promise<readonly string[]> {
     const jobs = await this.#plain.getJobs(['active', 'delayed', 'waiting', 'failed'])
@@ -199,17 +194,16 @@ export class JobLedger {
     const missing = this.#added - jobs.length
     const lost = missing === 0 ? [] : [`${missing} of ${this.#added} jobs are not completed`]
     const writes: readonly WriteRecord[] = jobs.map(({ data, returnvalue }) => ({
-      lease: returnvalue.slice(0, returnvalue.lastIndexOf('#')),
+      lease: leaseNameOf(returnvalue),
       resource: data.customer,
       entry: returnvalue,
       accepted: true,
       trusted: true,
     }))
     const found = await Promise.all(
-      this.#customers.map(async (customer) => {
-        const log = await this.#store.log(customer)
-        return [...storeDisorder(customer, log, writes), ...lostUpdates(customer, log, writes)]
-      }),
+      this.#customers.map(async (customer) =>
+        storeAnomalies(customer, await this.#store.log(customer), writes),
+      ),
     )
     return [...lost, ...found.flat()]
   }

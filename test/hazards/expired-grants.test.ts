@@ -1,15 +1,15 @@
 /** A grant counts from before its first command left; one that comes too late is none. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import type { AcquireOutcome } from '../../src/index.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { neverTwoHolders, undisturbed } from '../support/undisturbed.ts'
-import { item, Harness } from './harness.ts'
+import { item } from '../support/proxied-masters.ts'
+import { Harness } from './harness.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 /**
@@ -19,7 +19,7 @@ const fixture = useFleet({ masters: 5 })
 async function expectRefused(harness: Harness, outcome: AcquireOutcome): Promise<void> {
   expect(outcome.status).toBe('unreachable')
   await until('every master has answered, too late', () =>
-    harness.proxies.every((proxy) => proxy.counters.replies.delayed > 0),
+    harness.masters.proxies.every((proxy) => proxy.counters.replies.delayed > 0),
   )
   expect(await harness.counters('r')).not.toContain(null)
   const other = await harness.client({ direct: true })
@@ -31,7 +31,7 @@ it('E2: a quorum of replies inside their deadline and after the trust is no gran
   await using harness = await Harness.open(fixture.fleet)
   // Trusted for half of the lease; the deadline of a master is the whole of it.
   const redlock = await harness.client({ leaseMs: 1_600, masterTimeoutMs: 1_600, driftFactor: 0.5 })
-  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 1_000 })
+  for (const proxy of harness.masters.proxies) proxy.delay({ repliesMs: 1_000 })
   const outcome = await redlock.tryAcquire('r')
   await expectRefused(harness, outcome)
   expect(JSON.stringify(outcome)).toContain('was already over')
@@ -44,7 +44,7 @@ it('E2: the trust may also run out in the round that fixes the fencing token', a
   const aheadUs = (Date.now() + 3_000) * 1_000
   const spread = (): Promise<unknown> =>
     Promise.all(
-      harness.masters.map((redis, index) =>
+      harness.masters.connections.map((redis, index) =>
         redis.set(harness.keys.fence('r'), aheadUs + 10 * index, 'PX', 60_000),
       ),
     )
@@ -63,7 +63,7 @@ it('E2: the trust may also run out in the round that fixes the fencing token', a
   await spread()
   // A client that has not seen those counters, so that it proposes less than each of them.
   const late = await harness.client(options)
-  for (const proxy of harness.proxies) proxy.delay({ repliesMs: 500 })
+  for (const proxy of harness.masters.proxies) proxy.delay({ repliesMs: 500 })
   const outcome = await late.tryAcquire('r')
   await expectRefused(harness, outcome)
   expect(JSON.stringify(outcome)).toContain('was already over')
@@ -72,7 +72,7 @@ it('E2: the trust may also run out in the round that fixes the fencing token', a
 /** Until when the masters that make the quorum keep the lease, on this process's clock. */
 async function keptUntil(harness: Harness, resource: string): Promise<number> {
   const ttls = await Promise.all(
-    harness.masters.map((redis) => redis.pttl(harness.keys.lease(resource))),
+    harness.masters.connections.map((redis) => redis.pttl(harness.keys.lease(resource))),
   )
   return (
     performance.now() +

@@ -2,15 +2,14 @@
  * What the work returned or threw is what the caller gets, and when it is over the lease is silent.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { type Lease, type Logger, silentLogger } from '../../src/index.ts'
 import { useFleet } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { undisturbed } from '../support/undisturbed.ts'
 import { Harness } from './harness.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 it('E8: an extension in flight at the end reports no loss (sesamecare: a false "lock lost")', async () => {
@@ -30,12 +29,13 @@ it('E8: an extension in flight at the end reports no loss (sesamecare: a false "
       current.signal.addEventListener('abort', () => {
         aborts += 1
       })
-      const held = harness.proxies.map((proxy) => proxy.holdReplies())
+      const held = harness.masters.proxies.map((proxy) => proxy.holdReplies())
       await Promise.all(held.map((hold) => hold.held))
       return held
     })
     // The extension ran on every master, its replies come after the work is over.
-    for (const proxy of harness.proxies) expect(proxy.counters.replies.held).toBeGreaterThan(0)
+    for (const proxy of harness.masters.proxies)
+      expect(proxy.counters.replies.held).toBeGreaterThan(0)
     for (const hold of holds) hold.release()
     await delay(2 * (lease?.leaseMs ?? 0))
     expect(performance.now()).toBeGreaterThan(lease?.trustedUntil ?? Infinity)
@@ -52,12 +52,12 @@ it('F3: keeping a lease alive costs three rounds a lease (redlock-universal: 27,
   // A renewal that a busy machine delays is late, not failed: the tries after a failure are not
   // counted here.
   const redlock = await harness.client({ leaseMs, masterTimeoutMs: leaseMs })
-  await Promise.all(harness.masters.map((redis) => redis.config('RESETSTAT')))
+  await Promise.all(harness.masters.connections.map((redis) => redis.config('RESETSTAT')))
   const startedAt = performance.now()
   await redlock.using('r', {}, () => delay(1_500))
   const renewals = Math.floor((performance.now() - startedAt) / (leaseMs / 3))
 
-  for (const redis of harness.masters) {
+  for (const redis of harness.masters.connections) {
     const calls = await scriptCalls(redis)
     // One to acquire, one to release, and the renewals in between.
     expect(calls).toBeLessThanOrEqual(2 + renewals)

@@ -8,7 +8,8 @@ import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
 import { until } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { neverTwoHolders, useBystander } from '../support/undisturbed.ts'
-import { item, Harness } from './harness.ts'
+import { item } from '../support/proxied-masters.ts'
+import { Harness } from './harness.ts'
 
 const answer = await compileShim()
 if (answer.status === 'absent') console.log(`Clocks are not tested here: ${answer.reason}`)
@@ -34,7 +35,7 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
   /** A lease that has its keys on the first three of five masters only. */
   async function holdThree(harness: Harness, autoExtend = false): Promise<Lease> {
     const holder = await harness.client({ leaseMs: MAX_LEASE_MS })
-    await Promise.all(harness.proxies.slice(3).map((proxy) => proxy.dropRequests()))
+    await Promise.all(harness.masters.proxies.slice(3).map((proxy) => proxy.dropRequests()))
     const lease = await holder.acquire('r', { waitMs: 0, autoExtend })
     const { token } = lease
     expect(await harness.holders('r')).toEqual([token, token, token, null, null])
@@ -63,7 +64,7 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
     async () => {
       await undisturbed(async () => {
         await using fleet = await startFleet({ masters: 5, queue: false })
-        await using harness = await Harness.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+        await using harness = await Harness.open(fleet, MAX_LEASE_MS)
         const connected = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
         const lease = await holdThree(harness)
         step(fleet, 0, -HOUR_MS)
@@ -87,7 +88,7 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
     async () => {
       await undisturbed(async () => {
         await using fleet = await startFleet({ masters: 5, queue: false })
-        await using harness = await Harness.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+        await using harness = await Harness.open(fleet, MAX_LEASE_MS)
         const lease = await holdThree(harness)
         step(fleet, 0, HOUR_MS)
         const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
@@ -102,7 +103,7 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
     async () => {
       await undisturbed(async () => {
         await using fleet = await startFleet({ masters: 5, queue: false })
-        await using harness = await Harness.open(fleet, { maxLeaseMs: MAX_LEASE_MS })
+        await using harness = await Harness.open(fleet, MAX_LEASE_MS)
         const lease = await holdThree(harness)
         step(fleet, 0, -HOUR_MS)
         await delay(MAX_LEASE_MS / 2)

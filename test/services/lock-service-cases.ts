@@ -48,6 +48,8 @@ const CASES: readonly {
   readonly run: (clients: Clients) => Promise<void>
 }[] = [
   { name: 'one of many contenders is granted', run: exclusion },
+  { name: 'contenders are granted one after the other', run: contention },
+  { name: 'inspect names the holder and hides its token', run: inspection },
   { name: 'a lease that is not renewed ends, and not before its trust', run: expiry },
   { name: 'trust counts from before the request', needs: 'network', run: trustFromTheRequest },
   { name: 'the end of trust is seen by a blocked event loop', run: blockedHolder },
@@ -406,6 +408,33 @@ async function slots({ a, b, resource }: Clients): Promise<void> {
   await one.release()
   await (await acquired(b, name, { slots: 2 })).release()
   await two.release()
+}
+
+async function contention({ a, b, resource }: Clients): Promise<void> {
+  const names = [resource(), resource()]
+  let last = 0
+  const contend = async (index: number): Promise<void> => {
+    for (let round = 0; round < 4; round++) {
+      const some = index % 3 === 0 ? names : names.slice(0, 1)
+      const lease = await (index % 2 === 0 ? a : b).acquire(some, { waitMs: 60_000 })
+      const { fencingToken } = lease
+      check(fencingToken > last, `the fencing token ${fencingToken} follows ${last}`)
+      last = fencingToken
+      await lease.release()
+    }
+  }
+  await Promise.all(Array.from({ length: 12 }, (_, index) => contend(index)))
+}
+
+async function inspection({ a, resource }: Clients): Promise<void> {
+  if (a.inspect === undefined) return
+  const name = resource()
+  const lease = await acquired(a, name)
+  const seen = await a.inspect(name)
+  check(seen.holder?.fencingToken === lease.fencingToken, 'the holder has another fencing token')
+  check(!JSON.stringify(seen).includes(lease.token), 'the token is shown, which is secret')
+  await lease.release()
+  check((await a.inspect(name)).holder === undefined, 'a released resource has a holder')
 }
 
 async function closing({ a, b, resource }: Clients): Promise<void> {

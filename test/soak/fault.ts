@@ -1,20 +1,21 @@
 /** One way to hurt a running system, and to heal it again. */
 import type { SeededRandom } from '../sim/seeded-random.ts'
-import type { Harness } from './harness.ts'
 
 /** What a fault is done to; nothing is hurt in two ways at once. */
-export type Target = 'master' | 'masters' | 'client' | 'worker' | 'queue' | 'jobs'
+export type Target = 'master' | 'masters' | 'cluster' | 'client' | 'worker' | 'queue' | 'jobs'
 
-export interface Strike {
-  readonly harness: Harness
+export interface Strike<World> {
+  readonly world: World
   readonly random: SeededRandom
-  /** Of the target: one for most, two or three masters for `masters`. */
+  /** Of the target; of the first one where there are several. */
+  readonly index: number
+  /** One for most, two or three masters for `masters`. */
   readonly indexes: readonly number[]
   /** Ends early when the soak is interrupted. */
   rest(minMs: number, maxMs: number): Promise<void>
 }
 
-export interface Fault {
+export interface Fault<World> {
   readonly kind: string
   readonly target: Target
   /** How often it is chosen, compared with the others. */
@@ -23,5 +24,5 @@ export interface Fault {
    * Hurts, waits, heals. Returns how often the fault was seen to strike, by a counter or by a fact
    * that changed; 0 when nothing was in its way.
    */
-  strike(strike: Strike): Promise<number>
+  strike(strike: Strike<World>): Promise<number>
 }

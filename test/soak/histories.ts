@@ -14,7 +14,7 @@ import {
   startPostgres,
 } from '../../scripts/lock-servers/postgres-server.ts'
 import { startZooKeeper, TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
-import type { Clock } from '../../src/clock.ts'
+import { systemClock, type Clock } from '../../src/clock.ts'
 import { silentLogger, type Lease } from '../../src/index.ts'
 import type { LockClient } from '../../src/services/lock-client.ts'
 import { EtcdLocks } from '../../src/services/etcd/index.ts'
@@ -108,29 +108,13 @@ interface Client {
 }
 
 /** The monotonic clock is that of all; the other one is stepped there and back. */
-class SteppedClock implements Clock {
-  aheadMs = 0
+interface SteppedClock extends Clock {
+  aheadMs: number
+}
 
-  now(): number {
-    return performance.now()
-  }
-
-  wallNow(): number {
-    return Date.now() + this.aheadMs
-  }
-
-  after(delayMs: number, run: () => void): { cancel(): void } {
-    const timer = setTimeout(run, delayMs)
-    return {
-      cancel: () => {
-        clearTimeout(timer)
-      },
-    }
-  }
-
-  random(): number {
-    return Math.random()
-  }
+function steppedClock(): SteppedClock {
+  const clock = { ...systemClock, aheadMs: 0, wallNow: () => Date.now() + clock.aheadMs }
+  return clock
 }
 
 type Closer = () => Promise<unknown> | undefined
@@ -238,7 +222,7 @@ class World implements AsyncDisposable {
     await faults
     await Promise.all(this.#proxies.map((proxy) => proxy.pass()))
     for (const { clock } of this.#clients) clock.aheadMs = 0
-    const observer = this.#open(new SteppedClock(), 0)
+    const observer = this.#open(steppedClock(), 0)
     const startedAt = performance.now()
     const limitMs = this.#freeWithinMs + GRACE_MS
     await Promise.all(histories.map((history) => history.judge(observer, startedAt, limitMs)))
@@ -270,7 +254,7 @@ class World implements AsyncDisposable {
     const leaving = this.#clients.splice(0, this.#clients.length === CLIENTS ? 3 : 0)
     await Promise.all(leaving.map(({ locks }) => locks.close()))
     while (this.#clients.length < CLIENTS) {
-      const clock = new SteppedClock()
+      const clock = steppedClock()
       const locks = this.#open(clock, random.integer(0, 5))
       await servicesReady(locks)
       this.#clients.push({ locks, clock })

@@ -1,6 +1,7 @@
 /** What operators and dying producers do to jobs that wait and run. */
 import { once } from 'node:events'
 import type { Fault, Strike } from './fault.ts'
+import type { MastersWorld } from './masters-world.ts'
 import { patiently, type ScratchQueue } from './scratch-queue.ts'
 import { forkProgram } from '../support/programs.ts'
 
@@ -13,14 +14,14 @@ const PRODUCER_LIMIT_MS = 15_000
 function lifecycle(
   kind: string,
   weight: number,
-  act: (queue: ScratchQueue, strike: Strike) => Promise<unknown>,
-): Fault {
+  act: (queue: ScratchQueue, strike: Strike<MastersWorld>) => Promise<unknown>,
+): Fault<MastersWorld> {
   return {
     kind,
     target: 'jobs',
     weight,
     async strike(strike) {
-      const { scratch } = strike.harness
+      const { scratch } = strike.world
       await scratch.look()
       const before = scratch.gone
       await scratch.add(ADDED)
@@ -31,7 +32,7 @@ function lifecycle(
   }
 }
 
-export const lifecycleFaults: readonly Fault[] = [
+export const lifecycleFaults: readonly Fault<MastersWorld>[] = [
   lifecycle('jobs:remove', 6, async (scratch, { random }) => {
     const jobs = [...(await scratch.undone())]
     for (let removed = 0; removed < MAX_REMOVED && jobs.length > 0; removed++) {
@@ -57,8 +58,8 @@ export const lifecycleFaults: readonly Fault[] = [
     kind: 'producer:kill',
     target: 'jobs',
     weight: 3,
-    async strike({ harness, random }) {
-      const setup = JSON.stringify(harness.producerSetup(random.chance(0.5) ? 1 : 10))
+    async strike({ world, random }) {
+      const setup = JSON.stringify(world.producerSetup(random.chance(0.5) ? 1 : 10))
       const producer = forkProgram(new URL('producer-child.ts', import.meta.url), [setup], {
         stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
       })
@@ -69,7 +70,7 @@ export const lifecycleFaults: readonly Fault[] = [
       await new Promise((resolve) => setTimeout(resolve, random.between(2, 60)))
       const struck = producer.kill('SIGKILL')
       await exited
-      await harness.scratch.look()
+      await world.scratch.look()
       return struck ? 1 : 0
     },
   },

@@ -12,23 +12,18 @@ import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
 import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { provisionServer } from '../../scripts/provision-server.ts'
-import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
+import { compileShim } from '../faults/shimmed-clock.ts'
 import { leaseAnomalies } from '../faults/lease-logs.ts'
 import { compilePrograms } from '../support/programs.ts'
+import { ClusterWorld } from './cluster-world.ts'
 import { runHistories } from './histories.ts'
-import { Harness } from './harness.ts'
+import { MastersWorld } from './masters-world.ts'
 import { Nemesis } from './nemesis.ts'
 import { printReport, type Report } from './report.ts'
-import { soakService } from './service-soak.ts'
+import type { World } from './world.ts'
 
-const JOBS_PER_BATCH = 10
 const BATCH_MS = 1_500
-const SCRATCH_BATCH = 20
-const MAX_OPEN_SCRATCH_JOBS = 100
-/** Jobs that nobody has done yet are not added to without end. */
-const MAX_OPEN_JOBS = 400
 const QUIET_MS = 2_000
-const DRAIN_LIMIT_MS = 90_000
 const PROGRESS_MS = 15_000
 const MIN_CHANCES = 5
 
@@ -79,28 +74,28 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interrupted.abort()
   })
 }
-const { signal } = interrupted
 const report = await (kind === undefined
-  ? soak()
-  : soakService({ kind, minutes, seed, signal, say }))
+  ? soakMasters()
+  : soak(await ClusterWorld.open(seed, kind)))
 printReport(report, values.json)
 await removePrograms()
 // At once: Node may not let go of sockets that were reset in the middle of their end.
 process.exit(interrupted.signal.aborted ? 130 : report.passed ? 0 : 1)
 
-async function soak(): Promise<Report> {
+async function soakMasters(): Promise<Report> {
   const answer = await compileShim()
   const shim = answer.status === 'ready' ? answer.shim : undefined
   if (answer.status === 'absent') say(`Clocks are left alone: ${answer.reason}`)
   try {
-    return await rageOnMasters(shim)
+    return await soak(await MastersWorld.open(seed, shim))
   } finally {
     shim?.remove()
   }
 }
 
-async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
-  await using harness = await Harness.open(seed, shim)
+async function soak(opened: World): Promise<Report> {
+  await using world = opened
+  const { work } = world
   const startedAt = performance.now()
   // Not AbortSignal.any with AbortSignal.timeout: Node 20 may collect that pair before it fires.
   const time = new AbortController()
@@ -109,29 +104,29 @@ async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
   }
   const timer = setTimeout(end, minutes * 60_000)
   interrupted.signal.addEventListener('abort', end)
-  const over = time.signal
-  const nemesis = new Nemesis(harness, seed, over)
+  const nemesis = new Nemesis(world, seed, time.signal)
   const finished = new AbortController()
-  const progress = reportProgress(harness, nemesis, startedAt, finished.signal)
-  await Promise.all([nemesis.rage(), addJobs(harness, over), addScratchJobs(harness, over)])
+  const progress = reportProgress(world, nemesis, startedAt, finished.signal)
+  await Promise.all([nemesis.rage(), addJobs(world, time.signal)])
   clearTimeout(timer)
   finished.abort()
   await progress
-  await harness.heal()
-  if (!interrupted.signal.aborted) await quiet(harness)
-  const open = harness.ledger.added - (await harness.ledger.completed())
-  if (open > 0) for (const job of await harness.ledger.open()) say(job)
+  await world.heal()
+  work.resume()
+  if (!interrupted.signal.aborted) await quiet(world)
+  const open = await work.open()
+  if (open > 0) for (const job of await work.ledger.open()) say(job)
   const anomalies = interrupted.signal.aborted
-    ? await harness.clients.end()
-    : [...(await harness.anomalies()), ...nemesis.failures]
-  const stayed = await harness.leave()
-  const verdict = await harness.leaseLogs.verdict()
-  const left = [...stayed, ...leaseAnomalies(verdict)]
+    ? [...(await work.clients.end())]
+    : [...(await world.anomalies()), ...nemesis.failures]
+  anomalies.push(...(await work.leave()))
+  const verdict = await work.leaseLogs.verdict()
+  anomalies.push(...leaseAnomalies(verdict))
   // In a short run a rare fault may have been chosen only when nothing was in its way.
   const blind = [...nemesis.tallies]
     .filter(([, { struck, unseen }]) => struck === 0 && unseen >= MIN_CHANCES)
-    .map(([kind]) => kind)
-  const { history } = harness
+    .map(([name]) => name)
+  const { history, ledger } = work
   return {
     seed,
     minutes,
@@ -145,69 +140,48 @@ async function rageOnMasters(shim: ClockShim | undefined): Promise<Report> {
     refusals: Object.fromEntries(history.refusals),
     writes: history.writes.length,
     staleWrites: history.staleWrites,
-    jobs: { added: harness.ledger.added, open },
-    scratchJobs: { gone: harness.scratch.gone, fetched: harness.scratch.fetched },
-    watchedSeconds: Math.round(harness.standstill.watchedMs / 1_000),
-    longestStandstillMs: Math.round(harness.standstill.longestMs),
-    longestExitMs: Math.round(harness.longestExitMs),
-    anomalies: [...anomalies, ...left],
+    jobs: { added: ledger.added, open },
+    ...world.facts(),
+    longestExitMs: Math.round(work.longestExitMs),
+    anomalies,
     blind,
     passed:
-      !interrupted.signal.aborted &&
-      anomalies.length === 0 &&
-      left.length === 0 &&
-      open === 0 &&
-      blind.length === 0,
+      !interrupted.signal.aborted && anomalies.length === 0 && open === 0 && blind.length === 0,
   }
 }
 
 /** A steady stream, as long as the workers keep up. */
-async function addJobs(harness: Harness, signal: AbortSignal): Promise<void> {
+async function addJobs({ work, jobs }: World, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
-    if (harness.ledger.added - (await harness.ledger.completed()) < MAX_OPEN_JOBS) {
-      await harness.ledger.add(JOBS_PER_BATCH)
-    }
-    // The loop's condition ends it.
-    await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
-  }
-}
-
-/** More at a time, and not steadily: some wait in line when they are removed. */
-async function addScratchJobs(harness: Harness, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    if ((await harness.scratch.undone()).length < MAX_OPEN_SCRATCH_JOBS) {
-      await harness.scratch.add(SCRATCH_BATCH)
-    }
+    if ((await work.open()) < jobs.maxOpen) await work.ledger.add(jobs.batch)
     // The loop's condition ends it.
     await delay(BATCH_MS, undefined, { signal }).catch(() => undefined)
   }
 }
 
 /** No more faults: what was begun must come to its end. */
-async function quiet(harness: Harness): Promise<void> {
+async function quiet(world: World): Promise<void> {
   await delay(QUIET_MS)
-  const limit = performance.now() + DRAIN_LIMIT_MS
-  const busy = async (): Promise<boolean> =>
-    (await harness.ledger.completed()) < harness.ledger.added ||
-    (await harness.scratch.undone()).length > 0
-  while (await busy()) {
+  const limit = performance.now() + world.drainLimitMs
+  while ((await world.work.open()) > 0 || (await world.undone()) > 0) {
     if (performance.now() > limit || interrupted.signal.aborted) return
     await delay(100)
   }
 }
 
 async function reportProgress(
-  harness: Harness,
+  { work }: World,
   nemesis: Nemesis,
   startedAt: number,
   signal: AbortSignal,
 ): Promise<void> {
+  const { history, ledger } = work
   while (!signal.aborted) {
     // The loop's condition ends it.
     await delay(PROGRESS_MS, undefined, { signal }).catch(() => undefined)
     const seconds = Math.round((performance.now() - startedAt) / 1_000)
     say(
-      `${seconds} s: ${nemesis.struck} faults, ${harness.history.leases.size} leases, ${await harness.ledger.completed()} of ${harness.ledger.added} jobs done`,
+      `${seconds} s: ${nemesis.struck} faults, ${history.leases.size} leases, ${await ledger.completed()} of ${ledger.added} jobs done`,
     )
   }
 }

@@ -1,8 +1,10 @@
 /** What happens to the masters themselves. */
 import { statSync, truncateSync } from 'node:fs'
 import { aofOf } from '../support/aof.ts'
-import type { Harness } from './harness.ts'
 import type { Fault, Strike } from './fault.ts'
+import type { MastersWorld } from './masters-world.ts'
+
+type Struck = Strike<MastersWorld>
 
 const MAX_BEHIND_MS = 80
 const RATES = [0.997, 1.003] as const
@@ -11,34 +13,30 @@ const RATES = [0.997, 1.003] as const
  * Clocks of masters stay this close to the right time. Farther apart than `maxClockSkewMs` they
  * would not count, and lines would rightly stand still.
  */
-export function keepClocksNear({ clocks, servers }: Harness): void {
-  for (const index of servers.keys()) {
-    const clock = clocks?.of(index)
+export function keepClocksNear(world: MastersWorld): void {
+  for (const index of world.masters.servers.keys()) {
+    const clock = world.clock(index)
     if (clock !== undefined && Math.abs(clock.aheadMs) > MAX_BEHIND_MS) {
       clock.run(RATES[clock.aheadMs > 0 ? 0 : 1])
     }
   }
 }
 
-function one({ indexes }: Strike): number {
-  return indexes[0] ?? 0
-}
-
-async function runId({ harness }: Strike, index: number): Promise<string> {
-  return /run_id:(\w+)/.exec(await harness.master(index).info('server'))?.[1] ?? ''
+async function runId({ world, index }: Struck): Promise<string> {
+  return /run_id:(\w+)/.exec(await world.masters.connection(index).info('server'))?.[1] ?? ''
 }
 
 /** With `change` in between, the master is another process than before. */
-async function restarted(strike: Strike, change: () => Promise<void>): Promise<number> {
-  const before = await runId(strike, one(strike))
+async function restarted(strike: Struck, change: () => Promise<void>): Promise<number> {
+  const before = await runId(strike)
   await change()
-  return (await runId(strike, one(strike))) === before ? 0 : 1
+  return (await runId(strike)) === before ? 0 : 1
 }
 
 /** Cuts what the last half second may have written; Redis starts from an AOF with a torn tail. */
-async function cutTail({ harness, random }: Strike, index: number): Promise<number> {
-  const file = await aofOf(harness.master(index))
-  await harness.server(index).kill()
+async function cutTail({ world: { masters }, random, index }: Struck): Promise<number> {
+  const file = await aofOf(masters.connection(index))
+  await masters.server(index).kill()
   if (file === undefined) return 0
   const { size } = statSync(file)
   const cut = Math.min(size, Math.floor(random.between(1, 20_000)))
@@ -47,12 +45,12 @@ async function cutTail({ harness, random }: Strike, index: number): Promise<numb
 }
 
 async function withConfig(
-  strike: Strike,
+  strike: Struck,
   name: string,
   value: string,
   normal: string,
 ): Promise<number> {
-  const redis = strike.harness.master(one(strike))
+  const redis = strike.world.masters.connection(strike.index)
   await redis.config('SET', name, value)
   await strike.rest(50, 400)
   const stats = await redis.info('errorstats')
@@ -60,14 +58,14 @@ async function withConfig(
   return /errorstat_OOM:count=(\d+)/.test(stats) ? 1 : 0
 }
 
-export const masterFaults: readonly Fault[] = [
+export const masterFaults: readonly Fault<MastersWorld>[] = [
   {
     kind: 'master:kill',
     target: 'master',
     weight: 2,
     strike: (strike) =>
       restarted(strike, async () => {
-        const server = strike.harness.server(one(strike))
+        const server = strike.world.masters.server(strike.index)
         await server.kill()
         await strike.rest(10, 500)
         await server.restart()
@@ -79,7 +77,7 @@ export const masterFaults: readonly Fault[] = [
     weight: 1,
     strike: (strike) =>
       restarted(strike, async () => {
-        await strike.harness.server(one(strike)).restart({ keepData: false })
+        await strike.world.masters.server(strike.index).restart({ keepData: false })
       }),
   },
   {
@@ -87,8 +85,8 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 1,
     async strike(strike) {
-      const cut = await cutTail(strike, one(strike))
-      await strike.harness.server(one(strike)).restart()
+      const cut = await cutTail(strike)
+      await strike.world.masters.server(strike.index).restart()
       return cut > 0 ? 1 : 0
     },
   },
@@ -97,7 +95,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 1,
     async strike(strike) {
-      const redis = strike.harness.master(one(strike))
+      const redis = strike.world.masters.connection(strike.index)
       const keys = await redis.dbsize()
       await redis.flushall()
       return keys > 0 ? 1 : 0
@@ -108,7 +106,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 2,
     async strike(strike) {
-      const redis = strike.harness.master(one(strike))
+      const redis = strike.world.masters.connection(strike.index)
       const before = await redis.info('memory')
       await redis.script('FLUSH')
       return /number_of_cached_scripts:[1-9]/.test(before) ? 1 : 0
@@ -119,7 +117,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'masters',
     weight: 5,
     async strike(strike) {
-      const servers = strike.indexes.map((index) => strike.harness.server(index))
+      const servers = strike.indexes.map((index) => strike.world.masters.server(index))
       await Promise.all(servers.map((server) => server.freeze()))
       await strike.rest(20, 900)
       await Promise.all(servers.map((server) => server.thaw()))
@@ -138,8 +136,8 @@ export const masterFaults: readonly Fault[] = [
     weight: 2,
     strike: async (strike) =>
       Number(
-        await strike.harness
-          .master(one(strike))
+        await strike.world.masters
+          .connection(strike.index)
           .call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes'),
       ),
   },
@@ -148,8 +146,8 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 1,
     async strike(strike) {
-      const redis = strike.harness.master(one(strike))
-      const source = strike.harness.server((one(strike) + 1) % strike.harness.servers.length)
+      const redis = strike.world.masters.connection(strike.index)
+      const source = strike.world.masters.server((strike.index + 1) % 5)
       await redis.replicaof(source.host, source.port)
       await strike.rest(100, 400)
       const role = (await redis.info('replication')).includes('role:slave')
@@ -162,8 +160,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 2,
     strike(strike) {
-      const { clocks } = strike.harness
-      const clock = clocks?.of(one(strike))
+      const clock = strike.world.clock(strike.index)
       if (clock === undefined) return Promise.resolve(0)
       clock.run(RATES[clock.aheadMs > 0 ? 0 : 1])
       return Promise.resolve(clock.looks > 0 ? 1 : 0)
@@ -174,7 +171,7 @@ export const masterFaults: readonly Fault[] = [
     target: 'master',
     weight: 1,
     strike(strike) {
-      const clock = strike.harness.clocks?.of(one(strike))
+      const clock = strike.world.clock(strike.index)
       if (clock === undefined || clock.aheadMs < -MAX_BEHIND_MS / 2) return Promise.resolve(0)
       clock.step(-strike.random.between(10, MAX_BEHIND_MS / 2))
       return Promise.resolve(clock.looks > 0 ? 1 : 0)

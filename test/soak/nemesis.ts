@@ -4,20 +4,12 @@
  * Jobs are removed all the time.
  */
 import { SeededRandom } from '../sim/seeded-random.ts'
-import type { Harness } from './harness.ts'
 import type { Fault, Target } from './fault.ts'
-import { lifecycleFaults } from './lifecycle-faults.ts'
-import { keepClocksNear, masterFaults } from './master-faults.ts'
-import { networkFaults } from './network-faults.ts'
-import { processFaults } from './process-faults.ts'
+import type { World } from './world.ts'
 
-const FAULTS: readonly Fault[] = [...networkFaults, ...masterFaults, ...processFaults]
-/** How many faults go on at the same time, beside those of jobs. */
-const LANES = 3
 /** A truce is longer than the longest standstill that is allowed. */
 const TRUCE = { everyMs: 12_000, ms: 7_000 }
-/** How often wrong clocks are looked at. */
-const CLOCKS_MS = 1_000
+const TEND_MS = 1_000
 const PAUSE_MS = { min: 20, max: 500 }
 /**
  * Now and then nothing is hurt for a while, so that the system gets out of its trouble and into it
@@ -35,7 +27,7 @@ export interface Tally {
 export class Nemesis {
   readonly tallies = new Map<string, Tally>()
   readonly failures: string[] = []
-  readonly #harness: Harness
+  readonly #world: World
   readonly #random: SeededRandom
   readonly #signal: AbortSignal
   readonly #busy = new Set<string>()
@@ -43,8 +35,8 @@ export class Nemesis {
   #underWay = 0
   #truce = false
 
-  constructor(harness: Harness, seed: number, signal: AbortSignal) {
-    this.#harness = harness
+  constructor(world: World, seed: number, signal: AbortSignal) {
+    this.#world = world
     this.#random = new SeededRandom(seed)
     this.#signal = signal
   }
@@ -55,8 +47,8 @@ export class Nemesis {
 
   /** Resolves when the signal has aborted and every fault under way is healed. */
   async rage(): Promise<void> {
-    const lanes = Array.from({ length: LANES }, () => this.#lane())
-    await Promise.all([...lanes, this.#jobsLane(), this.#truces(), this.#clocksLane()])
+    const lanes = Array.from({ length: this.#world.lanes }, () => this.#lane())
+    await Promise.all([...lanes, this.#jobsLane(), this.#truces(), this.#tend()])
   }
 
   async #lane(): Promise<void> {
@@ -65,32 +57,33 @@ export class Nemesis {
       if (this.#random.chance(CALM.chance)) await this.#rest(CALM.ms, CALM.ms)
       if (this.#truce) continue
       this.#underWay++
-      await this.#strike(this.#choose(FAULTS))
+      await this.#strike(this.#choose(this.#world.faults))
       this.#underWay--
     }
   }
 
   async #jobsLane(): Promise<void> {
-    while (!this.#signal.aborted) {
+    const { jobFaults } = this.#world
+    while (jobFaults.length > 0 && !this.#signal.aborted) {
       await this.#rest(PAUSE_MS.min, PAUSE_MS.max)
-      await this.#strike(this.#choose(lifecycleFaults))
+      await this.#strike(this.#choose(jobFaults))
     }
   }
 
-  async #clocksLane(): Promise<void> {
+  async #tend(): Promise<void> {
     while (!this.#signal.aborted) {
-      await this.#rest(CLOCKS_MS, CLOCKS_MS)
-      keepClocksNear(this.#harness)
+      await this.#rest(TEND_MS, TEND_MS)
+      await this.#world.tend()
     }
   }
 
   async #truces(): Promise<void> {
-    while (!this.#signal.aborted) {
+    while (this.#world.watch !== undefined && !this.#signal.aborted) {
       await this.#rest(TRUCE.everyMs, TRUCE.everyMs)
       this.#truce = true
       while (this.#underWay > 0 && !this.#isOver()) await this.#rest(PAUSE_MS.min, PAUSE_MS.min)
       const over = new AbortController()
-      const watching = this.#isOver() ? undefined : this.#harness.standstill.watch(over.signal)
+      const watching = this.#isOver() ? undefined : this.#world.watch(over.signal)
       await this.#rest(TRUCE.ms, TRUCE.ms)
       over.abort()
       await watching
@@ -98,17 +91,17 @@ export class Nemesis {
     }
   }
 
-  async #strike(fault: Fault): Promise<void> {
+  async #strike(fault: Fault<World>): Promise<void> {
     const indexes = this.#targets(fault.target)
-    if (indexes.length === 0 || this.#isOver()) return
+    const [index] = indexes
+    if (index === undefined || this.#isOver()) return
     const names = indexes.map((index) => `${kindOf(fault.target)}${index}`)
+    const { slowness } = this.#world
     for (const name of names) this.#busy.add(name)
     try {
       const seen = await fault.strike({
-        harness: this.#harness,
-        random: this.#random,
-        indexes,
-        rest: (minMs, maxMs) => this.#rest(minMs, maxMs),
+        ...{ world: this.#world, random: this.#random, index, indexes },
+        rest: (minMs, maxMs) => this.#rest(slowness * minMs, slowness * maxMs),
       })
       this.#count(fault.kind, seen > 0)
     } catch (error) {
@@ -122,26 +115,17 @@ export class Nemesis {
     return this.#signal.aborted
   }
 
-  #choose(faults: readonly Fault[]): Fault {
+  #choose(faults: readonly Fault<World>[]): Fault<World> {
     let left = this.#random.between(
       0,
       faults.reduce((sum, { weight }) => sum + weight, 0),
     )
-    return faults.find(({ weight }) => (left -= weight) <= 0) ?? networkFaults[0] ?? unreachable()
+    return faults.find(({ weight }) => (left -= weight) <= 0) ?? unreachable()
   }
 
   /** Free ones; none when there are too few. */
   #targets(target: Target): readonly number[] {
-    const { servers, clientCount, workerCount } = this.#harness
-    const sizes = {
-      master: servers.length,
-      masters: servers.length,
-      client: clientCount,
-      worker: workerCount,
-      queue: 1,
-      jobs: 1,
-    }
-    const free = Array.from({ length: sizes[target] }, (_, index) => index).filter(
+    const free = Array.from({ length: this.#world.sizes[target] ?? 0 }, (_, index) => index).filter(
       (index) => !this.#busy.has(`${kindOf(target)}${index}`),
     )
     const wanted = target === 'masters' ? this.#random.integer(1, 3) : 1

@@ -1,32 +1,37 @@
 /** What the network does to the connections of one to three masters. */
+import { CUTS, type Cut } from '../faults/cuts.ts'
 import type { FaultProxy, Hold } from '../support/proxy.ts'
-import type { Fault, Strike, Target } from './fault.ts'
+import type { Fault, Strike } from './fault.ts'
+import type { MastersWorld } from './masters-world.ts'
 
-function proxiesOf({ harness, indexes }: Strike): readonly FaultProxy[] {
-  return indexes.map((index) => harness.proxy(index))
+type Struck = Strike<MastersWorld>
+
+const CUT_MS = { min: 30, max: 700 }
+
+function proxiesOf({ world, indexes }: Struck): readonly FaultProxy[] {
+  return indexes.map((index) => world.masters.proxy(index))
 }
 
-/** Breaks, rests, passes again; counted by what the proxies counted meanwhile. */
-function cut(
-  kind: string,
-  target: Target,
-  begin: (proxy: FaultProxy) => Promise<void>,
-  counted: (proxy: FaultProxy) => number,
-): Fault {
+/** Cuts, rests, passes again; counted by what the proxies counted meanwhile. */
+export async function cutOf(
+  strike: Strike<unknown>,
+  cutting: Cut,
+  proxies: readonly FaultProxy[],
+  { min, max } = CUT_MS,
+): Promise<number> {
+  const count = (): number => proxies.reduce((sum, proxy) => sum + cutting.strikes(proxy), 0)
+  const before = count()
+  await Promise.all(proxies.map((proxy) => cutting.begin(proxy)))
+  await strike.rest(min, max)
+  const seen = count() - before
+  await Promise.all(proxies.map((proxy) => proxy.pass()))
+  return seen
+}
+
+function cut(how: Cut): Fault<MastersWorld> {
   return {
-    kind,
-    target,
-    weight: 3,
-    async strike(strike) {
-      const proxies = proxiesOf(strike)
-      const count = (): number => proxies.reduce((sum, proxy) => sum + counted(proxy), 0)
-      const before = count()
-      await Promise.all(proxies.map((proxy) => begin(proxy)))
-      await strike.rest(30, 700)
-      const seen = count() - before
-      await Promise.all(proxies.map((proxy) => proxy.pass()))
-      return seen
-    },
+    ...{ kind: `net:${how.how.replace(' ', '-')}`, target: 'masters', weight: 3 },
+    strike: (strike) => cutOf(strike, how, proxiesOf(strike)),
   }
 }
 
@@ -34,14 +39,13 @@ function hold(
   kind: string,
   begin: (proxy: FaultProxy) => Hold,
   side: 'requests' | 'replies',
-): Fault {
+): Fault<MastersWorld> {
   return {
     kind,
     target: 'master',
     weight: 3,
     async strike(strike) {
-      const [proxy] = proxiesOf(strike)
-      if (proxy === undefined) return 0
+      const proxy = strike.world.masters.proxy(strike.index)
       const before = proxy.counters[side].held
       const held = begin(proxy)
       await strike.rest(20, 400)
@@ -54,24 +58,8 @@ function hold(
   }
 }
 
-const lostRequests = ({ counters }: FaultProxy): number => counters.requests.lost
-const lostReplies = ({ counters }: FaultProxy): number => counters.replies.lost
-const resets = ({ counters }: FaultProxy): number => counters.resets
-
-export const networkFaults: readonly Fault[] = [
-  cut('net:black-hole', 'masters', (proxy) => proxy.drop(), lostRequests),
-  cut('net:lost-requests', 'masters', (proxy) => proxy.dropRequests(), lostRequests),
-  cut('net:lost-replies', 'masters', (proxy) => proxy.dropReplies(), lostReplies),
-  cut('net:refused', 'masters', (proxy) => proxy.refuse(), resets),
-  cut(
-    'net:reset',
-    'masters',
-    (proxy) => {
-      proxy.reset()
-      return Promise.resolve()
-    },
-    resets,
-  ),
+export const networkFaults: readonly Fault<MastersWorld>[] = [
+  ...CUTS.map(cut),
   hold('net:held-requests', (proxy) => proxy.holdRequests(), 'requests'),
   hold('net:held-replies', (proxy) => proxy.holdReplies(), 'replies'),
   {
@@ -79,20 +67,17 @@ export const networkFaults: readonly Fault[] = [
     target: 'masters',
     weight: 4,
     async strike(strike) {
-      const proxies = proxiesOf(strike)
-      const count = (): number =>
-        proxies.reduce(
-          (sum, { counters }) => sum + counters.requests.delayed + counters.replies.delayed,
-          0,
-        )
-      const before = count()
       const worstMs = 10 ** strike.random.between(0.5, 3)
       const delayMs = (): number => strike.random.next() ** 2 * worstMs
-      for (const proxy of proxies) proxy.delay({ requestsMs: delayMs, repliesMs: delayMs })
-      await strike.rest(100, 800)
-      const seen = count() - before
-      await Promise.all(proxies.map((proxy) => proxy.pass()))
-      return seen
+      const late: Cut = {
+        how: 'delay',
+        begin(proxy) {
+          proxy.delay({ requestsMs: delayMs, repliesMs: delayMs })
+          return Promise.resolve()
+        },
+        strikes: ({ counters }) => counters.requests.delayed + counters.replies.delayed,
+      }
+      return cutOf(strike, late, proxiesOf(strike), { min: 100, max: 800 })
     },
   },
 ]

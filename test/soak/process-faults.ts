@@ -2,27 +2,30 @@
 import type { Redis } from 'ioredis'
 import { STOPS, type Stop } from '../faults/job-states.ts'
 import type { Fault, Strike } from './fault.ts'
+import type { MastersWorld } from './masters-world.ts'
+import type { Work } from './work.ts'
 
-function one({ indexes }: Strike): number {
-  return indexes[0] ?? 0
+interface AtWork {
+  readonly work: Work
 }
 
 /** A worker that is told to end must end within its limit; an error here is an anomaly. */
-function told(stop: Stop): Fault {
+function told(stop: Stop): Fault<AtWork> {
   return {
     kind: `worker:${stop}`,
     target: 'worker',
     weight: 1,
     async strike(strike) {
-      const tookMs = await strike.harness.workers.stopOne(one(strike), stop)
-      strike.harness.noteExit(tookMs)
+      const { work } = strike.world
+      const tookMs = await work.workers.stopOne(strike.index, stop)
+      work.longestExitMs = Math.max(work.longestExitMs, tookMs)
       return tookMs > 0 ? 1 : 0
     },
   }
 }
 
 /** Breaks one connection of those that a server has. */
-async function cutOne({ random }: Strike, redis: Redis): Promise<number> {
+async function cutOne({ random }: Strike<unknown>, redis: Redis): Promise<number> {
   const own = await redis.client('ID')
   const list = (await redis.client('LIST', 'TYPE', 'NORMAL')) as string
   const ids = [...list.matchAll(/^id=(\d+)/gm)].map(([, id]) => Number(id))
@@ -31,18 +34,18 @@ async function cutOne({ random }: Strike, redis: Redis): Promise<number> {
   return id === undefined ? 0 : Number(await redis.call('CLIENT', 'KILL', 'ID', id))
 }
 
-export const processFaults: readonly Fault[] = [
+export const processFaults: readonly Fault<AtWork>[] = [
   ...STOPS.map(told),
   {
     kind: 'client:stop',
     target: 'client',
     weight: 4,
     async strike(strike) {
-      const { clients } = strike.harness
-      clients.stop(one(strike))
+      const { clients } = strike.world.work
+      clients.stop(strike.index)
       await strike.rest(50, 1_200)
-      const stopped = clients.isStopped(one(strike))
-      clients.resume(one(strike))
+      const stopped = clients.isStopped(strike.index)
+      clients.resume(strike.index)
       return stopped ? 1 : 0
     },
   },
@@ -51,9 +54,9 @@ export const processFaults: readonly Fault[] = [
     target: 'client',
     weight: 1,
     async strike(strike) {
-      const before = strike.harness.clients.pids[one(strike)]
-      await strike.harness.clients.replace(one(strike))
-      return strike.harness.clients.pids[one(strike)] === before ? 0 : 1
+      const before = strike.world.work.clients.pids[strike.index]
+      await strike.world.work.clients.replace(strike.index)
+      return strike.world.work.clients.pids[strike.index] === before ? 0 : 1
     },
   },
   {
@@ -61,7 +64,7 @@ export const processFaults: readonly Fault[] = [
     target: 'worker',
     weight: 2,
     async strike(strike) {
-      const pid = strike.harness.workers.pids[one(strike)]
+      const pid = strike.world.work.workers.pids[strike.index]
       if (pid === undefined) return 0
       process.kill(pid, 'SIGSTOP')
       await strike.rest(50, 1_200)
@@ -74,19 +77,22 @@ export const processFaults: readonly Fault[] = [
     target: 'worker',
     weight: 1,
     async strike(strike) {
-      const before = strike.harness.workers.pids
-      await strike.harness.workers.killOne(one(strike) / before.length)
-      return strike.harness.workers.pids.some((pid) => !before.includes(pid)) ? 1 : 0
+      const before = strike.world.work.workers.pids
+      await strike.world.work.workers.killOne(strike.index / before.length)
+      return strike.world.work.workers.pids.some((pid) => !before.includes(pid)) ? 1 : 0
     },
   },
+]
+
+export const queueFaults: readonly Fault<MastersWorld>[] = [
   {
     kind: 'queue:freeze',
     target: 'queue',
     weight: 1,
     async strike(strike) {
-      await strike.harness.queue.freeze()
+      await strike.world.queue.freeze()
       await strike.rest(50, 600)
-      await strike.harness.queue.thaw()
+      await strike.world.queue.thaw()
       return 1
     },
   },
@@ -94,26 +100,27 @@ export const processFaults: readonly Fault[] = [
     kind: 'queue:clients-killed',
     target: 'queue',
     weight: 1,
-    strike: (strike) => strike.harness.killQueueClients(),
+    strike: async ({ world }) =>
+      Number(await world.queueRedis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')),
   },
   {
     kind: 'queue:connection-cut',
     target: 'queue',
     weight: 3,
-    strike: (strike) => cutOne(strike, strike.harness.queueRedis),
+    strike: (strike) => cutOne(strike, strike.world.queueRedis),
   },
   {
     kind: 'master:connection-cut',
     target: 'master',
     weight: 3,
-    strike: (strike) => cutOne(strike, strike.harness.master(one(strike))),
+    strike: (strike) => cutOne(strike, strike.world.masters.connection(strike.index)),
   },
   {
     kind: 'queue:full',
     target: 'queue',
     weight: 2,
     async strike(strike) {
-      const redis = strike.harness.queueRedis
+      const redis = strike.world.queueRedis
       const refused = async (): Promise<number> =>
         Number(/errorstat_OOM:count=(\d+)/.exec(await redis.info('errorstats'))?.[1] ?? 0)
       const before = await refused()

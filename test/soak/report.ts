@@ -23,7 +23,7 @@ export interface Report {
   readonly watchedSeconds?: number
   readonly longestStandstillMs?: number
   /** From telling a worker to end until its process had ended. */
-  readonly longestExitMs?: number
+  readonly longestExitMs: number
   readonly anomalies: readonly string[]
   /** Kinds of faults that were tried and never seen to strike. */
   readonly blind: readonly string[]
@@ -54,8 +54,8 @@ export function printReport(report: Report, asJson: boolean): void {
     console.log(
       `lines watched for ${report.watchedSeconds ?? 0} s: longest standstill ${report.longestStandstillMs ?? 0} ms`,
     )
-    console.log(`longest exit of a worker that was told to end: ${report.longestExitMs ?? 0} ms`)
   }
+  console.log(`longest exit of a worker that was told to end: ${report.longestExitMs} ms`)
   if (blind.length > 0) console.log(`never seen to strike: ${blind.join(', ')}`)
   for (const anomaly of anomalies.slice(0, MAX_ANOMALIES)) console.log(`ANOMALY ${anomaly}`)
   const verdict = report.interrupted ? 'interrupted' : report.passed ? 'passed' : 'FAILED'

@@ -2,18 +2,17 @@
  * Every outage × every page and endpoint of the dashboard: each answers, says what is not known,
  * and shows everything again when the outage is over.
  */
-import { afterAll, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
 import type { DashboardState } from '../../src/tools/dashboard/state.ts'
 import type { ResourceDetail } from '../../src/tools/operator/resource-detail.ts'
 import { dashboardHandler } from '../../src/tools/dashboard/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { listen, optionsFor } from '../tools/dashboard/harness.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {

@@ -2,17 +2,16 @@
  * Every outage × every command: the exit code, and that nothing is said which is not known. A
  * command that waits for a dead server without a limit fails by the time limit of its row.
  */
-import { afterAll, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
 import { cli, fleetEnv, runningCli, type Said } from '../tools/cli/run-cli.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage, type OutageName } from './outages.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 /** A command that waits for a silent server gives up after a second. */

@@ -2,18 +2,17 @@
  * Every outage × what a worker does meanwhile: it starts, it has a running job and a waiting one,
  * it drains, it closes. Each ends within its limit, and no outage uses an attempt of a job.
  */
-import { afterAll, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { Job, Queue, type Worker } from 'bullmq'
 import { systemClock, withinMs } from '../../src/clock.ts'
 import { LockedQueue, LockedWorker, Redlock, silentLogger, type JobLease } from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage } from './outages.ts'
 
 vi.setConfig({ testTimeout: 180_000 })
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 /** Longer than the outage: a lease that is lost while its job runs uses an attempt. */

@@ -5,16 +5,15 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { afterAll, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { cli } from '../tools/cli/run-cli.ts'
 
 vi.setConfig({ testTimeout: 300_000 })
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 const LEASE_MS = 3_000

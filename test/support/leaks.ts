@@ -2,6 +2,7 @@
 
 import { createHook } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
+import { afterAll } from 'vitest'
 
 const BETWEEN_LOOKS_MS = 10
 
@@ -69,6 +70,12 @@ export function watchLeaks({ settleMs = 5_000 }: LeakOptions = {}): LeakWatch {
     if (places.length > 0) counts.push(`${places.length} Timeout`)
     return [counts.join(', '), ...places].join('\n')
   }
+}
+
+/** Of a whole file. To be called before any fixture: hooks run last in, first out. */
+export function assertNoLeaks(): void {
+  const leaks = watchLeaks()
+  afterAll(() => leaks.assertNone())
 }
 
 interface TimerWatch {

@@ -9,6 +9,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 /** Some ten seconds and more, the slowest first. */
 const SLOW = [
   'test/line/shares.test.ts',
+  'test/hazards/compared.test.ts',
   'test/compatibility/plain-queue.test.ts',
   'test/stories/tutorial.test.ts',
   'test/tools/dashboard/page.test.ts',

@@ -3,13 +3,11 @@ import { tmpdir } from 'node:os'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Fleet, startFleet, startServer, type TestServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX } from '../../src/testing/reaper.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks, watchLeaks } from '../support/leaks.ts'
 import { ask, ping } from './ask.ts'
 import { serverCases } from './server-cases.ts'
 
-const leaks = watchLeaks()
-
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 
 function ownDirectories(): readonly string[] {
   const prefix = `${DIRECTORY_PREFIX}${process.pid}-`

@@ -1,8 +1,36 @@
 import { describe, expect, it, vi } from 'vitest'
-import { demo, DEMO, DEMO_LIMIT_MS } from './demo-run.ts'
 import { Program, runProgram } from './program.ts'
 
-vi.setConfig({ testTimeout: DEMO_LIMIT_MS })
+const DEMO = 'workers/demo/main.ts'
+
+vi.setConfig({ testTimeout: 240_000 })
+
+interface Result {
+  readonly right: boolean
+  readonly jobsIn: number
+  readonly jobsDone: number
+  readonly duplicateEffects: readonly unknown[]
+  readonly outOfTurnEffects: readonly unknown[]
+  readonly wrongBalances: readonly unknown[]
+  readonly staleWritesRefused: readonly unknown[]
+  readonly interruptedJobRanAgain: boolean
+  readonly faults: readonly { name: string; seen: readonly string[]; missing?: string }[]
+  readonly problems: readonly string[]
+}
+
+interface Run {
+  readonly code: number | null
+  readonly out: readonly string[]
+  readonly err: readonly string[]
+  readonly result: Result
+}
+
+async function demo(...args: readonly string[]): Promise<Run> {
+  const { code, out, err } = await runProgram(DEMO, ['--fast', '--json', ...args])
+  if (out.length === 0) throw new Error(`The demo ended with ${code}: ${err.join('\n')}`)
+  const result = JSON.parse(out.at(-1) ?? '') as Result
+  return { code, out, err, result }
+}
 
 describe('npm run demo', () => {
   it('ends with a correct ledger, and every fault happened', async () => {
@@ -24,6 +52,24 @@ describe('npm run demo', () => {
     expect(code).toBe(0)
     expect(out).toHaveLength(1)
     expect(err).toEqual([])
+  })
+
+  it('finds what goes wrong without a lease', async () => {
+    const { code, result } = await demo('--without', 'lease')
+    expect(code).toBe(1)
+    expect(result.right).toBe(false)
+    expect(result.outOfTurnEffects.length).toBeGreaterThan(0)
+    expect(result.problems.join('\n')).toMatch(
+      /out-of-turn effects, among them:\n.+\n +entry \d+ by/,
+    )
+  })
+
+  it('finds the one stale write that gets through without fencing', async () => {
+    const { code, result } = await demo('--without', 'fencing')
+    expect(code).toBe(1)
+    expect(result.staleWritesRefused).toEqual([])
+    expect(result.outOfTurnEffects.length).toBeGreaterThan(0)
+    expect(result.faults.flatMap(({ missing }) => missing ?? [])).toEqual([])
   })
 
   it('leaves nothing running after Ctrl-C, and ends with 130', async () => {

@@ -6,7 +6,8 @@ import { mean, percentile, sorted } from '../../statistics.ts'
 import { BusyLines } from '../busy-lines.ts'
 import type { Contender, KeyedJob } from '../job.ts'
 import { newQueueName, type Harness } from '../harness.ts'
-import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
+import type { Effort } from '../../effort.ts'
+import { reference, speed, type Figure, type Row } from '../row.ts'
 
 const SLOTS = 5
 const WORK_MS = 20
@@ -104,7 +105,7 @@ function othersIn({ contenders }: Shares): readonly Contender[] {
   return contenders.filter((contender) => contender !== 'strict')
 }
 
-function inRounds(harness: Harness, extent: Extent, scene: Scene): Promise<Shares> {
+function inRounds(harness: Harness, extent: Effort, scene: Scene): Promise<Shares> {
   const contenders = extent.smoke ? SMOKE_CONTENDERS : CONTENDERS
   const counted = { ...extent, warmUps: 0 }
   return takeTurns<Contender, Share>(contenders, counted, (name) =>

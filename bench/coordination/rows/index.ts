@@ -1,20 +1,18 @@
 /** The rows, in the order of the table. */
 import type { Row } from '../row.ts'
 import { addBulk } from './adding.ts'
-import { backlog } from './backlog.ts'
 import { batches } from './batches.ts'
 import { capabilities } from './capabilities.ts'
-import { drain } from './drain.ts'
 import { deadPlaces } from './dead-places.ts'
 import { facade } from './facade.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
 import { killedProducers } from './killed-producers.ts'
+import { killedWorkers } from './killed-workers.ts'
 import { besideClosedLines, liveSlots, rate } from './limits.ts'
 import { makespan } from './makespan.ts'
-import { tenantCost, tenants, weights } from './shares.ts'
+import { tenants, weights } from './shares.ts'
 import { spread } from './spread.ts'
 import { throughput } from './throughput.ts'
-import { killedWorkers, outage, rollingRestart } from './upheaval.ts'
 
 export const rows: readonly Row[] = [
   lightCustomers,
@@ -55,17 +53,12 @@ export const rows: readonly Row[] = [
   spread,
   makespan('one-line', 1, 60, 50, 1.03, ['gate', 'relaxed', 'groupmq']),
   makespan('twelve-lines', 12, 25, 20, 1.05, ['gate', 'groupmq']),
-  backlog,
   killedWorkers,
-  rollingRestart,
-  drain,
-  outage,
   capabilities,
   rate,
   liveSlots,
   besideClosedLines,
   weights,
   tenants,
-  tenantCost,
   batches,
 ]

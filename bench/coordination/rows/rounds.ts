@@ -2,7 +2,8 @@
 import { takeTurns, type Rounds } from '../../rounds.ts'
 import type { Harness, Load, Outcome } from '../harness.ts'
 import type { Contender } from '../job.ts'
-import { none, type Extent, type Figure } from '../row.ts'
+import type { Effort } from '../../effort.ts'
+import { none, type Figure } from '../row.ts'
 
 export const CONCURRENCY = 5
 
@@ -10,7 +11,7 @@ export type Outcomes = Rounds<Contender, Outcome>
 
 export function rounds(
   harness: Harness,
-  extent: Extent,
+  extent: Effort,
   contenders: readonly Contender[],
   load: Load | ((contender: Contender) => Load),
 ): Promise<Outcomes> {

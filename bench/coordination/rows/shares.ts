@@ -1,9 +1,9 @@
 /** What tenants and weights do to the work that is done, and what they cost. */
-import { inTurns, newQueueName, type Harness } from '../harness.ts'
+import { newQueueName, type Harness } from '../harness.ts'
 import { tenantOf, type Contender, type KeyedJob } from '../job.ts'
 import { sum } from '../../statistics.ts'
-import { reference, speed, type Extent, type Figure, type Row } from '../row.ts'
-import { rounds } from './rounds.ts'
+import type { Effort } from '../../effort.ts'
+import { reference, speed, type Figure, type Row } from '../row.ts'
 
 const WORK_MS = 5
 const TOTAL_MS = { whole: 21_000, smoke: 1_500 }
@@ -19,7 +19,7 @@ async function worked(
   harness: Harness,
   contender: Contender,
   tenants: readonly Tenant[],
-  { smoke }: Extent,
+  { smoke }: Effort,
 ): Promise<readonly number[]> {
   const totalMs = smoke ? TOTAL_MS.smoke : TOTAL_MS.whole
   const queue = newQueueName()
@@ -55,7 +55,7 @@ function furthest(tenants: readonly Tenant[], works: readonly number[]): number 
 async function fairness(
   harness: Harness,
   tenants: readonly Tenant[],
-  extent: Extent,
+  extent: Effort,
 ): Promise<readonly Figure[]> {
   const found: number[] = []
   let last: readonly number[] = []
@@ -105,24 +105,5 @@ export const tenants: Row = {
       })
     }
     return [...ours, ...figures]
-  },
-}
-
-export const tenantCost: Row = {
-  name: 'tenant-cost',
-  load: '500 lines × 20 jobs that do nothing, of 10 tenants, 4 processes × 25',
-  async run(harness, extent) {
-    const load = { jobs: inTurns(extent.smoke ? 50 : 500, 20, 0), concurrency: 25, processes: 4 }
-    const outcomes = await rounds(harness, extent, ['strict', 'tenants'], load)
-    const commands = (contender: Contender): number =>
-      outcomes.median(contender, ({ queue }) => queue.commands)
-    const ratio = outcomes.compared('tenants', 'strict', (one, other) => {
-      return other.makespanMs / one.makespanMs
-    })
-    return [
-      speed('commands per job without a tenant', commands('strict'), '', { must: { atMost: 29 } }),
-      reference('… with one', commands('tenants')),
-      reference('throughput, of that without one', ratio.median, 'x'),
-    ]
   },
 }

@@ -70,7 +70,7 @@ async function measure(harness: Harness, scene: Scene): Promise<Scenario> {
   harness.say(`contended: ${titleOf(scene)}`)
   const { effort } = harness
   await using proxies = await harness.proxies()
-  const { all, urls } = proxies
+  const { proxies: all, urls } = proxies
   await using groups = await harness.open(
     lockLibraries,
     () => ({ urls, waitMs: effort.upTo(WAIT_MS, SMOKE_WAIT_MS) }),

@@ -4,7 +4,7 @@ import { lockLibraries } from '../contender.ts'
 import { shown } from '../../format.ts'
 import { type Groups, type Harness, LEASE_MS } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
-import type { Proxies } from '../../../test/support/proxies.ts'
+import type { ProxiedMasters } from '../../../test/support/proxied-masters.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
 import { type Contender, named, oursIn, oursMustNot } from '../../beside.ts'
 import type { Figure, Measured, Table } from '../../measured.ts'
@@ -70,7 +70,7 @@ async function measure(harness: Harness, sick: readonly Sickness[]): Promise<Fau
   harness.say(`degraded: ${titleOf(sick)}`)
   await using healthy = await harness.proxies()
   await using faulty = await harness.proxies()
-  const open = ({ urls }: Proxies): Promise<Groups> =>
+  const open = ({ urls }: ProxiedMasters): Promise<Groups> =>
     harness.open(lockLibraries, ({ name }) => ({
       urls,
       ...(name === 'redlock-universal' && { masterTimeoutMs: UNIVERSAL_TIMEOUT_MS }),
@@ -78,7 +78,7 @@ async function measure(harness: Harness, sick: readonly Sickness[]): Promise<Fau
     }))
   await using onHealthy = await open(healthy)
   await using onFaulty = await open(faulty)
-  await Promise.all(sick.map((sickness, index) => strike(faulty.at(index), sickness)))
+  await Promise.all(sick.map((sickness, index) => strike(faulty.proxy(index), sickness)))
   const flow = async (groups: Groups, contender: Contender): Promise<FlowResult> => {
     const { process, group } = groups.of(contender)
     const load = { group, ttlMs: LEASE_MS, concurrency: 1, resources: RESOURCES }
@@ -89,7 +89,7 @@ async function measure(harness: Harness, sick: readonly Sickness[]): Promise<Fau
     sick: await flow(onFaulty, contender),
   }))
   sick.forEach((sickness, index) => {
-    assertHappened(faulty.at(index), sickness)
+    assertHappened(faulty.proxy(index), sickness)
   })
   await faulty.pass()
   return { sick, rounds }

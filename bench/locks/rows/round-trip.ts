@@ -75,7 +75,7 @@ function tableOf(concurrency: number, levels: readonly Level[]): Table {
 async function measure(harness: Harness, addedMs: number): Promise<readonly Level[]> {
   const { effort } = harness
   await using proxies = await harness.proxies()
-  for (const proxy of proxies.all) proxy.delay({ repliesMs: addedMs })
+  for (const proxy of proxies.proxies) proxy.delay({ repliesMs: addedMs })
   await using groups = await harness.open(lockLibraries, () => ({ urls: proxies.urls }))
   const levels: Level[] = []
   for (const concurrency of effort.some(CONCURRENCY)) {

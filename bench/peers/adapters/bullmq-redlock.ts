@@ -38,10 +38,6 @@ function heldBy(lease: Lease): Held {
     fencingToken: lease.fencingToken,
     remainingMs: () => lease.remainingMs(),
     isHeld: () => lease.remainingMs() > 0,
-    async extend() {
-      const { status } = await lease.extend()
-      if (status !== 'extended') throw new Error(`Not extended: ${status}`)
-    },
     release: () => lease.release(),
   }
 }

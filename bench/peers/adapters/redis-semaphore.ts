@@ -6,8 +6,6 @@ interface Mutex {
   readonly isAcquired: boolean
   acquire(): Promise<void>
   release(): Promise<void>
-  /** Protected: what its timer calls. */
-  _refresh(): Promise<boolean>
 }
 
 interface Options {
@@ -65,10 +63,6 @@ function heldBy(mutex: Mutex): Held {
   return {
     remainingMs: () => undefined, // It does not say.
     isHeld: () => mutex.isAcquired,
-    /** There is no public way; this is what its timer does. */
-    async extend() {
-      if (!(await mutex._refresh())) throw new Error('Not extended')
-    },
     release: () => mutex.release(),
   }
 }

@@ -14,7 +14,6 @@ import {
 
 interface Lock {
   readonly expiration: number
-  extend(ttlMs: number): PromiseLike<Lock>
   unlock(): PromiseLike<void>
 }
 
@@ -56,7 +55,7 @@ export const adapter: Adapter = {
     redlock.on('clientError', () => undefined)
     return {
       acquire: async (resource, ttlMs) =>
-        heldBy(await redlock.lock(`${namespace}:${resource}`, ttlMs), ttlMs),
+        heldBy(await redlock.lock(`${namespace}:${resource}`, ttlMs)),
       async using(resource, ttlMs, work) {
         const disposer = redlock.disposer(`${namespace}:${resource}`, ttlMs, () => undefined)
         return await bluebird.using(disposer, () => work(() => undefined))
@@ -67,12 +66,11 @@ export const adapter: Adapter = {
   },
 }
 
-function heldBy(lock: Lock, ttlMs: number): Held {
+function heldBy(lock: Lock): Held {
   const remainingMs = (): number => lock.expiration - Date.now()
   return {
     remainingMs,
     isHeld: () => remainingMs() > 0,
-    extend: async () => lock.extend(ttlMs),
     release: async () => lock.unlock(),
   }
 }

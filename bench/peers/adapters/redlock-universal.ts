@@ -19,7 +19,6 @@ interface Handle {
 
 interface Lock {
   acquire(): Promise<Handle>
-  extend(handle: Handle, ttlMs: number): Promise<boolean>
   release(handle: Handle): Promise<boolean>
   using<Result>(work: (signal: AbortSignal) => Promise<Result>): Promise<Result>
 }
@@ -78,9 +77,6 @@ function heldBy(lock: Lock, handle: Handle): Held {
   return {
     remainingMs,
     isHeld: () => remainingMs() > 0,
-    async extend() {
-      if (!(await lock.extend(handle, handle.ttl))) throw new Error('Not extended')
-    },
     release: () => lock.release(handle),
   }
 }

@@ -19,11 +19,14 @@ export const contenders: Hazard = {
     const others = Array.from({ length: CONTENDERS - 1 }, () => bench.client({ waitMs: WAIT_MS }))
     const clients = [first, ...(await Promise.all(others))]
     const latencyMs = (): number => Math.random() * LATENCY_MS
-    for (const proxy of bench.proxies) proxy.delay({ requestsMs: latencyMs })
+    for (const proxy of bench.masters.proxies) proxy.delay({ requestsMs: latencyMs })
     const startedAt = monotonicMs()
     const turns = await Promise.all(clients.map((client) => turn(client)))
     const tookMs = monotonicMs() - startedAt
-    bench.happened('random latency', sum(bench.proxies.map((p) => p.counters.requests.delayed)))
+    bench.happened(
+      'random latency',
+      sum(bench.masters.proxies.map((p) => p.counters.requests.delayed)),
+    )
     const served = turns.filter(Boolean).length
     const evidence = `${served} of ${CONTENDERS} within ${milliseconds(tookMs)}`
     return served === CONTENDERS ? pass(evidence) : fail(evidence)

@@ -12,8 +12,8 @@ export const blackHole: Hazard = {
   scenario: 'one of five masters accepts connections and never answers',
   run: (bench) =>
     measure(bench, async (lost) => {
-      if (lost === undefined) await bench.proxy(4).drop()
-      else bench.happened('swallowed requests', bench.proxy(4).counters.requests.lost)
+      if (lost === undefined) await bench.masters.proxy(4).drop()
+      else bench.happened('swallowed requests', bench.masters.proxy(4).counters.requests.lost)
     }),
 }
 
@@ -23,8 +23,8 @@ export const refusingMaster: Hazard = {
   scenario: 'one of five masters refuses connections',
   run: (bench) =>
     measure(bench, async (lost) => {
-      if (lost === undefined) await bench.proxy(4).refuse()
-      else bench.happened('reset connections', bench.proxy(4).counters.resets)
+      if (lost === undefined) await bench.masters.proxy(4).refuse()
+      else bench.happened('reset connections', bench.masters.proxy(4).counters.resets)
     }),
 }
 
@@ -35,7 +35,7 @@ async function measure(bench: Bench, fault: (outcome?: Acquired) => Promise<void
   const outcome = await client.acquire('r', 10_000, LIMIT_MS)
   await fault(outcome)
   if (isPrompt(outcome)) return pass(describe(outcome))
-  await bench.proxy(4).pass()
+  await bench.masters.proxy(4).pass()
   const tuned = await bench.client(TUNED)
   await fault()
   const second = await tuned.acquire('r2', 10_000, LIMIT_MS)

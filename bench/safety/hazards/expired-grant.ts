@@ -11,9 +11,12 @@ export const expiredGrant: Hazard = {
   async run(bench) {
     const client = await bench.client()
     const other = await bench.other()
-    for (const proxy of bench.proxies) proxy.delay({ repliesMs: DELAY_MS })
+    for (const proxy of bench.masters.proxies) proxy.delay({ repliesMs: DELAY_MS })
     const acquired = await client.acquire('r', TTL_MS, 5_000)
-    bench.happened('delayed replies', sum(bench.proxies.map((p) => p.counters.replies.delayed)))
+    bench.happened(
+      'delayed replies',
+      sum(bench.masters.proxies.map((p) => p.counters.replies.delayed)),
+    )
     if (acquired.status === 'pending') return fail(`no answer in ${milliseconds(acquired.limitMs)}`)
     if (acquired.status === 'refused') return pass(`refused after ${milliseconds(acquired.tookMs)}`)
     const second = await other.acquire('r', TTL_MS, 2_000)

@@ -16,7 +16,7 @@ export const fencing: Hazard = {
       if (acquired.status !== 'held') throw new Error(`not granted: ${acquired.status}`)
       tokens.push(acquired.fencingToken)
       await holder.release(acquired.held)
-      if (turn === LEASES / 2) await loseCounters(bench.masters)
+      if (turn === LEASES / 2) await loseCounters(bench.masters.connections)
     }
     if (tokens.every((token) => token === undefined)) return notApplicable('it has none')
     const increase = tokens.every(

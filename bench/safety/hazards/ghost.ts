@@ -18,8 +18,8 @@ export const ghost: Hazard = {
     })
     const other = await bench.other()
     const forwarded = (): number =>
-      sum(SLOW.map((index) => bench.proxy(index).counters.requests.bytes))
-    for (const index of SLOW) bench.proxy(index).delay({ requestsMs: DELAY_MS })
+      sum(SLOW.map((index) => bench.masters.proxy(index).counters.requests.bytes))
+    for (const index of SLOW) bench.masters.proxy(index).delay({ requestsMs: DELAY_MS })
     const acquired = await client.acquire('r', TTL_MS, 5_000)
     const before = forwarded()
     if (acquired.status === 'held') {

@@ -26,7 +26,7 @@ export const lossSignal: Hazard = {
     if (bench.library === 'redlock-4') return notApplicable('it does not keep leases alive')
     const first = await measure(bench, await bench.client({ waitMs: 1_000 }), 'r')
     if (first.inTime) return pass(first.words)
-    await Promise.all(bench.proxies.map((proxy) => proxy.pass()))
+    await Promise.all(bench.masters.proxies.map((proxy) => proxy.pass()))
     const tuned = await measure(bench, await bench.client({ waitMs: 1_000, ...TUNED }), 'r2')
     return fail(`${first.words} (${TUNED_WORDS}: ${tuned.words})`)
   },
@@ -37,11 +37,12 @@ async function measure(
   client: RemoteClient,
   resource: string,
 ): Promise<{ readonly inTime: boolean; readonly words: string }> {
-  const lost = (): number => sum(HOLE.map((index) => bench.proxy(index).counters.requests.lost))
+  const lost = (): number =>
+    sum(HOLE.map((index) => bench.masters.proxy(index).counters.requests.lost))
   const lostBefore = lost()
   const work = await client.startUsing(resource, TTL_MS)
   await delay(300)
-  await Promise.all(HOLE.map((index) => bench.proxy(index).drop()))
+  await Promise.all(HOLE.map((index) => bench.masters.proxy(index).drop()))
   const asOf = monotonicMs()
   const ttlsMs = await bench.ttlsMs(client.key(resource))
   // When the third key of five is gone, another client can have a quorum.

@@ -1,5 +1,6 @@
 /** A lease is on three of five masters, and one of the three loses its key. */
 import { stat, truncate } from 'node:fs/promises'
+import type { TestServer } from '../../../src/testing/index.ts'
 import { aofOf } from '../../../test/support/aof.ts'
 import type { Bench } from '../bench.ts'
 import { fail, milliseconds, notApplicable, pass, type Cell, type Hazard } from '../hazard.ts'
@@ -37,7 +38,7 @@ export const halfDurable: Hazard = {
     return judge(bench, {
       prepare: () => keepsData(bench, 'everysec'),
       async connected() {
-        file = (await aofOf(bench.master(LOSER))) ?? 'no-aof'
+        file = (await aofOf(bench.masters.connection(LOSER))) ?? 'no-aof'
         size = (await stat(file)).size
       },
       async strike() {
@@ -79,17 +80,15 @@ function leaseOf(ttlMs: number): string {
   return `a lease of ${milliseconds(ttlMs)} is on three of five masters`
 }
 
-function loser({ servers }: Bench): Bench['servers'][number] {
-  const server = servers[LOSER]
-  if (server === undefined) throw new Error('Five masters are needed')
-  return server
+function loser({ masters }: Bench): TestServer {
+  return masters.server(LOSER)
 }
 
 /** It writes down what it does, at once or once a second. */
 async function keepsData(bench: Bench, appendfsync: 'always' | 'everysec'): Promise<void> {
   const config = { appendonly: 'yes', appendfsync }
   await loser(bench).restart({ keepData: false, config })
-  await bench.master(LOSER).ping()
+  await bench.masters.connection(LOSER).ping()
 }
 
 async function keepsNothing(bench: Bench): Promise<void> {
@@ -121,7 +120,7 @@ async function judge(bench: Bench, fault: Fault): Promise<Cell> {
       async () => (await bench.ttlsMs(key)).slice(3).every((ttlMs) => ttlMs === 0),
       'the foreign keys are gone',
     )
-    const before = await bench.master(LOSER).pttl(key)
+    const before = await bench.masters.connection(LOSER).pttl(key)
     await fault.strike(bench)
     const other = await bench.other()
     const afterMs = (await bench.ttlsMs(key))[LOSER]

@@ -13,9 +13,9 @@ export const reasons: Hazard = {
     const client = await bench.client()
     await other.acquire('r', 20_000, 3_000)
     const taken = await client.acquire('r', 5_000, 3_000)
-    await Promise.all([2, 3, 4].map((index) => bench.proxy(index).refuse()))
+    await Promise.all([2, 3, 4].map((index) => bench.masters.proxy(index).refuse()))
     const unreachable = await client.acquire('r2', 5_000, LIMIT_MS)
-    bench.happened('reset connections', bench.proxy(2).counters.resets)
+    bench.happened('reset connections', bench.masters.proxy(2).counters.resets)
     const evidence = `taken: ${describe(taken)}; unreachable: ${describe(unreachable)}`
     if (tells(taken, 'taken') && tells(unreachable, 'unreachable')) return pass(evidence)
     if (unreachable.status !== 'pending') return fail(evidence)

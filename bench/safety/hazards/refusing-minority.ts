@@ -20,7 +20,7 @@ export const refusingMinority: Hazard = {
   async run(bench) {
     const first = await measure(bench, await bench.client(), 'r')
     if (first.verdict !== 'FAIL') return first
-    await bench.proxy(4).pass()
+    await bench.masters.proxy(4).pass()
     const tuned = await measure(bench, await bench.client(TUNED), 'r2')
     return fail(`${first.evidence} (${TUNED_WORDS}: ${tuned.evidence})`)
   },
@@ -28,9 +28,9 @@ export const refusingMinority: Hazard = {
 
 async function measure(bench: Bench, client: RemoteClient, resource: string): Promise<Cell> {
   const other = await bench.other()
-  await bench.proxy(4).refuse()
+  await bench.masters.proxy(4).refuse()
   const acquired = await client.acquire(resource, TTL_MS, LIMIT_MS)
-  bench.happened('reset connections', bench.proxy(4).counters.resets)
+  bench.happened('reset connections', bench.masters.proxy(4).counters.resets)
   if (acquired.status === 'pending') {
     return notApplicable(`nothing was granted in ${milliseconds(acquired.limitMs)}`)
   }

@@ -31,7 +31,9 @@ async function runUnder(
   error: string | undefined,
 ): Promise<{ readonly value: string; readonly tookMs: number }> {
   const work = await client.startUsing(resource, TTL_MS)
-  const deleted = await Promise.all(bench.masters.map((redis) => redis.del(client.key(resource))))
+  const deleted = await Promise.all(
+    bench.masters.connections.map((redis) => redis.del(client.key(resource))),
+  )
   bench.happened('deleted keys', deleted.filter((count) => count === 1).length)
   await client.finish(work, error)
   const finishedAt = performance.now()

@@ -14,10 +14,10 @@ export const selfBlock: Hazard = {
       masterTimeoutMs: 100,
       commandTimeoutMs: 200,
     })
-    await bench.proxy(4).refuse()
+    await bench.masters.proxy(4).refuse()
     await bench.occupy(client.key('r'), [0, 1], FOREIGN_MS)
     const acquired = await client.acquire('r', TTL_MS, TTL_MS - 500)
-    bench.happened('a refusing master', bench.proxy(4).counters.resets)
+    bench.happened('a refusing master', bench.masters.proxy(4).counters.resets)
     if (acquired.status === 'held') return pass(`granted after ${milliseconds(acquired.tookMs)}`)
     if (acquired.status === 'pending') return fail(`no answer in ${milliseconds(acquired.limitMs)}`)
     return fail(`gave up after ${milliseconds(acquired.tookMs)} though no client held it`)

@@ -22,7 +22,8 @@ import {
   type TestServer,
 } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
-import { item, Harness } from '../../hazards/harness.ts'
+import { Harness } from '../../hazards/harness.ts'
+import { item } from '../../support/proxied-masters.ts'
 import { watchLeaks } from '../../support/leaks.ts'
 
 const leaks = watchLeaks()
@@ -187,7 +188,7 @@ it('a quarantined master continues to extend and release', async () => {
 
 it('heals the key of a lease on a quarantined master after a quorum extended it', async () => {
   await using fleet = await startFleet({ masters: 3, queue: false })
-  await using harness = await Harness.open(fleet, { maxLeaseMs: 5_000 })
+  await using harness = await Harness.open(fleet, 5_000)
   const redlock = await harness.client({ leaseMs: 5_000 })
   const lease = await redlock.acquire('r')
   await item(fleet.masters, 0).restart()

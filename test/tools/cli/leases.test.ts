@@ -1,5 +1,5 @@
 /** What operators see of leases, and how they take one away. */
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { openRedis } from './open-redis.ts'
 import { LeaseLostError } from '../../../src/index.ts'
 import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
@@ -10,17 +10,17 @@ import {
 } from '../../../src/tools/operator/live-leases.ts'
 import type { ForcedRelease } from '../../../src/tools/operator/force-release.ts'
 import { granted, useFleet } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
-import { cli, fleetEnv } from './run-cli.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
+import { cli, fleetEnv, type Said } from './run-cli.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
+assertNoLeaks()
 const fixture = useFleet({ queue: false })
 
 /** Starting a process takes a while; no lease may end meanwhile. */
 const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 
 const env = (): NodeJS.ProcessEnv => fleetEnv(fixture.fleet.urls, fixture.namespace)
+const say = (...args: readonly string[]): Promise<Said> => cli(args, { env: env() })
 const url = (index: number): string => fixture.fleet.urls[index] ?? ''
 
 describe('leases', () => {
@@ -31,7 +31,7 @@ describe('leases', () => {
     const redis = openRedis(url(0), fixture)
     await redis.set(`${fixture.namespace}:lease:customer:43`, 'dead@worker-1', 'PX', 60_000)
 
-    const said = await cli(['leases', '--json', '--match', 'customer:*'], { env: env() })
+    const said = await say('leases', '--json', '--match', 'customer:*')
     expect(said.code).toBe(0)
     const found = said.json<LiveLeases>()
     expect(found).toMatchObject({ quorum: 3, masters: 5, unreachable: [], truncated: false })
@@ -46,7 +46,7 @@ describe('leases', () => {
     expect(said.out).not.toContain(lease.token)
     expect(found.leases[0]?.freeInMs).toBeGreaterThan(0)
 
-    const people = await cli(['leases'], { env: env() })
+    const people = await say('leases')
     expect(people.out).toMatch(/customer:42 +held +worker-7/)
     expect(people.out).toContain('3 leases: 2 held, 1 leftover')
   })
@@ -54,9 +54,7 @@ describe('leases', () => {
   it('a limit, and that there are more', async () => {
     const redlock = await fixture.redlock(LONG)
     for (let index = 0; index < 5; index++) await granted(redlock, `r:${index}`)
-    const found = (
-      await cli(['leases', '--json', '--limit', '2'], { env: env() })
-    ).json<LiveLeases>()
+    const found = (await say('leases', '--json', '--limit', '2')).json<LiveLeases>()
     expect(found.leases.map(({ resource }) => resource)).toHaveLength(2)
     expect(found.leases.every(({ votes }) => votes === 5)).toBe(true)
     expect(found.truncated).toBe(true)
@@ -69,7 +67,7 @@ describe('leases', () => {
     await redis.set(`${fixture.namespace}:lease:half`, 'dead@worker-1', 'PX', 60_000)
     await fixture.fleet.masters[0]?.kill()
     await fixture.fleet.masters[1]?.kill()
-    const two = await cli(['leases', '--json'], { env: env() })
+    const two = await say('leases', '--json')
     expect(two.code).toBe(0)
     expect(two.err).toContain('"event":"unreachable"')
     expect(two.json<LiveLeases>().leases).toMatchObject([
@@ -79,7 +77,7 @@ describe('leases', () => {
     const [, , frozen] = fixture.fleet.masters
     fixture.defer(async () => frozen?.thaw())
     await frozen?.freeze()
-    const three = await cli(['leases', '--timeout-ms', '300'], { env: env() })
+    const three = await say('leases', '--timeout-ms', '300')
     expect(three.code).toBe(3)
     expect(three.err).toContain('does not answer: no reply within 300 ms')
   })
@@ -116,7 +114,7 @@ describe('names that steer a terminal', () => {
   it('are shown as text', async () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'evil\u001b[2J' })
     await granted(redlock, 'a\u001b]0;title\u0007\nb')
-    const said = await cli(['leases'], { env: env() })
+    const said = await say('leases')
     expect(said.out).toContain('a\\x1b]0;title\\x07\\x0ab')
     // eslint-disable-next-line no-control-regex -- these are what must not come through
     expect(said.out).not.toMatch(/[\u0000-\u0009\u000b-\u001f]/)
@@ -130,7 +128,7 @@ describe('inspect', () => {
     const redis = openRedis(url(1), fixture)
     await redis.config('SET', 'maxmemory-policy', 'allkeys-lru')
     await fixture.fleet.masters[0]?.kill()
-    const said = await cli(['inspect', 'customer:42'], { env: env() })
+    const said = await say('inspect', 'customer:42')
     await redis.config('SET', 'maxmemory-policy', 'noeviction')
     expect(said.code).toBe(0)
     expect(said.out).toMatch(
@@ -138,7 +136,7 @@ describe('inspect', () => {
     )
     expect(said.out).toContain(String(lease.fencingToken))
     expect(said.out).toContain('does not answer: connect ECONNREFUSED')
-    expect((await cli(['inspect', 'free'], { env: env() })).out).toContain('free is free')
+    expect((await say('inspect', 'free')).out).toContain('free is free')
   })
 })
 
@@ -146,7 +144,7 @@ describe('release', () => {
   it('refuses without --yes where there is no terminal, and changes nothing', async () => {
     const redlock = await fixture.redlock(LONG)
     const lease = await granted(redlock, 'customer:42')
-    const said = await cli(['release', 'customer:42'], { env: env() })
+    const said = await say('release', 'customer:42')
     expect(said.code).toBe(2)
     expect(said.err).toContain('A holder keeps running and is not notified')
     expect(said.err).toContain('Not a terminal. Re-run with --yes to confirm.')
@@ -158,7 +156,7 @@ describe('release', () => {
     const redlock = await fixture.redlock({ ...LONG, owner: 'worker-7' })
     const lease = await granted(redlock, 'customer:42')
     await fixture.fleet.masters[0]?.kill()
-    const said = await cli(['release', 'customer:42', '--yes', '--json'], { env: env() })
+    const said = await say('release', 'customer:42', '--yes', '--json')
     expect(said.code).toBe(0)
     const done = said.json<ForcedRelease>()
     expect(done.free).toBe(true)
@@ -174,7 +172,7 @@ describe('release', () => {
   })
 
   it('a free resource needs nothing', async () => {
-    const said = await cli(['release', 'unused'], { env: env() })
+    const said = await say('release', 'unused')
     expect(said).toMatchObject({ code: 0, out: 'unused is free: nothing to do\n' })
   })
 })

@@ -2,21 +2,21 @@
  * What commands say when masters or the queue do not answer: never more than is known.
  * `test/stories/outage-table.test.ts` has every command under every outage.
  */
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { LockedQueue, LockedWorker } from '../../../src/index.ts'
 import type { RunningJob } from '../../../src/tools/operator/running-jobs.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
-import { cli, fleetEnv } from './run-cli.ts'
+import { cli, fleetEnv, type Said } from './run-cli.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
+assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 
 const env = (): NodeJS.ProcessEnv =>
   fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+const say = (...args: readonly string[]): Promise<Said> => cli(args, { env: env() })
 
 async function kill(count: number): Promise<void> {
   for (const master of fixture.fleet.masters.slice(0, count)) await master.kill()
@@ -29,13 +29,13 @@ describe('two of five masters are dead', () => {
     for (const url of fixture.fleet.urls.slice(2, 4)) {
       await openRedis(url, fixture).set(`${fixture.namespace}:lease:r`, 'token@w', 'PX', 60_000)
     }
-    const said = await cli(['inspect', 'r'], { env: env() })
+    const said = await say('inspect', 'r')
     expect(said.code).toBe(1)
     expect(said.out).toContain('r may be held: 2 of 5 masters have a key, and 2 do not answer')
-    const taken = await cli(['release', 'r', '--yes'], { env: env() })
+    const taken = await say('release', 'r', '--yes')
     expect(taken).toMatchObject({ code: 0 })
     expect(taken.out).toContain('r can be acquired now')
-    expect((await cli(['inspect', 'r'], { env: env() })).out).toContain('r is free')
+    expect((await say('inspect', 'r')).out).toContain('r is free')
   })
 })
 
@@ -44,7 +44,7 @@ it('a leftover on two of five masters is no lease', async () => {
   for (const url of fixture.fleet.urls.slice(0, 2)) {
     await openRedis(url, fixture).set(`${fixture.namespace}:lease:r`, 'token@w', 'PX', 60_000)
   }
-  const said = await cli(['inspect', 'r'], { env: env() })
+  const said = await say('inspect', 'r')
   expect(said.code).toBe(0)
   expect(said.out).toContain('r is free (2 of 5 masters still have a leftover key)')
 })
@@ -61,17 +61,17 @@ it('masters that refuse what a lease needs: no command says that they vote', asy
   fixture.defer(async () => {
     for (const redis of servers) await redis.config('SET', 'min-replicas-to-write', '0')
   })
-  const doctor = await cli(['doctor'], { env: env() })
+  const doctor = await say('doctor')
   expect(doctor.code).toBe(3)
   expect(doctor.out).toContain('NO QUORUM: 2 of 5 masters vote')
   expect(doctor.out).toContain('refuses what a lease needs: NOREPLICAS')
   expect(doctor.out).toContain('fix: set `min-replicas-to-write 0`')
-  const why = await cli(['why', queue, job.id ?? ''], { env: env() })
+  const why = await say('why', queue, job.id ?? '')
   expect(why.out).toContain(
     'waits for a quorum of the lock masters: 2 of 5 masters vote and 3 are needed',
   )
   expect(why.out).toContain('NOREPLICAS')
-  const inspected = await cli(['inspect', 'customer:1'], { env: env() })
+  const inspected = await say('inspect', 'customer:1')
   expect(inspected.out).toContain('No lease is granted: 2 of 5 masters vote')
   expect((await redlock.tryAcquire('customer:1')).status).toBe('unreachable')
   const worker = new LockedWorker(queue, () => Promise.resolve(), {
@@ -91,19 +91,19 @@ describe('slots', () => {
     const a = await granted(first, 'gpu', { slots: 4 })
     const b = await granted(second, 'gpu', { slots: 4 })
     const [slotA = '', slotB = ''] = [...a.resources, ...b.resources]
-    const inspected = await cli(['inspect', 'gpu'], { env: env() })
+    const inspected = await say('inspect', 'gpu')
     expect(inspected.code).toBe(0)
     expect(inspected.out).toContain('gpu has slots: 2 are held')
     expect(inspected.out).toMatch(new RegExp(`${slotA} +held +worker-1 .*${a.fencingToken}`))
     expect(inspected.out).toMatch(new RegExp(`${slotB} +held +worker-2 `))
     expect(inspected.out).not.toContain('gpu is free')
-    const whole = await cli(['release', 'gpu', '--yes'], { env: env() })
+    const whole = await say('release', 'gpu', '--yes')
     expect(whole.code).toBe(1)
     expect(whole.out).toMatch(/nothing was changed: name one slot, such as `release gpu#\d`/)
     expect(whole.out).toContain('worker-2')
-    const one = await cli(['release', slotA, '--yes'], { env: env() })
+    const one = await say('release', slotA, '--yes')
     expect(one).toMatchObject({ code: 0 })
-    const left = await cli(['inspect', 'gpu'], { env: env() })
+    const left = await say('inspect', 'gpu')
     expect(left.out).toContain('gpu has slots: 1 is held')
   })
 })
@@ -126,7 +126,7 @@ describe('the job under a lease', () => {
     const before = Date.now()
     const job = await locked.add('post', { customer: 42 })
     await until('it runs', () => job.isActive())
-    const said = await cli(['leases', '--json'], { env: env() })
+    const said = await say('leases', '--json')
     const { leases } = said.json<{ leases: readonly { resource: string; job?: RunningJob }[] }>()
     expect(leases).toMatchObject([
       { resource: 'customer:42', job: { queue, jobId: job.id } },
@@ -134,12 +134,12 @@ describe('the job under a lease', () => {
     ])
     expect(leases[0]?.job?.since).toBeGreaterThanOrEqual(before)
     expect(leases[1]?.job).toBeUndefined()
-    const people = await cli(['leases'], { env: env() })
+    const people = await say('leases')
     expect(people.out).toMatch(
       new RegExp(`customer:42 +held .* ${queue} ${job.id ?? ''} +20\\d\\d-`),
     )
     const away = ['leases', '--queue-redis', 'redis://127.0.0.1:1']
-    const alone = await cli(away, { env: env() })
+    const alone = await say(...away)
     expect(alone.code).toBe(0)
     expect(alone.out).toMatch(/customer:42 +held/)
     expect(alone.err).toContain("Jobs are not shown: the queue's Redis 127.0.0.1:1 does not answer")

@@ -1,13 +1,12 @@
 /** What `work` says of an outage: once, then once a minute with a count, and that it is over. */
-import { afterAll, beforeEach, expect, it } from 'vitest'
+import { beforeEach, expect, it } from 'vitest'
 import { setTimeout as delay } from 'node:timers/promises'
 import { until, useFleet } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
 import { fleetEnv, runningCli } from './run-cli.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
 const MODULE = 'test/tools/cli/ledger-worker-child.ts'
 const OUTAGE_MS = 2_000

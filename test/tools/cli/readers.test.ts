@@ -3,15 +3,14 @@ import { spawn, type ChildProcessByStdio } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { LockedQueue } from '../../../src/index.ts'
 import { nodeArgs } from '../../support/programs.ts'
 import { until, useFleet } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { fleetEnv } from './run-cli.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 1 })
 const MAIN = nodeArgs('src/tools/cli/main.ts')
 const WORKER = nodeArgs('test/tools/cli/ledger-worker-child.ts').at(-1) ?? ''

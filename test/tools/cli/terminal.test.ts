@@ -2,13 +2,12 @@
 import { spawn, spawnSync, type ChildProcessWithoutNullStreams } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { granted, until, useFleet } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { cliInShell, fleetEnv } from './run-cli.ts'
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone())
+assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
 const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 const ROOT = join(import.meta.dirname, '..', '..', '..')

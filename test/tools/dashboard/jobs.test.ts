@@ -91,16 +91,6 @@ test('a job from all sides, with its stack, its steps and why it stands', async 
   expect((await fetch(`${served.base}/job?queue=invoices&id=nobody`)).status).toBe(404)
 })
 
-test('a queue without workers, and the job that has waited longest, are named', async () => {
-  const queue = invoices(fixture)
-  await queue.add('invoice', { customer: '42' }, { jobId: 'a' })
-  const served = await serve(fixture, OWN())
-  const { oldest, fleet } = await served.state()
-  expect(oldest).toMatchObject({ queue: 'invoices', jobId: 'a' })
-  expect(fleet.healthy).toBe(false)
-  expect(fleet.findings.map(({ code }) => code)).toContain('queue-stands')
-})
-
 test('the search finds a job by its id, and lines by resource and by tenant', async () => {
   const queue = invoices(fixture, { tenant: ({ customer }) => (customer === '7' ? 'acme' : 'ltd') })
   for (const customer of ['7', '7', '42', '42']) {

@@ -85,25 +85,6 @@ describe('lines', () => {
     held.open()
     await until('all are done', async () => (await queue.getCompletedCount()) === 4)
   })
-
-  test("a first job that no worker runs waits for the lease's holder", async () => {
-    const queue = invoices(fixture)
-    const redlock = await fixture.redlock({ ...LONG, owner: 'ann' })
-    const lease = await redlock.acquire('customer:42', { autoExtend: true })
-    for (let nr = 0; nr < 2; nr++) await queue.add('x', { customer: '42' })
-    const { lines } = await (await serve(fixture, { prefix: fixture.namespace })).state()
-    expect(JSON.stringify(lines)).toMatch(/"waitsFor":"the lease of ann \(/)
-    await lease.release()
-  })
-
-  test('without the queue, and with one that is away', async () => {
-    const { queueRedis: _, ...without } = { masters: fixture.fleet.urls, queueRedis: '' }
-    const { dashboardHandler } = await import('../../../src/tools/dashboard/index.ts')
-    const handler = dashboardHandler({ ...without, namespace: fixture.namespace })
-    await handler.close()
-    const served = await serve(fixture, { queueRedis: 'redis://127.0.0.1:1' })
-    expect((await served.state()).lines).toMatchObject({ problem: expect.any(String) as string })
-  })
 })
 
 describe('bounds', () => {
@@ -168,16 +149,6 @@ describe('bounds', () => {
       const [counts] = (await served.state()).queues as readonly { done: number }[]
       return counts?.done === 3
     })
-  })
-
-  test('without a quorum every holder is unknown', async () => {
-    const redlock = await fixture.redlock(LONG)
-    await granted(redlock, 'customer:42')
-    for (const master of fixture.fleet.masters.slice(0, 3)) await master.kill()
-    const { leases, history, fleet } = await (await serve(fixture)).state()
-    expect(leases).toMatchObject({ known: false, rows: [{ state: 'unknown' }] })
-    expect(history.at(-1)?.held).toBeUndefined()
-    expect(fleet.margin).toBeLessThan(0)
   })
 
   test('fetches only the first jobs of a long line', async () => {

@@ -6,7 +6,7 @@
  */
 import { once } from 'node:events'
 import { FlowProducer, Queue } from 'bullmq'
-import { afterAll, expect, it, vi } from 'vitest'
+import { expect, it, vi } from 'vitest'
 import {
   LockedQueue,
   LockedWorker,
@@ -21,7 +21,7 @@ import type { Diagnosis } from '../../../src/tools/operator/diagnosis.ts'
 import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
 import { fleetView } from '../../../src/tools/operator/lock-view.ts'
 import { granted, until, useFleet, type Fixture } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, type Said } from '../cli/run-cli.ts'
 import type { ResourcePage } from '../../../src/tools/operator/resource-detail.ts'
 import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
@@ -31,8 +31,7 @@ import { openRedis } from '../cli/open-redis.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 
-const leaks = watchLeaks()
-afterAll(() => leaks.assertNone()) // Hooks run last in, first out: after the fleet's.
+assertNoLeaks()
 /** Kept on disk: else `doctor` finds that. */
 const kept = { appendonly: 'yes', appendfsync: 'everysec' }
 const fixture: Fixture = useFleet({ masters: 3, config: kept })
