@@ -11,23 +11,32 @@ import type { LockFleet } from './fleet/fleet.ts'
 import type { Turns } from '../lock/waiting.ts'
 import type { Master, Subscription } from './wire/master.ts'
 
-/** This many releases are kept: slow masters announce some of them late. */
-const RELEASES = 1_024
+/** At least this many releases are kept: slow masters announce some of them late. */
+const RELEASES = 512
 
 /** One release, as the masters announce it. */
 interface Release {
-  readonly resource: string
   /** Who is next by each master; of a quorum of them at most. */
   readonly orders: Map<Master, readonly string[]>
-  /** Who is next by a quorum, and since when that is known. */
-  turns: { readonly order: readonly string[]; readonly at: number } | undefined
+  isDecided: boolean
+}
+
+/** Who is next by a quorum, and since when that is known. */
+interface Decision {
+  readonly resource: string
+  readonly order: readonly string[]
+  readonly at: number
 }
 
 export class Announcements {
   readonly #fleet: LockFleet
   readonly #waiters = new Map<string, TurnWatch>()
+  /** Taking out the oldest one by one leaves holes, which every look for the oldest passes. */
+  #releases = new Map<string, Release>()
+  /** Those before them. */
+  #older = new Map<string, Release>()
   /** The oldest first. */
-  readonly #releases = new Map<string, Release>()
+  #decisions: Decision[] = []
   #subscriptions: readonly Subscription[] | undefined
 
   constructor(fleet: LockFleet) {
@@ -45,8 +54,9 @@ export class Announcements {
     const isLive = (): boolean => subscriptions.filter(({ active }) => active).length >= quorum
     const waiter = new TurnWatch(resources, isLive, () => void this.#waiters.delete(name))
     this.#waiters.set(name, waiter)
-    for (const { resource, turns } of this.#releases.values()) {
-      const place = turns !== undefined && turns.at >= since ? turns.order.indexOf(name) : -1
+    const missed = this.#decisions.slice(this.#decisions.findLastIndex(({ at }) => at < since) + 1)
+    for (const { resource, order } of missed) {
+      const place = order.indexOf(name)
       if (place >= 0) waiter.heard(resource, place, true)
     }
     return waiter
@@ -55,19 +65,32 @@ export class Announcements {
   #heard(master: Master, message: string): void {
     const [round = '', named = '', ...words] = message.split(' ')
     const resource = words.join(' ')
-    const id = `${round} ${resource}`
-    const release = this.#releases.get(id) ?? { resource, orders: new Map(), turns: undefined }
-    if (release.turns !== undefined) return
-    this.#releases.set(id, release)
-    const [oldest] = this.#releases.keys()
-    if (this.#releases.size > RELEASES && oldest !== undefined) this.#releases.delete(oldest)
+    const release = this.#release(`${round} ${resource}`)
+    if (release.isDecided) return
     release.orders.set(master, named.split(','))
     const order = turnOrder([...release.orders.values()])
-    const isDecided = release.orders.size === this.#fleet.quorum
-    if (isDecided) release.turns = { order, at: this.#fleet.settings.clock.now() }
-    for (const [place, name] of order.entries()) {
-      if (isDecided || place === 0) this.#waiters.get(name)?.heard(resource, place, isDecided)
+    release.isDecided = release.orders.size === this.#fleet.quorum
+    if (release.isDecided) {
+      this.#decisions.push({ resource, order, at: this.#fleet.settings.clock.now() })
     }
+    for (const [place, name] of order.entries()) {
+      if (release.isDecided || place === 0) {
+        this.#waiters.get(name)?.heard(resource, place, release.isDecided)
+      }
+    }
+  }
+
+  #release(id: string): Release {
+    const known = this.#releases.get(id) ?? this.#older.get(id)
+    if (known !== undefined) return known
+    if (this.#releases.size >= RELEASES) {
+      this.#older = this.#releases
+      this.#releases = new Map()
+      this.#decisions = this.#decisions.slice(-RELEASES)
+    }
+    const release: Release = { orders: new Map(), isDecided: false }
+    this.#releases.set(id, release)
+    return release
   }
 }
 

@@ -20,9 +20,11 @@ export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): P
   const { fleet, resources, token } = attempt
   const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
   attempt.releaseCall = call
-  const callOn = (index: number): Call =>
+  const callOn = (index: number): Call | undefined => {
+    if (waiter === '' && hasNothing(attempt, index)) return undefined
     // rule: release-on-every-master
-    mayStillChange(attempt, index) ? forGood(attempt, call) : call
+    return mayStillChange(attempt, index) ? forGood(attempt, call) : call
+  }
   return new Poll(attempt, release, callOn, fleet.settings.masterTimeoutMs)
 }
 
@@ -49,6 +51,11 @@ export async function releaseLater(attempt: Attempt, master: Master): Promise<vo
     if (vote.kind !== 'failed') return
     await sleep(clock, RETRY_MS)
   }
+}
+
+/** Another token holds the resource there, so it kept nothing; nor did it get anything later. */
+function hasNothing({ healing, votes }: Attempt, index: number): boolean {
+  return healing === undefined && votes?.[index]?.kind === 'taken'
 }
 
 /**
