@@ -11,30 +11,17 @@ import type { LockFleet } from './fleet/fleet.ts'
 import type { Turns } from '../lock/waiting.ts'
 import type { Master, Subscription } from './wire/master.ts'
 
-/** At least this many releases are kept: slow masters announce some of them late. */
-const RELEASES = 512
+/** This many releases are kept: slow masters announce some of them late. */
+const RELEASES = 1_024
 
-/** One release, as the masters announce it. */
-interface Release {
-  /** Who is next by each master; of a quorum of them at most. */
-  readonly orders: Map<Master, readonly string[]>
-  isDecided: boolean
-}
-
-/** Who is next by a quorum, and since when that is known. */
-interface Decision {
-  readonly resource: string
-  readonly order: readonly string[]
-  readonly at: number
-}
+/** Since when it is known, and of which resource, who is next by a quorum. */
+type Decision = readonly [at: number, resource: string, order: readonly string[]]
 
 export class Announcements {
   readonly #fleet: LockFleet
   readonly #waiters = new Map<string, TurnWatch>()
-  /** Taking out the oldest one by one leaves holes, which every look for the oldest passes. */
-  #releases = new Map<string, Release>()
-  /** Those before them. */
-  #older = new Map<string, Release>()
+  /** Who is next by each master, and by a quorum of them at most. */
+  readonly #releases = new Map<string, Map<Master, readonly string[]>>()
   /** The oldest first. */
   #decisions: Decision[] = []
   #subscriptions: readonly Subscription[] | undefined
@@ -54,8 +41,8 @@ export class Announcements {
     const isLive = (): boolean => subscriptions.filter(({ active }) => active).length >= quorum
     const waiter = new TurnWatch(resources, isLive, () => void this.#waiters.delete(name))
     this.#waiters.set(name, waiter)
-    const missed = this.#decisions.slice(this.#decisions.findLastIndex(({ at }) => at < since) + 1)
-    for (const { resource, order } of missed) {
+    const missed = this.#decisions.slice(this.#decisions.findLastIndex(([at]) => at < since) + 1)
+    for (const [, resource, order] of missed) {
       const place = order.indexOf(name)
       if (place >= 0) waiter.heard(resource, place, true)
     }
@@ -63,34 +50,24 @@ export class Announcements {
   }
 
   #heard(master: Master, message: string): void {
+    const { quorum, settings } = this.#fleet
     const [round = '', named = '', ...words] = message.split(' ')
     const resource = words.join(' ')
-    const release = this.#release(`${round} ${resource}`)
-    if (release.isDecided) return
-    release.orders.set(master, named.split(','))
-    const order = turnOrder([...release.orders.values()])
-    release.isDecided = release.orders.size === this.#fleet.quorum
-    if (release.isDecided) {
-      this.#decisions.push({ resource, order, at: this.#fleet.settings.clock.now() })
-    }
-    for (const [place, name] of order.entries()) {
-      if (release.isDecided || place === 0) {
-        this.#waiters.get(name)?.heard(resource, place, release.isDecided)
-      }
-    }
-  }
-
-  #release(id: string): Release {
-    const known = this.#releases.get(id) ?? this.#older.get(id)
-    if (known !== undefined) return known
+    const id = `${round} ${resource}`
+    const orders = this.#releases.get(id) ?? new Map<Master, readonly string[]>()
+    if (orders.size === quorum) return
+    // All at once: a map keeps holes where the oldest were, and a look for the oldest passes them.
     if (this.#releases.size >= RELEASES) {
-      this.#older = this.#releases
-      this.#releases = new Map()
+      this.#releases.clear()
       this.#decisions = this.#decisions.slice(-RELEASES)
     }
-    const release: Release = { orders: new Map(), isDecided: false }
-    this.#releases.set(id, release)
-    return release
+    this.#releases.set(id, orders.set(master, named.split(',')))
+    const order = turnOrder([...orders.values()])
+    const isDecided = orders.size === quorum
+    if (isDecided) this.#decisions.push([settings.clock.now(), resource, order])
+    for (const [place, name] of (isDecided ? order : order.slice(0, 1)).entries()) {
+      this.#waiters.get(name)?.heard(resource, place, isDecided)
+    }
   }
 }
 

@@ -21,7 +21,9 @@ export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): P
   const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
   attempt.releaseCall = call
   const callOn = (index: number): Call | undefined => {
-    if (waiter === '' && hasNothing(attempt, index)) return undefined
+    const { healing, votes } = attempt
+    // Another token had the resource: the attempt kept nothing there, and was given nothing back.
+    if (waiter === '' && healing === undefined && votes?.[index]?.kind === 'taken') return undefined
     // rule: release-on-every-master
     return mayStillChange(attempt, index) ? forGood(attempt, call) : call
   }
@@ -51,11 +53,6 @@ export async function releaseLater(attempt: Attempt, master: Master): Promise<vo
     if (vote.kind !== 'failed') return
     await sleep(clock, RETRY_MS)
   }
-}
-
-/** Another token holds the resource there, so it kept nothing; nor did it get anything later. */
-function hasNothing({ healing, votes }: Attempt, index: number): boolean {
-  return healing === undefined && votes?.[index]?.kind === 'taken'
 }
 
 /**
