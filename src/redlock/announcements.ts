@@ -43,8 +43,7 @@ export class Announcements {
     this.#waiters.set(name, waiter)
     const missed = this.#decisions.slice(this.#decisions.findLastIndex(([at]) => at < since) + 1)
     for (const [, resource, order] of missed) {
-      const place = order.indexOf(name)
-      if (place >= 0) waiter.heard(resource, place, true)
+      if (order.includes(name)) waiter.heard(resource, order.indexOf(name), true)
     }
     return waiter
   }

@@ -1,4 +1,4 @@
-/** Deletes the keys of an attempt on every master, whatever each of them answered before. */
+/** Deletes the keys of an attempt on every master that may have one, now or later. */
 import { sleep } from '../clock.ts'
 import type { Attempt } from './attempt.ts'
 import { Poll, voteOf } from './poll.ts'
