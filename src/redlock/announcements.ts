@@ -14,20 +14,16 @@ import type { Master, Subscription } from './wire/master.ts'
 /** This many releases are kept: slow masters announce some of them late. */
 const RELEASES = 1_024
 
-/** One release, as the masters announce it. */
-interface Release {
-  readonly resource: string
-  /** Who is next by each master; of a quorum of them at most. */
-  readonly orders: Map<Master, readonly string[]>
-  /** Who is next by a quorum, and since when that is known. */
-  turns: { readonly order: readonly string[]; readonly at: number } | undefined
-}
+/** Since when it is known, and of which resource, who is next by a quorum. */
+type Decision = readonly [at: number, resource: string, order: readonly string[]]
 
 export class Announcements {
   readonly #fleet: LockFleet
   readonly #waiters = new Map<string, TurnWatch>()
+  /** Who is next by each master, and by a quorum of them at most. */
+  readonly #releases = new Map<string, Map<Master, readonly string[]>>()
   /** The oldest first. */
-  readonly #releases = new Map<string, Release>()
+  #decisions: Decision[] = []
   #subscriptions: readonly Subscription[] | undefined
 
   constructor(fleet: LockFleet) {
@@ -45,28 +41,31 @@ export class Announcements {
     const isLive = (): boolean => subscriptions.filter(({ active }) => active).length >= quorum
     const waiter = new TurnWatch(resources, isLive, () => void this.#waiters.delete(name))
     this.#waiters.set(name, waiter)
-    for (const { resource, turns } of this.#releases.values()) {
-      const place = turns !== undefined && turns.at >= since ? turns.order.indexOf(name) : -1
-      if (place >= 0) waiter.heard(resource, place, true)
+    const missed = this.#decisions.slice(this.#decisions.findLastIndex(([at]) => at < since) + 1)
+    for (const [, resource, order] of missed) {
+      if (order.includes(name)) waiter.heard(resource, order.indexOf(name), true)
     }
     return waiter
   }
 
   #heard(master: Master, message: string): void {
+    const { quorum, settings } = this.#fleet
     const [round = '', named = '', ...words] = message.split(' ')
     const resource = words.join(' ')
     const id = `${round} ${resource}`
-    const release = this.#releases.get(id) ?? { resource, orders: new Map(), turns: undefined }
-    if (release.turns !== undefined) return
-    this.#releases.set(id, release)
-    const [oldest] = this.#releases.keys()
-    if (this.#releases.size > RELEASES && oldest !== undefined) this.#releases.delete(oldest)
-    release.orders.set(master, named.split(','))
-    const order = turnOrder([...release.orders.values()])
-    const isDecided = release.orders.size === this.#fleet.quorum
-    if (isDecided) release.turns = { order, at: this.#fleet.settings.clock.now() }
-    for (const [place, name] of order.entries()) {
-      if (isDecided || place === 0) this.#waiters.get(name)?.heard(resource, place, isDecided)
+    const orders = this.#releases.get(id) ?? new Map<Master, readonly string[]>()
+    if (orders.size === quorum) return
+    // All at once: a map keeps holes where the oldest were, and a look for the oldest passes them.
+    if (this.#releases.size >= RELEASES) {
+      this.#releases.clear()
+      this.#decisions = this.#decisions.slice(-RELEASES)
+    }
+    this.#releases.set(id, orders.set(master, named.split(',')))
+    const order = turnOrder([...orders.values()])
+    const isDecided = orders.size === quorum
+    if (isDecided) this.#decisions.push([settings.clock.now(), resource, order])
+    for (const [place, name] of (isDecided ? order : order.slice(0, 1)).entries()) {
+      this.#waiters.get(name)?.heard(resource, place, isDecided)
     }
   }
 }

@@ -1,7 +1,7 @@
 /** Asks every master about one resource, and says who holds it; or one master, who waits. */
 import { QuorumUnreachableError } from '../lock-errors.ts'
 import type { Inspection, MasterView } from '../lock/inspection.ts'
-import { callOf, USUAL, type Call } from './wire/calls.ts'
+import { callOf, USUAL } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'
@@ -14,7 +14,7 @@ export interface Seen extends MasterView {
 
 export async function inspect(fleet: LockFleet, resource: string): Promise<Inspection> {
   const { clock, masterTimeoutMs } = fleet.settings
-  const call = inspectCall(resource)
+  const call = callOf({ verb: 'inspect', resources: [resource] })
   const seen = await Promise.all(
     fleet.masters.map(async (master): Promise<Seen> => {
       const result = await callMaster(master, clock, call, masterTimeoutMs)
@@ -42,10 +42,6 @@ export async function waitedFor(
   if (result.kind === 'failed') return undefined
   const [, ...places] = result.reply === USUAL ? [] : (result.reply as readonly unknown[])
   return resources.filter((_, place) => places.includes(place + 1))
-}
-
-export function inspectCall(resource: string): Call {
-  return callOf({ verb: 'inspect', resources: [resource] })
 }
 
 /** @param reply of `lua/inspect.lua`. */

@@ -14,6 +14,9 @@ import type { Failed, Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
 
+/** What one master is asked; undefined where its answer is known to be the usual one. */
+export type CallOn = (index: number) => Call | undefined
+
 export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
   readonly votes: (V | undefined)[]
@@ -22,7 +25,7 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   readonly decided: Promise<void>
   readonly #attempt: Attempt
   readonly #verb: Verb<V>
-  readonly #call: Call | ((index: number) => Call)
+  readonly #call: Call | CallOn
   /** Masters that are asked nothing else. */
   #askedTheTime: Set<number> | undefined
   readonly #isHeard: boolean
@@ -33,12 +36,7 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   #completed: (() => void) | undefined
 
   /** Asks every master at once. @param call what all of them are asked, or each. */
-  constructor(
-    attempt: Attempt,
-    verb: Verb<V>,
-    call: Call | ((index: number) => Call),
-    timeoutMs: number,
-  ) {
+  constructor(attempt: Attempt, verb: Verb<V>, call: Call | CallOn, timeoutMs: number) {
     super()
     const { fleet } = attempt
     const { masters } = fleet
@@ -77,27 +75,32 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
     if (this.votes[index] !== undefined) return undefined
     this.votes[index] = ASKED as V
     if (this.#askedTheTime?.has(index) === true) return ASKS_THE_TIME
-    return typeof this.#call === 'function' ? this.#call(index) : this.#call
+    const call = typeof this.#call === 'function' ? this.#call(index) : this.#call
+    if (call === undefined) this.#count(index, this.#verb.usual)
+    return call
   }
 
   hear(index: number, result: CallResult): void {
-    const { votes } = this
     const { fleet } = this.#attempt
-    const { masters, quorum } = fleet
-    const master = masters[index]
-    if ((votes[index] ?? ASKED) !== ASKED || master === undefined) return
-    const { question, usual } = this.#verb
+    const master = fleet.masters[index]
+    if ((this.votes[index] ?? ASKED) !== ASKED || master === undefined) return
+    const { question } = this.#verb
     const said = voteOf(this.#verb, result, this.#attempt)
     const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
     const isSure = asked !== 'time' && !fleet.clocks.distrusts
     const vote = (isSure ? said : counted(asked, said, master, fleet.clocks)) as V
-    votes[index] = vote
-    if (vote.kind === usual.kind) this.#for++
-    else this.#against++
-    this.verdict ??= decide(votes.length, quorum, this.#for, this.#against)
-    if (this.verdict !== undefined) this.#decide()
+    this.#count(index, vote)
     if (this.#isHeard || vote.kind === 'failed') fleet.voted(master, question, vote)
     if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
+  }
+
+  #count(index: number, vote: V): void {
+    const { votes } = this
+    votes[index] = vote
+    if (vote.kind === this.#verb.usual.kind) this.#for++
+    else this.#against++
+    this.verdict ??= decide(votes.length, this.#attempt.fleet.quorum, this.#for, this.#against)
+    if (this.verdict !== undefined) this.#decide()
     if (this.#for + this.#against < votes.length) return
     leave(this)
     this.#completed?.()

@@ -33,15 +33,12 @@ export function holderOf(tokens: readonly (string | undefined)[]): string | unde
   )
 }
 
-/** One master's view of a holder's key. */
-export type HolderKey = Pick<MasterView, 'ttlMs' | 'counter'>
-
 /**
  * What a quorum agrees on, of the masters that have one holder's key; undefined if they are fewer.
  * It is free when fewer than a quorum have the key.
  */
 export function heldBy(
-  keys: readonly HolderKey[],
+  keys: readonly Pick<MasterView, 'ttlMs' | 'counter'>[],
   quorum: number,
 ): Omit<NonNullable<Inspection['holder']>, 'name'> | undefined {
   const shortest = keys.map(({ ttlMs = 0 }) => ttlMs).sort((a, b) => b - a)[quorum - 1]

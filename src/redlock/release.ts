@@ -1,4 +1,4 @@
-/** Deletes the keys of an attempt on every master, whatever each of them answered before. */
+/** Deletes the keys of an attempt on every master that may have one, now or later. */
 import { sleep } from '../clock.ts'
 import type { Attempt } from './attempt.ts'
 import { Poll, voteOf } from './poll.ts'
@@ -20,9 +20,13 @@ export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): P
   const { fleet, resources, token } = attempt
   const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
   attempt.releaseCall = call
-  const callOn = (index: number): Call =>
+  const callOn = (index: number): Call | undefined => {
+    const { healing, votes } = attempt
+    // Another token had the resource: the attempt kept nothing there, and was given nothing back.
+    if (waiter === '' && healing === undefined && votes?.[index]?.kind === 'taken') return undefined
     // rule: release-on-every-master
-    mayStillChange(attempt, index) ? forGood(attempt, call) : call
+    return mayStillChange(attempt, index) ? forGood(attempt, call) : call
+  }
   return new Poll(attempt, release, callOn, fleet.settings.masterTimeoutMs)
 }
 

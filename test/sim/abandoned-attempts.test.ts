@@ -56,6 +56,39 @@ test('a lease that is released before every master has answered leaves nothing b
   await world.settle(redlock.close())
 })
 
+test('a master where another token holds the resource is asked for no release', async () => {
+  const world = new SmallWorld(4, 3)
+  const [holder, other] = [world.client('a').redlock, world.client('b').redlock]
+  await world.settle(Promise.all([holder.ready(), other.ready()]))
+  const lease = await world.settle(holder.acquire('r'))
+  world.masters[0]?.memory.delete('small:lease:r')
+  const outcome = await world.settle(other.tryAcquire('r'))
+  expect(outcome.status).toBe('taken')
+  await world.pass(100)
+  const released = world.masters.map(({ replies }) => replies.get('release:released') ?? 0)
+  expect(released).toEqual([1, 0, 0])
+  expect(world.leaseKeys()).toEqual(['master-2 r', 'master-3 r'])
+  await world.settle(lease.release())
+  await world.settle(Promise.all([holder.close(), other.close()]))
+})
+
+test('a lease is released where another token had the resource, and it was given back', async () => {
+  const world = new SmallWorld(5, 3)
+  const { redlock } = world.client('a')
+  await world.settle(redlock.ready())
+  world.masters[0]?.memory.set('small:lease:r', 'foreign', 100)
+  const outcome = await world.settle(redlock.tryAcquire('r'))
+  if (outcome.status !== 'granted') throw new Error(outcome.status)
+  await world.pass(200)
+  await world.settle(outcome.lease.extend())
+  await world.pass(100)
+  expect(world.leaseKeys()).toHaveLength(3)
+  await world.settle(outcome.lease.release())
+  await world.pass(100)
+  expect(world.leaseKeys()).toEqual([])
+  await world.settle(redlock.close())
+})
+
 test('a release on another connection than its acquire refuses the late acquire', async () => {
   const world = new SmallWorld(6, 3, { ...CALM, postponeChance: 1, postponeMs: 5_000 })
   const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })

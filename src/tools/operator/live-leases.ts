@@ -2,7 +2,7 @@
 import type { Probe } from './probe.ts'
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
-import { heldBy, type HolderKey } from '../../redlock/quorum.ts'
+import { heldBy } from '../../redlock/quorum.ts'
 import { describeToken } from '../../lock/names.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
@@ -41,9 +41,11 @@ export interface LeaseSearch {
 }
 
 /** One lease key on one master. */
-export interface KeyView extends HolderKey {
+export interface KeyView {
   readonly resource: string
   readonly token: string
+  readonly ttlMs: number
+  readonly counter: number
 }
 
 const MAX_SCANNED = 1_000_000
@@ -122,7 +124,7 @@ function leaseOf(
     state: held === undefined ? unsettled : 'held',
     holder: describeToken(first.token),
     fencingToken: held?.fencingToken,
-    freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs = 0 }) => ttlMs)),
+    freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs }) => ttlMs)),
     votes,
   }
 }

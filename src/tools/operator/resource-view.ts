@@ -1,6 +1,7 @@
 /** What every master says about one resource, also where a Redlock would refuse the fleet. */
 import type { Inspection } from '../../lock/inspection.ts'
-import { holderAmong, inspectCall, seenBy, type Seen } from '../../redlock/inspect.ts'
+import { holderAmong, seenBy, type Seen } from '../../redlock/inspect.ts'
+import { callOf } from '../../redlock/wire/calls.ts'
 import { fewAnswer, type FleetProbe, type UnreachableMaster } from './fleet-probe.ts'
 
 export interface ResourceView extends Inspection {
@@ -41,7 +42,7 @@ function mostVotes(seen: readonly Seen[]): number {
 
 /** One view of every master, with the holder's whole token. */
 export async function seeResource(fleet: FleetProbe, resource: string): Promise<readonly Seen[]> {
-  const inspect = inspectCall(resource)
+  const inspect = callOf({ verb: 'inspect', resources: [resource] })
   const answers = await fleet.each((probe) => fleet.call(probe, inspect))
   return answers.map((answer) =>
     answer.ok
