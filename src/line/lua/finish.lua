@@ -58,7 +58,7 @@ local function finish(i)
   end
   local resources = resourcesOf(lines)
   local leaves = not job.holds and resources[1]
-  if job.share then shareRules().charge(job.share, job.chargeMs) end
+  if job.share then rules('shares').charge(job.share, job.chargeMs) end
   upNext, isTaken = nil, false
   if leaves then
     local isNext = not job.back
