@@ -38,6 +38,11 @@ local function nowMs()
   end
   return readAtMs
 end
+-- Whether a worker that looks is given a job, if the queue gives out jobs.
+local function isAnyReady()
+  return redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0
+    or redis.call('EXISTS', SPACE .. 'ready') == 1
+end
 -- An idle worker has to look.
 local function mark() redis.call('ZADD', MARKER, '0', '0') end
 -- Redis makes a text of a number for every command. This is how most places are counted.

@@ -54,8 +54,6 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', SPACE .. 'deadlines', '-inf',
   end
 end
 local dueBefore = string.format('%.0f', (math.floor(nowMs()) + 1) * 0x1000)
-local function isAny(command, key, ...) return redis.call(command, key, ...) > 0 end
 -- rule: lost-mark-is-left-again
-if isAny('LLEN', WAIT) or isAny('ZCARD', PRIORITIZED) or isAny('EXISTS', SPACE .. 'ready')
-  or isAny('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) then mark() end
+if isAnyReady() or redis.call('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) > 0 then mark() end
 return {#lines, wokenCount, sweepNumber}

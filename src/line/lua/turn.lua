@@ -40,7 +40,8 @@ local function seen(...)
     if rules('join').isReady(first) then return 0 end
   elseif command == 'ZADD' then
     if key == PRIORITIZED and rules('join').isReady(second) then return 0 end
-    if key == MARKER and isTaken then return 0 end -- See `finish`.
+    -- A fetch leaves a mark for the next idle worker. One that finds nothing costs as much as a job.
+    if key == MARKER and second == '0' and (isTaken or not isAnyReady()) then return 0 end
     if endsAt and string.sub(key, -8) == ':delayed' then
       -- rule: parent-is-due-by-the-clock-of-the-server
       first = string.format('%.0f', first + (math.floor(nowMs()) - endsAt) * 0x1000)
