@@ -75,6 +75,8 @@ export class Channel {
   readonly #everywhere = everywhere()
   /** Who hears what was asked a moment ago. */
   readonly #heard = new Map<FactName, boolean>()
+  /** Who runs jobs and steps. */
+  #around: readonly Listener[] | undefined
   #askedAt = -Infinity
   /** How often a listener had come or gone. */
   #askedAfter = 0
@@ -96,13 +98,7 @@ export class Channel {
 
   /** False where a fact would go nowhere. */
   hears(event: FactName): boolean {
-    const now = systemClock.now()
-    const { changes } = this.#everywhere
-    if (now - this.#askedAt > ASK_AGAIN_MS || changes !== this.#askedAfter) {
-      this.#heard.clear()
-      this.#askedAt = now
-      this.#askedAfter = changes
-    }
+    this.#askAgain()
     let heard = this.#heard.get(event)
     if (heard === undefined) {
       const all = [...this.#own, ...this.#everywhere.values()]
@@ -113,19 +109,33 @@ export class Channel {
   }
 
   tell<Name extends FactName>(event: Name, fact: Facts[Name]): void {
+    if (!this.hears(event)) return
     for (const listener of this.#own) this.#tell(listener, event, fact)
     for (const listener of this.#everywhere.values()) this.#tell(listener, event, fact)
   }
 
   /** Runs what belongs to a job or to a step. */
   within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
+    this.#askAgain()
+    this.#around ??= [...this.#everywhere.values()].filter(
+      (listener) => listener.within !== undefined && this.#asksFor(listener, 'job:started'),
+    )
     let next = run
-    for (const listener of this.#everywhere.values()) {
-      if (listener.within === undefined) continue
+    for (const listener of this.#around) {
       const inner = next
       next = () => this.#within(listener, what, inner)
     }
     return next()
+  }
+
+  #askAgain(): void {
+    const now = systemClock.now()
+    const { changes } = this.#everywhere
+    if (now - this.#askedAt <= ASK_AGAIN_MS && changes === this.#askedAfter) return
+    this.#heard.clear()
+    this.#around = undefined
+    this.#askedAt = now
+    this.#askedAfter = changes
   }
 
   #within<Result>(listener: Listener, what: Within, run: () => Promise<Result>): Promise<Result> {
@@ -140,7 +150,10 @@ export class Channel {
   }
 
   #isHeard(listener: Listener, event: FactName): boolean {
-    if (listener.on[event] === undefined) return false
+    return listener.on[event] !== undefined && this.#asksFor(listener, event)
+  }
+
+  #asksFor(listener: Listener, event: FactName): boolean {
     try {
       return listener.hears?.(event) ?? true
     } catch (error) {
