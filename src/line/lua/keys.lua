@@ -40,8 +40,9 @@ local function nowMs()
 end
 -- Whether a worker that looks is given a job, if the queue gives out jobs.
 local function isAnyReady()
-  return redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0
-    or redis.call('EXISTS', SPACE .. 'ready') == 1
+  local waits = redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0
+  -- rule: ready-job-is-looked-for
+  return waits or redis.call('EXISTS', SPACE .. 'ready') == 1
 end
 -- An idle worker has to look.
 local function mark() redis.call('ZADD', MARKER, '0', '0') end

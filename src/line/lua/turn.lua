@@ -40,7 +40,7 @@ local function seen(...)
     if rules('join').isReady(first) then return 0 end
   elseif command == 'ZADD' then
     if key == PRIORITIZED and rules('join').isReady(second) then return 0 end
-    -- A fetch leaves a mark for the next idle worker. One that finds nothing costs as much as a job.
+    -- rule: no-mark-where-nothing-waits
     if key == MARKER and second == '0' and (isTaken or not isAnyReady()) then return 0 end
     if endsAt and string.sub(key, -8) == ':delayed' then
       -- rule: parent-is-due-by-the-clock-of-the-server
