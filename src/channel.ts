@@ -22,9 +22,10 @@ export interface Listener {
   hears?(event: FactName): boolean
   /**
    * Runs what belongs to a job or to a step, in a trace for example. It calls `run` once, at once,
-   * and returns what that returns.
+   * and returns what that returns. Whether it is there is asked once a second.
    */
-  within?<Result>(what: Within, run: () => Promise<Result>): Promise<Result>
+  readonly within?:
+    (<Result>(what: Within, run: () => Promise<Result>) => Promise<Result>) | undefined
 }
 
 /** A job, or a step of one. */
@@ -117,9 +118,7 @@ export class Channel {
   /** Runs what belongs to a job or to a step. */
   within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
     this.#askAgain()
-    this.#around ??= [...this.#everywhere.values()].filter(
-      (listener) => listener.within !== undefined && this.#asksFor(listener, 'job:started'),
-    )
+    this.#around ??= [...this.#everywhere.values()].filter((listener) => listener.within)
     let next = run
     for (const listener of this.#around) {
       const inner = next
@@ -150,10 +149,7 @@ export class Channel {
   }
 
   #isHeard(listener: Listener, event: FactName): boolean {
-    return listener.on[event] !== undefined && this.#asksFor(listener, event)
-  }
-
-  #asksFor(listener: Listener, event: FactName): boolean {
+    if (listener.on[event] === undefined) return false
     try {
       return listener.hears?.(event) ?? true
     } catch (error) {
