@@ -11,7 +11,7 @@ import { ADDS_CALL } from '../src/line/line-scripts.ts'
 import { findProgram } from './find-program.ts'
 
 const INCLUDE = /^ *--- @include "([\w/-]+)"$/
-const MODULE = /^--- @module (\w+) "([\w-]+)"$/
+const MODULES = /^--- @modules (.*)$/
 const DEFINED = /^local function (\w+)/gm
 /** Where BullMQ's functions and its script stand in ours. */
 const BULLMQ = /^--- @bullmq (functions|script)(?:, with (.*))?$/
@@ -48,18 +48,18 @@ function expanded(file: string): readonly Line[] {
       const ours = replaced.replace(/ for \w+/g, '')
       return [mark(`local function bullmq() return ${ours} end`)]
     }
-    const [, rules, module] = MODULE.exec(line.text) ?? []
-    const name = module ?? INCLUDE.exec(line.text)?.[1]
-    if (name === undefined) return [line]
-    const path = join(name.includes('/') ? 'src' : dirname(file), `${name}.lua`)
-    included.add(path)
-    const lines = [
-      mark('-- luacheck: push ignore 211 241'),
-      ...expanded(path),
-      mark('-- luacheck: pop'),
-    ]
-    if (rules === undefined) return lines
-    return [mark(`local function ${rules}()`), ...lines, mark('end')]
+    const [, modules] = MODULES.exec(line.text) ?? []
+    const [, name] = INCLUDE.exec(line.text) ?? []
+    if (modules === undefined && name === undefined) return [line]
+    const lines = (modules?.split(' ') ?? [name ?? '']).map((each) => {
+      const path = join(each.includes('/') ? 'src' : dirname(file), `${each}.lua`)
+      included.add(path)
+      const text = [mark('-- luacheck: push ignore 211 241 311'), ...expanded(path)]
+      return [...text, mark('-- luacheck: pop')]
+    })
+    if (modules === undefined) return lines.flat()
+    const made = lines.flatMap((module) => [mark('if which then'), ...module, mark('end')])
+    return [mark('function rules(which)'), ...made, mark('end')]
   })
 }
 

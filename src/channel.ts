@@ -22,9 +22,10 @@ export interface Listener {
   hears?(event: FactName): boolean
   /**
    * Runs what belongs to a job or to a step, in a trace for example. It calls `run` once, at once,
-   * and returns what that returns.
+   * and returns what that returns. Whether it is there is asked once a second.
    */
-  within?<Result>(what: Within, run: () => Promise<Result>): Promise<Result>
+  readonly within?:
+    (<Result>(what: Within, run: () => Promise<Result>) => Promise<Result>) | undefined
 }
 
 /** A job, or a step of one. */
@@ -75,6 +76,8 @@ export class Channel {
   readonly #everywhere = everywhere()
   /** Who hears what was asked a moment ago. */
   readonly #heard = new Map<FactName, boolean>()
+  /** Who runs jobs and steps. */
+  #around: readonly Listener[] | undefined
   #askedAt = -Infinity
   /** How often a listener had come or gone. */
   #askedAfter = 0
@@ -96,13 +99,7 @@ export class Channel {
 
   /** False where a fact would go nowhere. */
   hears(event: FactName): boolean {
-    const now = systemClock.now()
-    const { changes } = this.#everywhere
-    if (now - this.#askedAt > ASK_AGAIN_MS || changes !== this.#askedAfter) {
-      this.#heard.clear()
-      this.#askedAt = now
-      this.#askedAfter = changes
-    }
+    this.#askAgain()
     let heard = this.#heard.get(event)
     if (heard === undefined) {
       const all = [...this.#own, ...this.#everywhere.values()]
@@ -113,19 +110,31 @@ export class Channel {
   }
 
   tell<Name extends FactName>(event: Name, fact: Facts[Name]): void {
+    if (!this.hears(event)) return
     for (const listener of this.#own) this.#tell(listener, event, fact)
     for (const listener of this.#everywhere.values()) this.#tell(listener, event, fact)
   }
 
   /** Runs what belongs to a job or to a step. */
   within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
+    this.#askAgain()
+    this.#around ??= [...this.#everywhere.values()].filter((listener) => listener.within)
     let next = run
-    for (const listener of this.#everywhere.values()) {
-      if (listener.within === undefined) continue
+    for (const listener of this.#around) {
       const inner = next
       next = () => this.#within(listener, what, inner)
     }
     return next()
+  }
+
+  #askAgain(): void {
+    const now = systemClock.now()
+    const { changes } = this.#everywhere
+    if (now - this.#askedAt <= ASK_AGAIN_MS && changes === this.#askedAfter) return
+    this.#heard.clear()
+    this.#around = undefined
+    this.#askedAt = now
+    this.#askedAfter = changes
   }
 
   #within<Result>(listener: Listener, what: Within, run: () => Promise<Result>): Promise<Result> {

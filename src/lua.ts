@@ -6,8 +6,9 @@
  * it keeps. Where it says `--- @include "name"`, the text of that file of its folder stands, or of
  * a file of another folder, named from `src/` on.
  *
- * Where it says `--- @module rules "name"`, `rules()` is what that file returns. It is made when a
- * script first needs it, because every function costs a call that makes it.
+ * Where it says `--- @modules a b`, `rules('a')` is what the file `a` of its folder returns. It is
+ * made when a script first needs it: every function costs a call that makes it. So one function
+ * makes all of them. It stands where the last of them are named.
  */
 import { createHash } from 'node:crypto'
 import { luaFile } from './lua-files.ts'
@@ -25,26 +26,40 @@ export function defineScript(name: string, lua: string): Script {
 
 const HEADER = /^--\[\[[^]*?\]\]\n+/
 /** A line that is a comment, or empty. */
-const COMMENT = /^ *(?:--(?!- @(?:include|module|layer|bullmq)).*)?\n/gm
+const COMMENT = /^ *(?:--(?!- @(?:include|modules|layer|bullmq)).*)?\n/gm
 const INCLUDE = /^--- @include "([\w/-]+)"$/gm
-const MODULE = /^--- @module (\w+) "([\w-]+)"$/gm
+const MODULES = /^--- @modules (.*)\n?/gm
 
 /** @param path from `src/` on, without `.lua`: `line/lua/finish`. */
 export function luaText(path: string): string {
+  const text = included(path)
+  const modules = [...text.matchAll(MODULES)].flatMap(([, paths = '']) => paths.split(' '))
+  let left = [...text.matchAll(MODULES)].length
+  return text.replace(MODULES, () => (--left === 0 ? makerOf(modules) : ''))
+}
+
+function included(path: string): string {
   const folder = path.slice(0, path.lastIndexOf('/') + 1)
   return bodyOf(path)
-    .replace(INCLUDE, (_, name: string) => luaText(name.includes('/') ? name : folder + name))
-    .replace(MODULE, (_, rules: string, name: string) =>
-      [
-        `local ${rules}Made`,
-        `local function ${rules}()`,
-        `if not ${rules}Made then ${rules}Made = (function()`,
-        luaText(folder + name),
-        `end)() end`,
-        `return ${rules}Made`,
-        `end`,
-      ].join('\n'),
+    .replace(INCLUDE, (_, name: string) => included(name.includes('/') ? name : folder + name))
+    .replace(MODULES, (whole, names: string) =>
+      names.includes('/') ? whole : `--- @modules ${names.replace(/\S+/g, `${folder}$&`)}\n`,
     )
+}
+
+function makerOf(modules: readonly string[]): string {
+  const made = modules.map(
+    (path) =>
+      `if which == '${path.slice(path.lastIndexOf('/') + 1)}' then\n${included(path)}\nend\n`,
+  )
+  return `local made = {}
+function rules(which)
+made = made or {}
+made[which] = made[which] or (function()
+${made.join('')}end)()
+return made[which]
+end
+`
 }
 
 /** A number or a text that a file defines for all: it stands there, and nowhere else. */

@@ -50,36 +50,36 @@ interface Queue {
   remove(jobId: string, removesChildren: boolean): Promise<unknown>
 }
 
-export class Additions {
+export class Additions extends TurnGroup<Addition> {
   readonly #sender: ScriptSender
   readonly #settings: AdditionsSettings
   readonly #queue: Queue
-  readonly #group = new TurnGroup<Addition>(TOGETHER, this.#send.bind(this))
   /** Where full lines drop jobs for new ones. */
   #lastAdd: Promise<unknown> = Promise.resolve()
   /** Jobs are added in their order: of one kind at a time. */
   #addedBy: string | undefined
 
   constructor(sender: ScriptSender, settings: AdditionsSettings, queue: Queue) {
+    super(TOGETHER)
     this.#sender = sender
     this.#settings = settings
     this.#queue = queue
   }
 
-  add(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
+  place(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
     const data = String(given[replaced.keys + 1])
     const { resources, ...more } = this.#settings.placement?.(JSON.parse(data)) as LinePlacement
     const args = [...given, JSON.stringify(resources), jsonText(more)]
     const job = { replaced, args, bytes: data.length }
     // The replies of a transaction come together.
-    if (client !== this.#sender.client) return this.#send([job], client)
+    if (client !== this.#sender.client) return this.send([job], client)
     return this.#settings.maxLength === undefined ? this.#addSoon(job) : this.#addToFull(job)
   }
 
   #addSoon(job: Addition): Promise<unknown> {
-    if (this.#addedBy !== job.replaced.name) void this.#group.flush()
+    if (this.#addedBy !== job.replaced.name) void this.flush()
     this.#addedBy = job.replaced.name
-    return this.#group.add(job, job.bytes)
+    return this.add(job, job.bytes)
   }
 
   /** Of a full line, a job is dropped first, where `whenFull` says so. */
@@ -104,7 +104,7 @@ export class Additions {
   }
 
   /** @param transaction to which they are added. */
-  #send(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
+  protected override send(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
     const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
     const { within, maxWaitMs, maxLength, drops } = this.#settings
     const all = [...args]

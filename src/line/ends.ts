@@ -2,7 +2,7 @@
 import type { JobsOptions, KeepJobs, QueueBaseOptions, WorkerOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
-import { jsonText, type Arguments, type ScriptSender } from './line-runner.ts'
+import { argumentsText, jsonText, type Arguments, type ScriptSender } from './line-runner.ts'
 import { TurnGroup } from './turn-group.ts'
 import type { LineVisit } from './visit.ts'
 
@@ -23,31 +23,29 @@ export interface End {
 /** The server and its clients wait for each other where more leave together. */
 const TOGETHER = { items: 8, bytes: 100_000 }
 
-export class Ends {
+export class Ends extends TurnGroup<End> {
   readonly #sender: ScriptSender
   readonly #script: ComposedScript
   readonly #keys: readonly unknown[]
-  readonly #group = new TurnGroup<End>(TOGETHER, this.#send.bind(this))
   /** Our arguments, for those options of BullMQ. */
   #usual: { readonly opts: string; readonly text: string } | undefined
 
   /** @param keys what BullMQ's script is given as KEYS. Some are other ones for each job. */
   constructor(sender: ScriptSender, script: ComposedScript, keys: readonly unknown[]) {
+    super(TOGETHER)
     this.#sender = sender
     this.#script = script
     this.#keys = keys
   }
 
-  /** @returns what the script says of this job. */
-  add(end: End): Promise<unknown> {
-    return this.#group.add(end, end.value.length)
-  }
-
-  #send(ends: readonly End[]): Promise<unknown> {
+  protected override send(ends: readonly End[]): Promise<unknown> {
     const at = systemClock.wallNow()
     const { opts } = ends[0] as End
     if (this.#usual?.opts !== opts) {
-      this.#usual = { opts, text: this.#sender.named({ opts: JSON.parse(opts) as unknown }) }
+      this.#usual = {
+        opts,
+        text: argumentsText(this.#sender, { opts: JSON.parse(opts) as unknown }),
+      }
     }
     const args = [...this.#keys, this.#sender.absentKey, String(at)]
     for (const end of ends) {

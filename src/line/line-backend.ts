@@ -273,7 +273,7 @@ export class LineBackend extends Backend implements LineRunner {
       return super.execCommand(client as never, name, args)
     }
     const to = client as Client
-    if (adds) return this.#additions.add(to, replaced, args)
+    if (adds) return this.#additions.place(to, replaced, args)
     if (name === 'moveToActive') return this.#fetch(to, replaced, args).catch(refusedLater)
     if (FETCHES.includes(name)) return this.#fetch(to, replaced, args)
     return this.#sender.send(to, replaced, args, replaced.told(args.slice(replaced.keys)))
@@ -385,7 +385,7 @@ export class LineBackend extends Backend implements LineRunner {
     const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
     try {
-      const reply = await this.#ends.add(end)
+      const reply = await this.#ends.add(end, end.value.length)
       if (typeof reply === 'number' && reply < 0) {
         const state = { command: 'moveToFinished', state: 'active' }
         throw this.finishedErrors({ code: reply, jobId: id, ...state })
@@ -446,7 +446,7 @@ export class LineBackend extends Backend implements LineRunner {
     // rule: worker-is-drained-once-when-no-job-sleeps
     if (this.#toldDrained || asleep !== 0) return
     this.#toldDrained = true
-    atEndOfTurn(() => this.#settings.onDrained?.())
+    if (this.#settings.onDrained) atEndOfTurn(this.#settings.onDrained)
   }
 
   #nextJoin(): Join {

@@ -23,15 +23,15 @@ export interface Client {
 /** Sends the scripts of one queue, with the arguments that all of them take. */
 export class ScriptSender {
   readonly absentKey: string
-  readonly #base: string
-  readonly #slots: number
+  readonly base: string
+  readonly slots: number
   readonly #defined = new Set<string>()
   /** Once it is connected: before anything is sent. */
   client!: Client
 
   constructor(base: string, slots: number) {
-    this.#base = base
-    this.#slots = slots
+    this.base = base
+    this.slots = slots
     this.absentKey = absentKeyIn(base)
   }
 
@@ -44,7 +44,7 @@ export class ScriptSender {
   /** @param key one of the queue's: it has the same slot of a cluster. */
   run(client: Client, script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     this.#define(client, script)
-    return client.runCommand(script.command, [key, this.absentKey, this.named(args)])
+    return client.runCommand(script.command, [key, this.absentKey, argumentsText(this, args)])
   }
 
   /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
@@ -57,13 +57,9 @@ export class ScriptSender {
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
-    const text = this.named({ replaces: name, ...ours })
+    const text = argumentsText(this, { replaces: name, ...ours })
     const all = [...keys, this.absentKey, ...args.slice(count), text]
     return await client.runCommand(script.command, all)
-  }
-
-  named(ours: Arguments): string {
-    return argumentsText(this.#base, this.#slots, ours)
   }
 
   #define(client: Client, script: ComposedScript): void {
@@ -92,7 +88,10 @@ export function absentKeyIn(base: string): string {
 }
 
 /** Arguments as a script takes them: one text of JSON. Those of `lua/keys.lua` are in all. */
-export function argumentsText(base: string, slots: number, args: Arguments): string {
+export function argumentsText(
+  { base, slots }: { readonly base: string; readonly slots: number },
+  args: Arguments,
+): string {
   return jsonText({ base, slots, ...args })
 }
 

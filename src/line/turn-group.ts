@@ -2,21 +2,18 @@
  * Sends together what happens in one turn of the event loop, a few items at a time, and gives each
  * its own reply: see `lua/together.lua`.
  */
-export class TurnGroup<Item> {
+export abstract class TurnGroup<Item> {
   readonly #most: { readonly items: number; readonly bytes: number }
-  readonly #send: (items: readonly Item[]) => Promise<unknown>
   #waiting: InGroup<Item>[] = []
   #bytes = 0
   /** Calls that were sent, and are not settled. */
   #underWay = 0
 
-  constructor(
-    most: { items: number; bytes: number },
-    send: (items: readonly Item[]) => Promise<unknown>,
-  ) {
+  constructor(most: { items: number; bytes: number }) {
     this.#most = most
-    this.#send = send
   }
+
+  protected abstract send(items: readonly Item[]): Promise<unknown>
 
   /**
    * @param bytes about how long it is.
@@ -39,10 +36,12 @@ export class TurnGroup<Item> {
     this.#bytes = 0
     this.#underWay++
     try {
-      const reply = await this.#send(waiting.map(({ item }) => item))
-      // Replies that came together are settled in a turn each. So what the jobs of one call send
-      // leaves, and the server works, before those of the next call are settled.
-      if (this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
+      const reply = await this.send(waiting.map(({ item }) => item))
+      // Replies of full calls that came together are settled in a turn each: what the jobs of one
+      // call send leaves, and the server works, before those of the next call are settled. Jobs of
+      // calls that were not full end in one turn, and leave as one.
+      const isFull = waiting.length >= this.#most.items
+      if (isFull && this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
       const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
       for (const [index, { resolve, reject }] of waiting.entries()) {
         const own = replies[index]

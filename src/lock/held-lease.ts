@@ -14,7 +14,7 @@
 import type { Channel } from '../channel.ts'
 import type { ExtendResult, LeaseEnd, LossReason } from '../facts.ts'
 import { Deadlines, Expiring, instant, leave } from '../clock.ts'
-import type { Clock, Instant, Timer } from '../clock.ts'
+import type { Clock, Instant } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../lock-errors.ts'
 import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
@@ -56,6 +56,8 @@ export type Renewed =
 
 /** How often a lease's timer checks both clocks, as a fraction of the lease. */
 const CHECKS_PER_LEASE = 3
+/** Renewals are due at so few moments of a lease that those of all leases share timers. */
+const RENEWALS_PER_LEASE = 30
 
 /** What a server granted. */
 export interface Grant {
@@ -73,7 +75,8 @@ export abstract class HeldLease extends Expiring implements Lease {
   readonly #registry: LeaseRegistry
   readonly #grant: Grant
   protected trust: Trust
-  #renewal: Timer | undefined
+  /** On the monotonic clock. */
+  #renewAt = Infinity
   /** Made when the signal is first read; most leases are over before. */
   #abort: AbortController | undefined
   #loss: LeaseLostError | undefined
@@ -92,8 +95,8 @@ export abstract class HeldLease extends Expiring implements Lease {
     const { channel } = registry
     if (channel.hears('lease:granted')) channel.tell('lease:granted', { lease: this, slots })
     const leftMs = remainingMs(grant.trust, instant(registry.clock))
-    this.#checkIn(leftMs)
     if (autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, leftMs))
+    this.#checkIn(leftMs)
   }
 
   /** Extends it at the server. Never rejects. */
@@ -199,28 +202,37 @@ export abstract class HeldLease extends Expiring implements Lease {
   expire(): void {
     if (this.#isOver) return
     const leftMs = this.remainingMs()
-    if (leftMs > 0) this.#checkIn(leftMs)
-    else this.#lapse()
+    if (leftMs <= 0) {
+      this.#lapse()
+      return
+    }
+    if (this.#registry.clock.now() >= this.#renewAt) this.#renew()
+    this.#checkIn(leftMs)
   }
 
   /**
    * Keeps it alive. Each renewal is scheduled by the one before it, so that two never overlap. This
    * ends by itself when the lease is over or may not be extended any more.
    */
+  #renew(): void {
+    this.#renewAt = Infinity
+    const { leaseMs } = this
+    this.extend().then(
+      (outcome) => {
+        if (outcome.status === 'extended') this.#renewIn(renewAfterMs(leaseMs))
+        if (outcome.status === 'unreachable') {
+          this.#renewIn(retryAfterMs(leaseMs, outcome.remainingMs))
+        }
+        if (!this.#isOver) this.#checkIn(this.remainingMs())
+      },
+      () => undefined, // It is over: its signal and `assertHeld` say so to who works under it.
+    )
+  }
+
   #renewIn(delayMs: number): void {
-    if (this.#isOver) return
-    this.#renewal = this.#registry.clock.after(delayMs, () => {
-      const { leaseMs } = this
-      this.extend().then(
-        (outcome) => {
-          if (outcome.status === 'extended') this.#renewIn(renewAfterMs(leaseMs))
-          if (outcome.status === 'unreachable') {
-            this.#renewIn(retryAfterMs(leaseMs, outcome.remainingMs))
-          }
-        },
-        () => undefined, // It is over: its signal and `assertHeld` say so to who works under it.
-      )
-    })
+    const step = this.leaseMs / RENEWALS_PER_LEASE
+    const steps = Math.floor(delayMs / step + 0.01)
+    this.#renewAt = this.#registry.clock.now() + (steps > 0 ? steps * step : delayMs)
   }
 
   async #extend(): Promise<ExtendOutcome> {
@@ -263,8 +275,9 @@ export abstract class HeldLease extends Expiring implements Lease {
   /** Both clocks, until the lease is over; an extension only moves the next check. */
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
-    const checkMs = Math.ceil(Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE))
-    this.#registry.in(checkMs, this)
+    const checkMs = Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE)
+    const renewMs = this.#renewAt - this.#registry.clock.now()
+    this.#registry.in(Math.ceil(Math.min(checkMs, renewMs)), this)
   }
 
   #lapse(): LeaseLostError {
@@ -292,7 +305,6 @@ export abstract class HeldLease extends Expiring implements Lease {
   #end(how: LeaseEnd, reason: LossReason | undefined): void {
     const { clock, channel } = this.#registry
     leave(this)
-    this.#renewal?.cancel()
     if (this.#isOver) return
     this.#isOver = true
     if (!channel.hears('lease:ended')) return

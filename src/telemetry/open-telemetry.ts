@@ -16,7 +16,7 @@ import {
   type Attributes,
   type Context,
 } from '@opentelemetry/api'
-import { listen, type Listener } from '../channel.ts'
+import { listen, type Listener, type Within } from '../channel.ts'
 import type { Facts, ToldJob, ToldLock, ToldWorker } from '../facts.ts'
 import { messageOf } from '../message-of.ts'
 import { ResourceClasses, type TelemetryOptions } from './resource-classes.ts'
@@ -49,7 +49,10 @@ function reporter(classes: ResourceClasses): Listener {
       sdk.instruments() !== undefined ||
       sdk.tracer() !== undefined,
     on: { ...CLIENTS, ...leases(classes), ...JOBS },
-    within: (what, run) => (what.kind === 'job' ? inTraceOf(what.job, run) : inSpanOf(what, run)),
+    // Nothing stands around a job while no tracer is registered.
+    get within() {
+      return sdk.tracer() === undefined ? undefined : within
+    },
   }
 }
 
@@ -135,6 +138,10 @@ const JOBS: Listener['on'] = {
   'batch:started': ({ job }) => {
     sdk.instruments()?.count('redlock.job.batches', ofQueue(job.queueName))
   },
+}
+
+function within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
+  return what.kind === 'job' ? inTraceOf(what.job, run) : inSpanOf(what, run)
 }
 
 function inTraceOf<Result>(job: ToldJob, run: () => Promise<Result>): Promise<Result> {

@@ -339,25 +339,17 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     return job
   }
 
-  /** As BullMQ's. */
-  override async processJob(
-    ...args: Parameters<Worker<Data, Result, Name>['processJob']>
-  ): Promise<void | Job<Data, Result, Name>> {
-    const [{ id = '', deferredFailure }] = args
-    // BullMQ fails it without its processor.
-    if (deferredFailure) await this.#runs.addNextOf(id).catch(this.#onError)
-    return super.processJob(...args)
-  }
-
   protected override handleCompleted(
     ...args: Parameters<Worker<Data, Result, Name>['handleCompleted']>
   ): Promise<Job<Data, Result, Name>> {
     return this.#untilTaken(() => super.handleCompleted(...args))
   }
 
-  protected override handleFailed(
+  protected override async handleFailed(
     ...args: Parameters<Worker<Data, Result, Name>['handleFailed']>
   ): Promise<Job<Data, Result, Name>> {
+    // BullMQ may fail it without its processor.
+    await this.#runs.addNextOf(args[1].id ?? '').catch(this.#onError)
     return this.#untilTaken(() => super.handleFailed(...args))
   }
 

@@ -141,6 +141,20 @@ describe('a mark that is lost is left again', () => {
   })
 })
 
+test('a fetch leaves a mark for idle workers only where another job waits', async () => {
+  const marker = `bull:${fixture.namespace}:marker`
+  const queue = makeQueue()
+  await queue.addBulk(jobs('a', 1))
+  await redis().del(marker) // A worker that begins looks without one.
+  const left: number[] = []
+  await work({ concurrency: 1 }, async () => {
+    left.push(await redis().exists(marker))
+    if (left.length === 1) await queue.addBulk([...jobs('b', 2), ...jobs('c', 3)])
+  })
+  await until('two have run', () => left.length > 1)
+  expect(left.slice(0, 2)).toEqual([0, 1])
+})
+
 describe('a place is dead', () => {
   test('when its job was deleted without our scripts: the sweep restarts an idle line', async () => {
     const queue = makeQueue()

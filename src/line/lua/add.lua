@@ -15,6 +15,7 @@
   job is stored, with its rules for ids and deduplication.
 ]]
 --- @include "line"
+--- @include "order"
 --- @include "removing"
 --- @include "asleep-view"
 --- @include "together"
@@ -57,8 +58,8 @@ local function enqueue(id, ...)
   if ARGV.maxWaitMs then
     redis.call('ZADD', SPACE .. 'deadlines', string.format('%.0f', nowMs() + ARGV.maxWaitMs), place)
   end
-  if heldUntil then limitRules().hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
-  elseif not isBehind then shareRules().makeReady(id, more.share, priority, '') end
+  if heldUntil then rules('limits').hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
+  elseif not isBehind then rules('shares').makeReady(id, more.share, priority, '') end
 end
 
 local function rcall(...)
@@ -110,7 +111,7 @@ local function dropped(resource)
   for _, place in ipairs(redis.call(range, lineKey(resource), 0, MOST_SLOTS)) do
     local job = jobAt(place)
     -- rule: ready-job-is-not-dropped
-    local isReady = job and job.share and shareRules().isReady(job.id, job.share)
+    local isReady = job and job.share and rules('shares').isReady(job.id, job.share)
     if job and job.asleep and not isReady then
       local owner = redis.call('HMGET', job.jobKey, 'parentKey', 'rjk')
       -- rule: scheduled-job-is-not-dropped

@@ -5,6 +5,7 @@
   Returns  JSON: what `Census` has
 ]]
 --- @include "line"
+--- @include "ready"
 --- @include "waiting"
 local leastAsleep = string.format('%.0f', ASLEEP)
 local waiting, asleep = waitingJobs(WAIT, BASE .. 'paused', PRIORITIZED, DELAYED, leastAsleep)

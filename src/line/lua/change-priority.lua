@@ -7,6 +7,7 @@
   one.
 ]]
 --- @include "line"
+--- @include "order"
 local id, priority = ARGV.id, ARGV.priority
 local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)

@@ -4,4 +4,4 @@
   ARGV  base · slots · share: of the job · workedMs
 ]]
 --- @include "line"
-shareRules().charge(ARGV.share, ARGV.workedMs)
+rules('shares').charge(ARGV.share, ARGV.workedMs)

@@ -13,6 +13,7 @@ local rcall = seen
 --- @bullmq functions
 --- @include "fetch-sleeping"
 --- @bullmq script
+--- @include "order"
 --- @include "deadline"
 --- @include "park"
 --- @include "take"

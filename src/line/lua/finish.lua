@@ -22,7 +22,7 @@ local rcall = seen
 --- @include "fetch-sleeping"
 --- @include "together"
 --- @layer
-local isTrimmed, isPromoted, owesMark = false, false, false
+local isTrimmed, isPromoted = false, false
 -- Once the queue gives out jobs, it does so for all of these: each that starts has ended another.
 local isClosed, max, duration = true, nil, nil
 
@@ -58,7 +58,7 @@ local function finish(i)
   end
   local resources = resourcesOf(lines)
   local leaves = not job.holds and resources[1]
-  if job.share then shareRules().charge(job.share, job.chargeMs) end
+  if job.share then rules('shares').charge(job.share, job.chargeMs) end
   upNext, isTaken = nil, false
   if leaves then
     local isNext = not job.back
@@ -90,11 +90,8 @@ local function finish(i)
       for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'XX', FIRST, place) end
     end
   end
-  owesMark = owesMark or isTaken
   return withTurn(result, isTaken and next, burst)
 end
 
 local replies = together((#theirs - 1) / FIELDS, finish)
--- The fetch of a sleeping job leaves no mark, by which idle workers look for jobs: often there are none.
-if owesMark and (redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0) then mark() end
 return replies.err and replies or cjson.encode(replies)

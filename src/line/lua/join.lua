@@ -3,6 +3,7 @@
 
   A module: it is made when a script first needs it.
 ]]
+--- @include "order"
 -- A job that BullMQ puts among the waiting ones, because its delay or its children have ended, takes its
 -- places now.
 local function join(id)
@@ -30,7 +31,7 @@ local function joinsAsReady(id)
   redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
   redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
   redis.call('HDEL', jobKey, 'redlock:held')
-  if isTurn(job[1], placeOf(id, job[2])) then shareRules().makeReady(id, job[4], priority, '') end
+  if isTurn(job[1], placeOf(id, job[2])) then rules('shares').makeReady(id, job[4], priority, '') end
   return true
 end
 return {join = join, isReady = joinsAsReady}

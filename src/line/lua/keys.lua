@@ -22,33 +22,12 @@ local META, MARKER = BASE .. 'meta', BASE .. 'marker'
 local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
 
-local function readyJobsKey(tenant) return SPACE .. 'ready-jobs:' .. tenant end
--- The weight and the tenant of a job, as its hash has them.
-local function partsOf(share)
-  local weight, tenant = string.match(share, '^(%S+) (.*)$')
-  return tonumber(weight), tenant
-end
--- A job of a tenant does not wait for its share any more.
-local function leaveReady(id, share)
-  local _, tenant = partsOf(share)
-  redis.call('ZREM', readyJobsKey(tenant), id)
-  if redis.call('EXISTS', readyJobsKey(tenant)) == 0 then redis.call('ZREM', SPACE .. 'ready', tenant) end
-end
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- The name of one instance of a job: ids are used again. BullMQ gives workers the time of creation by
 -- `parseInt`, whatever a user has passed.
 local function placeOf(id, timestamp)
   -- rule: place-of-one-instance
   return id .. ' ' .. (string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')
-end
--- Whether a place is that of the instance of a job.
-local function isPlaceOf(place, id, timestamp)
-  return place == id .. ' ' .. (timestamp or '') or place == placeOf(id, timestamp)
-end
-local function asleepScore(seq, priority)
-  local score = ASLEEP + seq * 4
-  if priority > 0 then score = ASLEEP_PRIORITIZED + priority * 0x100000000 + (seq * 4) % 0x100000000 end
-  return string.format('%.0f', score)
 end
 -- The clock of the queue's Redis: others act on times.
 local readAtMs
@@ -58,6 +37,12 @@ local function nowMs()
     readAtMs = now[1] * 1000 + now[2] / 1000
   end
   return readAtMs
+end
+-- Whether a worker that looks is given a job, if the queue gives out jobs.
+local function isAnyReady()
+  local waits = redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0
+  -- rule: ready-job-is-looked-for
+  return waits or redis.call('EXISTS', SPACE .. 'ready') == 1
 end
 -- An idle worker has to look.
 local function mark() redis.call('ZADD', MARKER, '0', '0') end

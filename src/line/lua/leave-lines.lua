@@ -15,8 +15,8 @@ for _, id in ipairs(sleepers) do
   for _, resource in ipairs(lines) do
     redis.call('ZREM', lineKey(resource), placeOf(id, job[1]))
   end
-  if job[4] then shareRules().leave(id, job[4]) end
+  if job[4] then rules('shares').leave(id, job[4]) end
   local own = {jobKey = BASE .. id, id = id, lines = '[]', priority = priority}
-  if job[1] then wake(own, false, '') else redis.call('ZREM', DELAYED, id) end
+  if job[1] then rules('wake')(own, false, '') else redis.call('ZREM', DELAYED, id) end
 end
 return {#sleepers, wokenCount}

@@ -45,11 +45,11 @@ end
 local SAVED_TTL_MS = 86400000
 -- When a job may start by the rates of its resources, or nil for now; where `counts`, it starts now.
 -- `own`: the rate that it was added with, JSON of limit, perMs, burst, cost.
-local function rateOpensAt(lines, own, counts)
+local function opensByRate(lines, own, counts)
   local limit, perMs, burst, cost
   if own then limit, perMs, burst, cost = unpack(cjson.decode(own)) end
   cost = cost or 1
-  local opensAt, starts, savings = 0, {}, {}
+  local startsAt, starts, savings = 0, {}, {}
   for _, resource in ipairs(resourcesOf(lines)) do
     local set = limited and limited[resource] and limited[resource].rate
     -- rule: rate-of-one-resource
@@ -61,16 +61,16 @@ local function rateOpensAt(lines, own, counts)
       if cost > rate.burst then savings[key] = account
       else account = math.max(account, nowMs()) end
       local due = account + interval * cost
-      opensAt = math.max(opensAt, due - interval * rate.burst)
+      startsAt = math.max(startsAt, due - interval * rate.burst)
       starts[#starts + 1] = {key, due}
     end
   end
-  if opensAt > nowMs() then
-    local keptMs = math.ceil(opensAt - nowMs()) + SAVED_TTL_MS
+  if startsAt > nowMs() then
+    local keptMs = math.ceil(startsAt - nowMs()) + SAVED_TTL_MS
     for key, account in pairs(savings) do
       redis.call('PSETEX', key, string.format('%.0f', keptMs), string.format('%.3f', account))
     end
-    return opensAt
+    return startsAt
   end
   for _, start in ipairs(counts and starts or {}) do
     local due = math.max(start[2], nowMs() + 1) -- One that has saved may start late.
@@ -101,4 +101,4 @@ local function hold(head, at)
   local first = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')
   redis.call('ZADD', MARKER, first[2] / 0x1000, '1')
 end
-return {of = limitsOf, rateOpensAt = rateOpensAt, hold = hold, CLOSED = CLOSED, CLOSED_TEXT = CLOSED_TEXT}
+return {of = limitsOf, rateOpensAt = opensByRate, hold = hold, CLOSED = CLOSED, CLOSED_TEXT = CLOSED_TEXT}

@@ -17,23 +17,8 @@
 local MARK = '!limits' -- The first member of the line of a resource with limits.
 local limited -- What is in force for such resources, by resource.
 local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
+local rules -- What few jobs need, by the names of files: `rules('limits')`.
 local woken, wokenCount = nil, 0 -- Jobs that this script has woken, by their key.
-
--- A number that only grows.
-local function nextSeq() return redis.call('INCR', SPACE .. 'seq') end
-
--- The score of a place of a job that was added `within` its priority: as BullMQ orders waiting jobs.
-local function rankOf(priority, seq) return string.format('%.0f', priority * 0x100000000 + seq % 0x100000000) end
-
--- The score of the places that a stored job takes. `since`: of those that it had before. `ranked` and
--- `priority`: as its hash has them.
-local function scoreFor(seq, since, ranked, priority)
-  -- rule: due-job-joins-by-its-priority
-  return since or ranked and rankOf(priority or 0, seq) or seq
-end
-
---- @module limitRules "limits"
---- @module shareRules "shares"
 
 -- What a job's hash says to the rules, and what they call it.
 local NAMES = {
@@ -79,22 +64,23 @@ end
 -- The job of a place, or nil for a dead one. `isWhole`: with all of its fields, for a fetch. Of a job
 -- that runs, or waits for a worker, its lines, rate, share and burst are not read.
 local function jobAt(place, isWhole)
-  local id = string.match(place, '^(.*) %S+$')
+  local id, timestamp = string.match(place, '^(.*) (%S+)$')
   if not id then return nil end
-  local jobKey = BASE .. id
+  local jobKey, job = BASE .. id, nil
   if not isWhole then
     local read = redis.call('HMGET', jobKey, 'timestamp', 'delay', 'finishedOn', 'redlock:slots')
-    if read[2] == '0' and not read[3] and read[1] and isPlaceOf(place, id, read[1]) then
-      return {id = id, jobKey = jobKey, place = place, slots = read[4] or nil, asleep = false}
+    if read[1] and read[2] == '0' and not read[3] then
+      job = {id = id, jobKey = jobKey, timestamp = read[1], slots = read[4] or nil, asleep = false}
     end
   end
-  local job = jobOf(id, isWhole and redis.call('HGETALL', jobKey) or fieldsOf(id))
+  job = job or jobOf(id, isWhole and redis.call('HGETALL', jobKey) or fieldsOf(id))
   if not job.timestamp then
     redis.call('ZREM', DELAYED, id) -- Nothing is left that could wait.
     return nil
   end
+  local isThis = job.timestamp == timestamp or placeOf(id, job.timestamp) == place
   -- rule: dead-places-are-dropped
-  if not isPlaceOf(place, id, job.timestamp) or (job.finishedOn and job.holds ~= job.finishedOn) then return nil end
+  if not isThis or (job.finishedOn and job.holds ~= job.finishedOn) then return nil end
   job.place, job.lines = place, job.lines or '[]'
   return job
 end
@@ -111,7 +97,7 @@ local function headsOf(resource, leaving, isWhole)
     local heads, dropped, most = {}, nil, slots > 0 and slots or 1
     local places = redis.call('ZRANGE', line, indexText(from), indexText(from + most + ahead - 1))
     if places[1] == MARK then
-      limits = limitRules().of(resource)
+      limits = rules('limits').of(resource)
       slots, from = limits.slots, 1
     else
       local count = 0
@@ -164,38 +150,8 @@ end
 
 local function areSeveral(lines) return string.find(lines, '","', 1, true) end
 
--- Moves a sleeping head to the jobs that BullMQ may start, if it is its turn. One with a share goes on
--- sleeping, and is ready.
--- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
--- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
-local function wake(head, front, burst, leaving)
-  -- rule: woken-at-the-head-of-all-lines
-  if areSeveral(head.lines) and not isTurn(head.lines, head.place, leaving) then return end
-  local id = head.id
-  if head.share then shareRules().makeReady(id, head.share, head.priority, burst)
-  elseif head.priority == 0 then
-    -- rule: first-write-needs-no-memory
-    if redis.call('ZREM', DELAYED, id) == 0 then return end
-    redis.call(front and 'RPUSH' or 'LPUSH', WAIT, id)
-    redis.call('HSET', head.jobKey, 'delay', '0', 'redlock:burst', burst)
-    mark()
-  else
-    local keys = {}
-    for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
-      keys[i] = BASE .. name
-    end
-    if bullmqPromote(redis, keys, {BASE, id}) ~= 0 then return end
-    if front then
-      redis.call('ZADD', PRIORITIZED, 'XX', string.format('%.0f', head.priority * 0x100000000), id)
-    end
-  end
-  if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
-  head.burst, woken = burst, woken or {}
-  woken[head.jobKey], wokenCount = head, wokenCount + 1
-end
-
 local function rateOpensAt(lines, own, counts)
-  if own or limited then return limitRules().rateOpensAt(lines, own, counts) end
+  if own or limited then return rules('limits').rateOpensAt(lines, own, counts) end
 end
 
 -- When a sleeping head may start by its line's limits, or nil for now.
@@ -213,9 +169,9 @@ local function wakeAll(heads, limits, front, burst, leaving, direct)
     local head = heads[i]
     if head.asleep then
       local at = opensAt(head, limits)
-      if at then limitRules().hold(head, at)
+      if at then rules('limits').hold(head, at)
       elseif direct and not taken and head.priority == 0 and not areSeveral(head.lines) then taken = head
-      else wake(head, front, burst, leaving) end
+      else rules('wake')(head, front, burst, leaving) end
       if at or head.rate or limits and limits.rate then break end
     end
   end
@@ -231,4 +187,5 @@ local function wakeHeads(resources, front, burst, leaving, direct)
   end
   return taken
 end
+--- @modules limits shares wake
 --- @layer

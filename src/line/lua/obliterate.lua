@@ -6,6 +6,7 @@
   Keeps: the lines of a job go with it, and the rest of our keys at the end.
 ]]
 --- @include "keys"
+--- @include "ready"
 local function drop(resources)
   for _, resource in ipairs(resources) do redis.call('DEL', lineKey(resource)) end
 end

@@ -37,8 +37,8 @@ local function park()
   if isItsTurn then
     heldUntil = rateOpensAt(lines, job[5], true)
     if not heldUntil then
-      if job[5] or limited then slotRules().startNext(own) end
-      return {-100, slotRules().set(own)}
+      if job[5] or limited then rules('slots').startNext(own) end
+      return {-100, rules('slots').set(own)}
     end
   end
   local deadline = deadlineFrom(job[7])
@@ -54,7 +54,7 @@ local function park()
   -- A start in vain uses no token of a rate limit.
   local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
   if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
-  if heldUntil then limitRules().hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
+  if heldUntil then rules('limits').hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
   elseif not overtaken then
     for _, resource in ipairs(resources) do
       local heads, _, limits = headsOf(resource)

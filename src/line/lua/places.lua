@@ -22,7 +22,7 @@ for _, place in ipairs(places) do
       member.state, member.failedReason = 'failed', redis.call('HGET', job.jobKey, 'failedReason') or ''
     elseif job.held and score then member.state, member.heldUntil = 'held', dueAtMs
     elseif job.asleep and not job.held then
-      member.state = job.share and shareRules().isReady(job.id, job.share) and 'ready' or 'asleep'
+      member.state = job.share and rules('shares').isReady(job.id, job.share) and 'ready' or 'asleep'
     elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then
       member.state, member.activeSince = 'active', tonumber(redis.call('HGET', job.jobKey, 'processedOn') or nil)
     elseif redis.call('ZSCORE', PRIORITIZED, job.id) then member.state = 'prioritized'

@@ -11,7 +11,7 @@ local place, lines, own, all = placeOf(ARGV.id, job[2]), {}, {}, {}
 for _, resource in ipairs(resourcesOf(job[1])) do
   local line = lineKey(resource)
   local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
-  local limits = isMarked and limitRules().of(resource) or {slots = SLOTS}
+  local limits = isMarked and rules('limits').of(resource) or {slots = SLOTS}
   local slots = limits.areSet and limits.slots or slotsOf({slots = job[5] or nil}, resource) or SLOTS
   local rank, marks, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
   if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end

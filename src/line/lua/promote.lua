@@ -9,5 +9,5 @@
 --- @include "turn"
 --- @include "asleep-view"
 local result = bullmq(viewOf(), KEYS, theirs)
-if result >= 0 then joins().join(ARGV.id) end
+if result >= 0 then rules('join').join(ARGV.id) end
 return result

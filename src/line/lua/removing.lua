@@ -2,6 +2,7 @@
   For the scripts by which BullMQ removes jobs: a job that it deletes leaves its lines, which are
   `left`, and is not ready any more. A script that wakes no heads of them leaves that to a sweep.
 ]]
+--- @include "ready"
 local left = {}
 local function removing(view)
   return {pcall = redis.pcall, call = function(command, key, ...)

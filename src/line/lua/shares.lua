@@ -20,6 +20,8 @@
 
   A module: it is made when a script first needs it.
 ]]
+--- @include "ready"
+--- @include "order"
 local QUANTUM = 50
 local FORGOTTEN_AFTER_MS = 600000
 local function exactly(number) return string.format('%.17g', number) end

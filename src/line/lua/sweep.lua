@@ -10,6 +10,7 @@
   less than everyMs ago
 ]]
 --- @include "line"
+--- @include "order"
 --- @include "set-limit"
 local limit, isAll = ARGV.most, ARGV.everyMs == nil
 if not isAll and not redis.call('SET', SPACE .. 'sweeper', '1', 'NX', 'PX', ARGV.everyMs) then
@@ -22,9 +23,9 @@ local sweepNumber = nextSeq()
 local function linesBetween(from, to, most)
   return redis.call('ZRANGEBYSCORE', SPACE .. 'sleeping-lines', from, to, 'LIMIT', 0, most)
 end
-local due = isAll and '+inf' or string.format('%.0f', limitRules().CLOSED + nowMs())
-local lines = linesBetween(limitRules().CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
-local before = ARGV.before or limitRules().CLOSED_TEXT
+local due = isAll and '+inf' or string.format('%.0f', rules('limits').CLOSED + nowMs())
+local lines = linesBetween(rules('limits').CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
+local before = ARGV.before or rules('limits').CLOSED_TEXT
 for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
 local function sweepLine(resource)
   if not isAll then redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', sweepNumber, resource) end
@@ -49,12 +50,10 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', SPACE .. 'deadlines', '-inf',
   local job = jobAt(place)
   if job and job.asleep then
     job.lines = '[]' -- Its turn does not matter: it is too late.
-    wake(job, false, '')
+    rules('wake')(job, false, '')
   end
 end
 local dueBefore = string.format('%.0f', (math.floor(nowMs()) + 1) * 0x1000)
-local function isAny(command, key, ...) return redis.call(command, key, ...) > 0 end
 -- rule: lost-mark-is-left-again
-if isAny('LLEN', WAIT) or isAny('ZCARD', PRIORITIZED) or isAny('EXISTS', SPACE .. 'ready')
-  or isAny('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) then mark() end
+if isAnyReady() or redis.call('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) > 0 then mark() end
 return {#lines, wokenCount, sweepNumber}

@@ -12,8 +12,6 @@ local readyJobs
 -- the server's.
 local endsAt = nil
 
---- @module joins "join"
-
 -- Whether jobs sleep in lines. They wait, so the queue is not drained.
 local function areAsleep()
   local last = redis.call('ZRANGE', DELAYED, '-1', '-1', 'WITHSCORES')[2]
@@ -39,10 +37,11 @@ local function seen(...)
     second = (math.floor(nowMs()) + 1) * 0x1000 - 1
     return redis.call(command, key, first, second, select(5, ...))
   elseif (command == 'LPUSH' or command == 'RPUSH') and key == WAIT then
-    if joins().isReady(first) then return 0 end
+    if rules('join').isReady(first) then return 0 end
   elseif command == 'ZADD' then
-    if key == PRIORITIZED and joins().isReady(second) then return 0 end
-    if key == MARKER and isTaken then return 0 end -- See `finish`.
+    if key == PRIORITIZED and rules('join').isReady(second) then return 0 end
+    -- rule: no-mark-where-nothing-waits
+    if key == MARKER and second == '0' and (isTaken or not isAnyReady()) then return 0 end
     if endsAt and string.sub(key, -8) == ':delayed' then
       -- rule: parent-is-due-by-the-clock-of-the-server
       first = string.format('%.0f', first + (math.floor(nowMs()) - endsAt) * 0x1000)
@@ -52,7 +51,7 @@ local function seen(...)
   elseif command == 'RPOPLPUSH' and key == WAIT then
     local id = redis.call(...)
     if id then return id end
-    id = redis.call('HEXISTS', META, TIME_FIELD) == 1 and shareRules().takeReady()
+    id = redis.call('HEXISTS', META, TIME_FIELD) == 1 and rules('shares').takeReady()
     if id then
       readyJobs = readyJobs or {}
       readyJobs[BASE .. id] = 'charged'
@@ -66,8 +65,6 @@ local function seen(...)
   end
   return redis.call(...)
 end
-
---- @module slotRules "slots"
 
 -- Says to a worker that is given no job what time it is, as result[5], and whether jobs sleep: result[6].
 -- To one that is given a job it says there whether it is the job's turn:
@@ -92,15 +89,16 @@ local function withTurn(result, taken, burst)
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(job.lines, job.rate, true) then turn = 'no'
-    elseif job.rate or limited then slotRules().startNext(job) end
+    elseif job.rate or limited then rules('slots').startNext(job) end
   end
-  local chargedMs = readyJobs and readyJobs[job.jobKey] == 'charged' and shareRules().QUANTUM or 0
+  local chargedMs = readyJobs and readyJobs[job.jobKey] == 'charged' and rules('shares').QUANTUM or 0
   if chargedMs > 0 and turn == 'no' then
-    shareRules().charge(job.share, -chargedMs)
+    rules('shares').charge(job.share, -chargedMs)
     chargedMs = 0
   end
   result[5] = {turn, job.lines or '', taken and burst or job.burst or '',
-    (job.slots or limited or lineSlots) and job.lines and slotRules().set(job) or '', job.share or '', chargedMs}
+    (job.slots or limited or lineSlots) and job.lines and rules('slots').set(job) or '', job.share or '', chargedMs}
   return result
 end
+--- @modules join slots
 --- @layer

@@ -164,7 +164,7 @@ export class Places {
       run: ({ command, lua }, args) => {
         const script = getOrInsert(this.#scripts, command, () => defineScript(command, lua))
         const keys = [`${base}meta`, absentKeyIn(base)]
-        return this.server.run(script, keys, [argumentsText(base, 1, args)])
+        return this.server.run(script, keys, [argumentsText({ base, slots: 1 }, args)])
       },
     }
   }

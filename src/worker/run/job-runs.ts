@@ -118,7 +118,7 @@ export class JobRuns {
         visit.lease ??= await this.#acquire(visit)
       }
       // rule: started-job-adds-the-next-of-its-scheduler
-      await this.#addNext(visit)
+      if (visit.addNext !== undefined) await this.#addNext(visit)
       if (!isMember) this.#assertMayStart()
     } catch (error) {
       // That of a batch is its first job's.

@@ -1,0 +1,35 @@
+--[[
+  How a sleeping job is woken.
+
+  A module: it is made when a script first needs it.
+]]
+-- Moves a sleeping head to the jobs that BullMQ may start, if it is its turn. One with a share goes on
+-- sleeping, and is ready.
+-- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
+-- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
+local function wake(head, front, burst, leaving)
+  -- rule: woken-at-the-head-of-all-lines
+  if areSeveral(head.lines) and not isTurn(head.lines, head.place, leaving) then return end
+  local id = head.id
+  if head.share then rules('shares').makeReady(id, head.share, head.priority, burst)
+  elseif head.priority == 0 then
+    -- rule: first-write-needs-no-memory
+    if redis.call('ZREM', DELAYED, id) == 0 then return end
+    redis.call(front and 'RPUSH' or 'LPUSH', WAIT, id)
+    redis.call('HSET', head.jobKey, 'delay', '0', 'redlock:burst', burst)
+    mark()
+  else
+    local keys = {}
+    for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
+      keys[i] = BASE .. name
+    end
+    if bullmqPromote(redis, keys, {BASE, id}) ~= 0 then return end
+    if front then
+      redis.call('ZADD', PRIORITIZED, 'XX', string.format('%.0f', head.priority * 0x100000000), id)
+    end
+  end
+  if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
+  head.burst, woken = burst, woken or {}
+  woken[head.jobKey], wokenCount = head, wokenCount + 1
+end
+return wake
