@@ -65,7 +65,7 @@ export function publicSurface(packageJson: string = PACKAGE): readonly PublicMem
 }
 
 /** The types that a module exports, by their names. */
-function exportsOf(program: ts.Program, entry: string): ReadonlyMap<string, ts.Symbol> {
+export function exportsOf(program: ts.Program, entry: string): ReadonlyMap<string, ts.Symbol> {
   const checker = program.getTypeChecker()
   const source = program.getSourceFile(entry)
   const module = source && checker.getSymbolAtLocation(source)
@@ -78,7 +78,7 @@ function exportsOf(program: ts.Program, entry: string): ReadonlyMap<string, ts.S
 }
 
 /** BullMQ's, in a program that has its types. */
-function surfaceIn(
+export function surfaceIn(
   program: ts.Program,
   entry = join(dirname(PACKAGE), 'dist/esm/index.d.ts'),
 ): readonly PublicMember[] {
@@ -124,7 +124,7 @@ const HIDDEN = ts.ModifierFlags.Private | ts.ModifierFlags.Protected
 const BULLMQ = /\/node_modules\/bullmq\//
 
 /** @param files in which it is declared. */
-function isPublic({ name, declarations = [] }: ts.Symbol, files: RegExp): boolean {
+export function isPublic({ name, declarations = [] }: ts.Symbol, files: RegExp): boolean {
   if (name.startsWith('__@') || name.includes('#')) return false
   return declarations.some((declaration) => {
     if (!files.test(declaration.getSourceFile().fileName)) return false

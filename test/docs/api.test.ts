@@ -1,8 +1,11 @@
-/** Every public name says what it is, and every example compiles. */
+/**
+ * Every public name says what it is, every example compiles, and every member is drawn by
+ * `npm run combine`, refused, or apart.
+ */
 import { readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import ts from 'typescript'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   compilerOptions,
   entries,
@@ -14,6 +17,8 @@ import {
   usersOf,
   type Exported,
 } from '../../scripts/docs/api.ts'
+import { drawnKeys, PUBLIC, type Part } from '../combination/public.ts'
+import { exportsOf, isPublic, surfaceIn, type Section } from '../compatibility/surface.ts'
 
 const ROOT = resolve(import.meta.dirname, '../..')
 const types = typesOfEntries()
@@ -129,3 +134,64 @@ test('every example is TypeScript, and compiles', () => {
   expect(errors).toHaveLength(1)
   expect(errors[0]).toContain(wrong)
 })
+
+const PLANS = 1_000
+/** Types of BullMQ that no type of ours extends. */
+const BULLMQ: readonly Section[] = [
+  ...(['Job', 'JobsOptions', 'DeduplicationOptions', 'RepeatOptions', 'FlowProducer'] as const),
+]
+/** Node's types and the language's have members that are none of ours. */
+const OURS = /^(?!.*(@types.node|typescript.lib))/
+
+/** Members of our types, and of those of BullMQ that they extend, by the name of the type. */
+function ownSurface(names: readonly string[]): Map<string, readonly string[]> {
+  const checker = types.getTypeChecker()
+  const exported = exportsOf(types, join(ROOT, 'src/index.ts'))
+  return new Map(
+    names.map((name) => {
+      const symbol = exported.get(name)
+      if (symbol === undefined) throw new Error(`src/index.ts exports no ${name}`)
+      const members = checker.getPropertiesOfType(checker.getDeclaredTypeOfSymbol(symbol))
+      return [name, members.filter((each) => isPublic(each, OURS)).map((each) => each.name)]
+    }),
+  )
+}
+
+describe('what is public, and combined', () => {
+  const own = Object.keys(PUBLIC).filter((name) => !(BULLMQ as readonly string[]).includes(name))
+  const surface = ownSurface(own)
+  for (const { section, member } of surfaceIn(types)) {
+    if (!BULLMQ.includes(section)) continue
+    surface.set(section, [...(surface.get(section) ?? []), member])
+  }
+
+  test.each([...surface])('%s: each member is drawn, refused or apart', (name, members) => {
+    const listed = [...(PUBLIC[name]?.keys() ?? [])]
+    expect(members.length).toBeGreaterThan(0)
+    expect(listed.toSorted()).toEqual([...new Set(members)].sort())
+  })
+
+  test('what is said to be drawn is in the plans', () => {
+    const keys = drawnKeys(PLANS)
+    const missing = parts().flatMap(([member, part]) =>
+      'drawn' in part && !keys.has(part.drawn) ? [`${member}: ${part.drawn}`] : [],
+    )
+    expect(missing).toEqual([])
+  })
+
+  test('what is refused has a test of that title', () => {
+    const missing = parts().flatMap(([member, part]) => {
+      if (!('refused' in part)) return []
+      const [file, title] = part.refused
+      const text = readFileSync(join(ROOT, file), 'utf8')
+      return text.includes(title) ? [] : [`${member}: ${file}: ${title}`]
+    })
+    expect(missing).toEqual([])
+  })
+})
+
+function parts(): readonly (readonly [string, Part])[] {
+  return Object.entries(PUBLIC).flatMap(([type, members]) =>
+    [...members].map(([member, part]) => [`${type}.${member}`, part] as const),
+  )
+}
