@@ -15,7 +15,9 @@ import type { Failed, Master } from './wire/master.ts'
 export type Verdict = 'for' | 'against'
 
 /** What one master is asked; undefined where its answer is known to be the usual one. */
-export type CallOn = (index: number) => Call | undefined
+type CallOn = (index: number) => Call | undefined
+
+const NOT_ASKED: CallResult = { kind: 'replied', reply: USUAL }
 
 export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
@@ -76,31 +78,29 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
     this.votes[index] = ASKED as V
     if (this.#askedTheTime?.has(index) === true) return ASKS_THE_TIME
     const call = typeof this.#call === 'function' ? this.#call(index) : this.#call
-    if (call === undefined) this.#count(index, this.#verb.usual)
+    if (call === undefined) this.hear(index, NOT_ASKED)
     return call
   }
 
   hear(index: number, result: CallResult): void {
+    const { votes } = this
     const { fleet } = this.#attempt
-    const master = fleet.masters[index]
-    if ((this.votes[index] ?? ASKED) !== ASKED || master === undefined) return
-    const { question } = this.#verb
+    const { masters, quorum } = fleet
+    const master = masters[index]
+    if ((votes[index] ?? ASKED) !== ASKED || master === undefined) return
+    const { question, usual } = this.#verb
     const said = voteOf(this.#verb, result, this.#attempt)
     const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
     const isSure = asked !== 'time' && !fleet.clocks.distrusts
     const vote = (isSure ? said : counted(asked, said, master, fleet.clocks)) as V
-    this.#count(index, vote)
-    if (this.#isHeard || vote.kind === 'failed') fleet.voted(master, question, vote)
-    if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
-  }
-
-  #count(index: number, vote: V): void {
-    const { votes } = this
     votes[index] = vote
-    if (vote.kind === this.#verb.usual.kind) this.#for++
+    if (vote.kind === usual.kind) this.#for++
     else this.#against++
-    this.verdict ??= decide(votes.length, this.#attempt.fleet.quorum, this.#for, this.#against)
+    this.verdict ??= decide(votes.length, quorum, this.#for, this.#against)
     if (this.verdict !== undefined) this.#decide()
+    const isTold = this.#isHeard && result !== NOT_ASKED
+    if (isTold || vote.kind === 'failed') fleet.voted(master, question, vote)
+    if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
     if (this.#for + this.#against < votes.length) return
     leave(this)
     this.#completed?.()
