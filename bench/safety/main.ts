@@ -1,12 +1,4 @@
-/**
- * The hazards that every lock library meets sooner or later, run against the published ones and
- * this project, side by side. Exit code 1 when this project fails a row, 2 when a fault could not
- * be shown to have happened.
- *
- *   npm run compare:safety -- [--only library]... [--hazard name]... [--json] [--markdown]
- *
- * `--json` prints the report as JSON, `--markdown` writes docs/compare-safety.md.
- */
+/** The command line of the compared hazards; `--help` says what it takes. */
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
 import { provisionServer } from '../../scripts/provision-server.ts'
@@ -17,6 +9,17 @@ import { libraries, OURS, type Library } from '../peers/libraries.ts'
 import { runColumn, type Column } from './matrix.ts'
 import { document, evidenceList, verdictTable, type Report } from './report.ts'
 
+const USAGE = `The hazards that every lock library meets sooner or later: published ones and this project, side by side.
+
+  npm run compare:safety -- [options]
+
+  --only LIBRARY   only this one; may be given several times
+  --hazard NAME    only this one; may be given several times
+  --json           one JSON object
+  --markdown       writes docs/compare-safety.md
+
+Exit code: 0 this project passes each, 1 it fails one, 2 a fault could not be shown to have happened.`
+
 /** Most of the time is spent waiting for limits, so several libraries fit on two cores. */
 const LANES = 3
 
@@ -26,8 +29,13 @@ const { values } = parseArgs({
     hazard: { type: 'string', multiple: true },
     json: { type: 'boolean', default: false },
     markdown: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
   },
 })
+if (values.help) {
+  console.log(USAGE)
+  process.exit(0)
+}
 const chosen = pick(libraries, values.only, '--only')
 const rows = pick(hazards, values.hazard, '--hazard')
 const say = (line: string): void => {

@@ -1,13 +1,4 @@
-/**
- * Everything that can be made to fail, at random and for a long time; then quiet, and the verdict.
- *
- *   npm run soak -- --minutes 10 [--locks etcd|zookeeper|postgres] [--seed 1] [--json]
- *   npm run soak -- --histories 1000 --locks etcd|zookeeper|postgres [--seed 1]
- *
- * Prints the injected faults by kind, the leases, and every anomaly. Exit code 0: no anomaly, every
- * fault that was chosen was also seen to strike, and all jobs are done. 1 otherwise, 130 when it
- * was interrupted.
- */
+/** The command line of the soak; `--help` says what it takes. */
 import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
 import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
@@ -22,6 +13,19 @@ import { Nemesis } from './nemesis.ts'
 import { printReport, type Report } from './report.ts'
 import type { World } from './world.ts'
 
+const USAGE = `Everything that can be made to fail, at random and for a long time; then quiet, and the verdict.
+
+  npm run soak -- [options]
+
+  --minutes M      how long (default 1)
+  --seed S         of the chance
+  --locks NAME     leases of another lock service: ${KINDS.join(', ')}
+  --histories N    with --locks: N short histories, each of which is checked as a whole
+  --json           one JSON object
+
+It prints the faults by kind, the leases, and every anomaly. Exit code: 0 no anomaly, every fault that was chosen
+was seen to strike, and all jobs are done; 1 otherwise, 64 bad arguments, 130 interrupted.`
+
 const BATCH_MS = 1_500
 const QUIET_MS = 2_000
 const PROGRESS_MS = 15_000
@@ -34,8 +38,13 @@ const { values } = parseArgs({
     locks: { type: 'string' },
     histories: { type: 'string' },
     json: { type: 'boolean', default: false },
+    help: { type: 'boolean', default: false },
   },
 })
+if (values.help) {
+  console.log(USAGE)
+  process.exit(0)
+}
 const minutes = Number(values.minutes)
 const seed = values.seed === undefined ? Math.floor(Math.random() * 1e6) : Number(values.seed)
 if (!(minutes > 0) || !Number.isInteger(seed)) {
