@@ -187,7 +187,7 @@ const line: readonly Mutant[] = [
   ),
   mutant(
     'dead-places-are-dropped',
-    ['not isPlaceOf(place, id, job.timestamp) or', ''],
+    ['not isThis or', ''],
     `${LINE}: when its id belongs to another job now`,
   ),
   mutant(
