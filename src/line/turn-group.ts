@@ -37,11 +37,9 @@ export abstract class TurnGroup<Item> {
     this.#underWay++
     try {
       const reply = await this.send(waiting.map(({ item }) => item))
-      // Replies of full calls that came together are settled in a turn each: what the jobs of one
-      // call send leaves, and the server works, before those of the next call are settled. Jobs of
-      // calls that were not full end in one turn, and leave as one.
-      const isFull = waiting.length >= this.#most.items
-      if (isFull && this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
+      // Replies that came together are settled in a turn each. So what the jobs of one call send
+      // leaves, and the server works, before those of the next call are settled.
+      if (this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
       const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
       for (const [index, { resolve, reject }] of waiting.entries()) {
         const own = replies[index]
