@@ -52,7 +52,7 @@ function makerOf(modules: readonly string[]): string {
     (path) =>
       `if which == '${path.slice(path.lastIndexOf('/') + 1)}' then\n${included(path)}\nend\n`,
   )
-  return `local made = {}
+  return `local made
 function rules(which)
 made = made or {}
 made[which] = made[which] or (function()

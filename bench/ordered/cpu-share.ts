@@ -24,7 +24,7 @@ export class CpuShares implements Disposable {
     const group = `${GROUPS}/bench-${pid}`
     const quotaUs = Math.round(share * PERIOD_US)
     if (IS_UNIFIED) writeFileSync(`${ROOT}/cgroup.subtree_control`, '+cpu')
-    mkdirSync(group)
+    mkdirSync(group, { recursive: true })
     this.#groups.push(group)
     if (IS_UNIFIED) {
       writeFileSync(`${group}/cpu.max`, `${quotaUs} ${PERIOD_US}`)

@@ -171,7 +171,7 @@ export class ShardedQueue<
     // rule: refused-obliterate-removes-nothing
     await this.#parts.at(active.indexOf(Math.max(...active))).obliterate(opts)
     await this.#parts.ask((queue) => queue.obliterate(opts))
-    this.#parts.isRecorded = undefined
+    this.#parts.recorded = undefined
   }
 
   /** Closes all shards. */

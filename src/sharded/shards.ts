@@ -35,7 +35,7 @@ export const later = (answers: readonly unknown[]): unknown => Promise.all(answe
 export class Shards<Shard extends Part> {
   readonly all: readonly Shard[]
   /** Their number is recorded, until `obliterate` removes it. */
-  isRecorded: Promise<void> | undefined
+  recorded: Promise<void> | undefined
 
   constructor(all: readonly Shard[]) {
     this.all = all
@@ -52,11 +52,11 @@ export class Shards<Shard extends Part> {
 
   /** @throws ShardsDifferError where others work with another number of shards. */
   check(): Promise<void> {
-    this.isRecorded ??= this.#record().catch((error: unknown) => {
-      this.isRecorded = undefined
+    this.recorded ??= this.#record().catch((error: unknown) => {
+      this.recorded = undefined
       throw error
     })
-    return this.isRecorded
+    return this.recorded
   }
 
   /** Calls that move one scheduler follow each other, in all processes. */
