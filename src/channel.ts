@@ -75,9 +75,7 @@ export class Channel {
   readonly #threw: (error: unknown) => void
   readonly #everywhere = everywhere()
   /** Who hears what was asked a moment ago. */
-  readonly #heard = new Map<FactName, boolean>()
-  /** Who runs jobs and steps. */
-  #around: readonly Listener[] | undefined
+  readonly #heard = new Map<FactName | 'within', boolean>()
   #askedAt = -Infinity
   /** How often a listener had come or gone. */
   #askedAfter = 0
@@ -97,9 +95,15 @@ export class Channel {
     this.#threw = threw
   }
 
-  /** False where a fact would go nowhere. */
-  hears(event: FactName): boolean {
-    this.#askAgain()
+  /** False where a fact would go nowhere; of `within`, where nobody runs jobs and steps. */
+  hears(event: FactName | 'within'): boolean {
+    const now = systemClock.now()
+    const { changes } = this.#everywhere
+    if (now - this.#askedAt > ASK_AGAIN_MS || changes !== this.#askedAfter) {
+      this.#heard.clear()
+      this.#askedAt = now
+      this.#askedAfter = changes
+    }
     let heard = this.#heard.get(event)
     if (heard === undefined) {
       const all = [...this.#own, ...this.#everywhere.values()]
@@ -117,24 +121,13 @@ export class Channel {
 
   /** Runs what belongs to a job or to a step. */
   within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
-    this.#askAgain()
-    this.#around ??= [...this.#everywhere.values()].filter((listener) => listener.within)
+    if (!this.hears('within')) return run()
     let next = run
-    for (const listener of this.#around) {
+    for (const listener of this.#everywhere.values()) {
       const inner = next
       next = () => this.#within(listener, what, inner)
     }
     return next()
-  }
-
-  #askAgain(): void {
-    const now = systemClock.now()
-    const { changes } = this.#everywhere
-    if (now - this.#askedAt <= ASK_AGAIN_MS && changes === this.#askedAfter) return
-    this.#heard.clear()
-    this.#around = undefined
-    this.#askedAt = now
-    this.#askedAfter = changes
   }
 
   #within<Result>(listener: Listener, what: Within, run: () => Promise<Result>): Promise<Result> {
@@ -148,7 +141,8 @@ export class Channel {
     }
   }
 
-  #isHeard(listener: Listener, event: FactName): boolean {
+  #isHeard(listener: Listener, event: FactName | 'within'): boolean {
+    if (event === 'within') return listener.within !== undefined
     if (listener.on[event] === undefined) return false
     try {
       return listener.hears?.(event) ?? true

@@ -73,10 +73,6 @@ export class Attempt implements Grant {
     this.states = fleet.states
   }
 
-  get leaseMs(): number {
-    return this.terms.leaseMs
-  }
-
   get maxLeaseMs(): number {
     return this.fleet.settings.maxLeaseMs
   }
@@ -86,24 +82,24 @@ export class Attempt implements Grant {
    * @throws RedlockClosedError where its lock was closed meanwhile; a lease that was granted is
    * released.
    */
-  take(): Promise<AcquireOutcome> {
-    const { fleet, resources, token, fencingToken: fence, leaseMs } = this
-    if (fleet.isClosed) return Promise.reject(new RedlockClosedError())
+  async take(): Promise<AcquireOutcome> {
+    const { fleet, resources, token, fencingToken: fence } = this
+    if (fleet.isClosed) throw new RedlockClosedError()
+    const { leaseMs } = this.terms
     const { waitMs, waiter } = this.demand
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
     const timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
     const vote = new Poll(this, acquire, call, timeoutMs)
     this.votes = vote.votes
-    return vote.decided.then(() => {
-      if (vote.verdict === 'against') return this.#refused(vote)
-      const { counter, masters } = highest(vote.votes, fence)
-      if (counter !== fence) fleet.proposals.observe(counter)
-      this.fencingToken = counter
-      // rule: a-quorum-has-exactly-the-token
-      if (masters < fleet.quorum) return this.#confirm()
-      return this.#end(undefined)
-    })
+    await vote.decided
+    if (vote.verdict === 'against') return this.#refused(vote)
+    const { counter, masters } = highest(vote.votes, fence)
+    if (counter !== fence) fleet.proposals.observe(counter)
+    this.fencingToken = counter
+    // rule: a-quorum-has-exactly-the-token
+    if (masters < fleet.quorum) return this.#confirm()
+    return this.#end(undefined)
   }
 
   /** The granted counters differ: raises them to the largest one. */

@@ -17,10 +17,10 @@ export async function extendLease(
   startedAt: Instant,
   leftMs: number,
 ): Promise<Renewed> {
-  const { fleet, resources, token, leaseMs, fencingToken: fence } = attempt
+  const { fleet, resources, token, terms, fencingToken: fence } = attempt
   const { driftFactor, masterTimeoutMs } = fleet.settings
   const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
-  const call = callOf({ verb: 'extend', resources, token, fence, leaseMs })
+  const call = callOf({ verb: 'extend', resources, token, fence, leaseMs: terms.leaseMs })
   const poll = new Poll(attempt, extend, call, timeoutMs)
   await poll.decided
   // rule: heal-only-after-a-quorum
@@ -35,7 +35,7 @@ export async function extendLease(
       healMissing(attempt, lease, poll.votes, tried)
     }),
   )
-  return { status: 'extended', trust: trustFrom(startedAt, leaseMs, driftFactor) }
+  return { status: 'extended', trust: trustFrom(startedAt, terms.leaseMs, driftFactor) }
 }
 
 function notExtended({ fleet }: Attempt, votes: readonly (ExtendVote | undefined)[]): Renewed {
@@ -62,11 +62,11 @@ function healMissing(
 }
 
 async function healMaster(attempt: Attempt, master: Master): Promise<void> {
-  const { fleet, resources, token, leaseMs, fencingToken: fence } = attempt
+  const { fleet, resources, token, terms, fencingToken: fence } = attempt
   const { clock, masterTimeoutMs } = fleet.settings
   const healing = (attempt.healing ??= new Set())
   healing.add(master.index)
-  const call = callOf({ verb: 'heal', resources, token, fence, leaseMs })
+  const call = callOf({ verb: 'heal', resources, token, fence, leaseMs: terms.leaseMs })
   const vote = voteOf(heal, await callMaster(master, clock, call, masterTimeoutMs), attempt)
   fleet.voted(master, 'heal', vote)
   if (vote.kind !== 'failed' || !vote.mayHaveRun) healing.delete(master.index)

@@ -40,11 +40,11 @@ function forGood({ maxLeaseMs }: Attempt, { asked }: Call): Call {
  * ended, so that bounds the effort.
  */
 export async function releaseLater(attempt: Attempt, master: Master): Promise<void> {
-  const { fleet, leaseMs, releaseCall } = attempt
+  const { fleet, terms, releaseCall } = attempt
   if (releaseCall === undefined) return
   const { clock } = fleet.settings
   const call = forGood(attempt, releaseCall)
-  const until = clock.now() + leaseMs
+  const until = clock.now() + terms.leaseMs
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const leftMs = until - clock.now()
     if (leftMs <= 0 || !(await master.enrolment.whenEnrolled(leftMs))) return
