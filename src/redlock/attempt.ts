@@ -66,7 +66,11 @@ export class Attempt implements Grant {
     this.fleet = fleet
     this.resources = resources
     this.demand = demand
-    this.terms = demand.terms
+    const { maxLeaseMs } = fleet.settings
+    const { terms } = demand
+    // The fleet may have been resized while its caller waited.
+    // rule: no-lease-is-longer-than-its-fleet-allows
+    this.terms = terms.leaseMs > maxLeaseMs ? { ...terms, leaseMs: maxLeaseMs } : terms
     this.start = instant(fleet.settings.clock)
     this.token = fleet.proposals.token()
     this.fencingToken = fleet.proposals.fence()

@@ -84,7 +84,9 @@ export class Redlock implements LockService, AsyncDisposable {
   #before: LockFleet | undefined
   #endsBefore: Timer | undefined
   /** Of a call without options. */
-  readonly #usualTerms: LeaseTerms
+  #usualTerms: LeaseTerms
+  /** Of options that cannot change. */
+  #knownTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
 
@@ -321,6 +323,9 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#next = undefined
     const { masters, settings } = this.#fleet
     this.#fleet.isInUse = true
+    // rule: resized-fleet-has-its-own-terms
+    this.#usualTerms = leaseTerms({}, settings)
+    this.#knownTerms = new WeakMap()
     const { maxLeaseMs } = settings
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
     // Its leases end by themselves until then.
@@ -378,8 +383,12 @@ export class Redlock implements LockService, AsyncDisposable {
 
   #termsOf(options: LeaseOptions | undefined): LeaseTerms {
     if (options === undefined) return this.#usualTerms
+    const known = this.#knownTerms.get(options)
+    if (known !== undefined) return known
     callOptions(options, false)
-    return leaseTerms(options, this.#fleet.settings)
+    const terms = leaseTerms(options, this.#fleet.settings)
+    if (Object.isFrozen(options) && terms.slots === 1) this.#knownTerms.set(options, terms)
+    return terms
   }
 
   #assertOpen(): void {

@@ -464,6 +464,16 @@ const worker: readonly Mutant[] = [
     ["why?.status === 'suspended' ? undefined : ", ''],
     'redlock/fleet/master-log: whose clock is not compared yet',
   ),
+  mutant(
+    'resized-fleet-has-its-own-terms',
+    ['leaseTerms({}, settings)', 'this.#usualTerms'],
+    'tools/operator/resize: leases are as long as the fleet allows',
+  ),
+  mutant(
+    'no-lease-is-longer-than-its-fleet-allows',
+    ['> maxLeaseMs', '> Infinity'],
+    'tools/operator/resize: leases are as long as the fleet allows',
+  ),
   mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),
   mutant(
     'no-estimate-while-the-line-stands',

@@ -49,7 +49,7 @@ export class Visits implements LineVisits {
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
     this.#locks = locks
-    this.#leaseOptions = leaseOptions
+    this.#leaseOptions = Object.freeze(leaseOptions)
     this.#burstMs = burstMs
   }
 

@@ -224,6 +224,36 @@ describe('maxLeaseMs and fenceTtlMs', () => {
     await (await other.acquire('r', { waitMs: 5_000 })).release()
   })
 
+  test.each([1_000, 3_000])('leases are as long as the fleet allows: %d', async (maxLeaseMs) => {
+    await founder(3)
+    const { leaseMs: _, ...defaults } = TERMS
+    const masters = urls.slice(0, 3)
+    const previous = { maxLeaseMs: TERMS.maxLeaseMs }
+    const next = new Redlock({
+      ...{ ...defaults, masters, previous, maxLeaseMs, logger: silentLogger },
+    })
+    closers.push(() => next.close())
+    await next.ready()
+    const unchangeable = Object.freeze({ maxExtensions: 5 })
+    const lengths = async (): Promise<readonly number[]> => {
+      const leases = await Promise.all([
+        next.acquire('usual', { waitMs: 5_000 }),
+        next.acquire('without options'),
+        granted(next, 'with options', unchangeable),
+      ])
+      await Promise.all(leases.map((lease) => lease.release()))
+      return leases.map(({ leaseMs }) => leaseMs)
+    }
+    expect(await lengths()).toEqual([2_000, 2_000, 2_000])
+    await granted(next, 'held')
+    const waiting = next.acquire('held', { waitMs: 10_000 })
+    await resize(3, 3, undefined, { maxLeaseMs })
+    await until('it follows', () => next.maxLeaseMs === maxLeaseMs)
+    await until('it grants', async () => (await next.tryAcquire('r')).status === 'granted')
+    expect(await lengths()).toEqual([maxLeaseMs, maxLeaseMs, maxLeaseMs])
+    expect((await waiting).leaseMs).toBe(Math.min(maxLeaseMs, 2_000))
+  })
+
   test('the command says the pause, asks, and does nothing the second time', async () => {
     await founder(3)
     const env = fleetEnv(urls.slice(0, 3), NAMESPACE)
