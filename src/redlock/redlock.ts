@@ -120,8 +120,10 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#fleet.settings.leaseMs
   }
 
+  /** Before a resize also what will be allowed after it: a worker outlives it. */
   get maxLeaseMs(): number {
-    return this.#fleet.settings.maxLeaseMs
+    const { maxLeaseMs } = this.#fleet.settings
+    return Math.min(maxLeaseMs, this.#next?.settings.maxLeaseMs ?? maxLeaseMs)
   }
 
   /** How many masters must grant a lease: more than half of them. */
