@@ -120,7 +120,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#fleet.settings.leaseMs
   }
 
-  /** Before a resize also what will be allowed after it: a worker outlives it. */
+  /** The longest lease that a call may ask for. A client that follows a resize: before and after. */
   get maxLeaseMs(): number {
     const { maxLeaseMs } = this.#fleet.settings
     return Math.min(maxLeaseMs, this.#next?.settings.maxLeaseMs ?? maxLeaseMs)
