@@ -51,6 +51,12 @@ local function makeReady(id, share, priority, burst)
   redis.call('ZADD', MARKER, 0, '0')
 end
 
+-- A job that is ready has another place among those of its tenant.
+local function rank(id, share, score)
+  local _, tenant = partsOf(share)
+  redis.call('ZADD', readyJobsKey(tenant), 'XX', score, id)
+end
+
 -- The sleeping job has no share any more.
 local function leave(id, share)
   -- rule: job-without-a-share-is-not-ready
@@ -108,5 +114,5 @@ local function takeReady()
     end
   end
 end
-return {isReady = isReady, makeReady = makeReady, leave = leave, charge = charge, takeReady = takeReady,
+return {isReady = isReady, makeReady = makeReady, rank = rank, leave = leave, charge = charge, takeReady = takeReady,
   QUANTUM = QUANTUM}
