@@ -105,6 +105,14 @@ describe('a full line', () => {
     expect(await drained(queue)).toEqual([0, 38, 39])
   })
 
+  it('that is longer than it may be by now is made as short for the next job', async () => {
+    const before = makeQueue({})
+    for (let nr = 0; nr < 30; nr++) await before.add('call', call(nr))
+    const queue = makeQueue({ maxLength: 3, whenFull: 'drop-oldest' })
+    await queue.add('call', call(30))
+    expect(await numbers(queue)).toEqual([0, 29, 30])
+  })
+
   it('with shares drops no job that is ready to start', async () => {
     const queue = makeQueue({ maxLength: 2, whenFull: 'drop-oldest', weight: () => 1 })
     for (const nr of [1, 2, 3]) await queue.add('call', call(nr))

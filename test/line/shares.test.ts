@@ -311,6 +311,16 @@ describe('tenants', () => {
     expect(seen.order.map(({ line }) => line)).toEqual([3, 2, 1, 0])
   })
 
+  test('and by the priority that they were given later', async () => {
+    const queue = makeQueue(byTenant)
+    const [first, , third] = await queue.addBulk(tasks('a', 3, 1, 1))
+    await first?.changePriority({ priority: 5 })
+    await third?.changePriority({ lifo: true })
+    const seen = await work()
+    await until('all ran', () => seen.order.length === 3)
+    expect(seen.order.map(({ line }) => line)).toEqual([2, 1, 0])
+  })
+
   test('a job ends also when the server has no memory left', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk([...tasks('a', 2, 2, 20), ...tasks('b', 1, 2, 20)])
