@@ -88,11 +88,11 @@ export class Additions extends TurnGroup<Addition> {
         const reply = await this.#addSoon(job)
         if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
         const [, resource, id] = reply as [number, string, string]
+        // rule: add-that-dropped-is-not-refused
         if (id === '' || id === dropped) {
           throw new LineFullError(this.#queue.queueName, resource, maxLength)
         }
         // Other producers may take the room that was made, and more may be there than was allowed.
-        // rule: add-that-dropped-is-not-refused
         await this.#queue.remove(id, false)
         dropped = id
       }

@@ -218,6 +218,11 @@ const line: readonly Mutant[] = [
     ['this.#lastAdd.then(add)', 'add()'],
     'line/full-lines: keeps the order of one addBulk',
   ),
+  mutant(
+    'add-that-dropped-is-not-refused',
+    ['id === dropped', "dropped !== ''"],
+    'line/full-lines: is made as short for the next job',
+  ),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('lost-mark-is-left-again', 'never', `${LINE}: mark that is lost`),
   mutant(
@@ -309,6 +314,17 @@ const line: readonly Mutant[] = [
     `${LIMITS}: costs more than the burst`,
   ),
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
+  mutant('ready-jobs-by-their-priority', 'never', `${SHARES}: that they were given later`),
+  mutant(
+    'resting-job-wakes-with-its-resources',
+    'removed',
+    `${LIMITS}: starts again when that is resumed`,
+  ),
+  mutant(
+    'resting-job-wakes-with-its-resources',
+    [", 'redlock:from', theirs[2] + theirs[5]", ''],
+    `${LIMITS}: has not waited too long`,
+  ),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
   mutant(
@@ -538,6 +554,13 @@ const worker: readonly Mutant[] = [
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
+  mutant('request-goes-with-its-run', 'removed', 'worker/instances: goes with its run'),
+  mutant(
+    'job-of-another-queue-leaves-no-line-here',
+    ['string.sub(key, 1, #BASE) == BASE', 'true'],
+    'worker/instances: one of another queue',
+  ),
+  mutant('leaving-worker-fills-no-batch', 'never', `${BATCH}: takes no more jobs after`),
   mutant('job-without-data-fails', 'never', 'worker/instances: whose data are gone'),
   mutant('checkpoints-of-one-instance', 'never', 'worker/instances: are not those of'),
   mutant('job-without-a-hash-keeps-nothing', 'never', 'worker/instances: keeps no steps'),
