@@ -349,7 +349,7 @@ describe('a batch', () => {
     expect(order).toEqual([0, 1, 2, 3, 4, 5])
   })
 
-  test.each(['drain', 'close'] as const)('takes no more jobs after %s', async (how) => {
+  test.each(['drain', 'close', 'pause'] as const)('takes no more jobs after %s', async (how) => {
     const queue = openQueue()
     const seen: number[][] = []
     const worker = await work({ size: 10, waitMs: 20_000 }, (batch) => {

@@ -314,6 +314,7 @@ const line: readonly Mutant[] = [
     `${LIMITS}: costs more than the burst`,
   ),
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
+  mutant('held-job-with-a-share-is-woken', 'removed', `${SHARES}: starts when that ends early`),
   mutant('ready-jobs-by-their-priority', 'never', `${SHARES}: that they were given later`),
   mutant(
     'resting-job-wakes-with-its-resources',

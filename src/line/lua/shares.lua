@@ -51,6 +51,14 @@ local function makeReady(id, share, priority, burst)
   redis.call('ZADD', MARKER, 0, '0')
 end
 
+-- A held job may start before its time: it sleeps as others do. Whether it was there.
+local function sleepAgain(id, priority)
+  local score = asleepScore(nextSeq(), priority)
+  if redis.call('ZADD', DELAYED, 'XX', 'CH', score, id) == 0 then return false end
+  redis.call('HSET', BASE .. id, 'delay', ASLEEP_DELAY)
+  return true
+end
+
 -- A job that is ready has another place among those of its tenant.
 local function rank(id, share, score)
   local _, tenant = partsOf(share)
@@ -114,5 +122,5 @@ local function takeReady()
     end
   end
 end
-return {isReady = isReady, makeReady = makeReady, rank = rank, leave = leave, charge = charge, takeReady = takeReady,
-  QUANTUM = QUANTUM}
+return {isReady = isReady, makeReady = makeReady, sleepAgain = sleepAgain, rank = rank, leave = leave,
+  charge = charge, takeReady = takeReady, QUANTUM = QUANTUM}

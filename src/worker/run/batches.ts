@@ -20,8 +20,8 @@ export interface BatchSource {
   readonly open: (taken: TakenJob, token: string) => Promise<Job | undefined>
   /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
   readonly run: (job: Job, token: string) => Promise<unknown>
-  /** The worker fetches nothing more. */
-  readonly isLeaving: () => boolean
+  /** Whether the worker fetches jobs now. */
+  readonly fetches: () => boolean
 }
 
 type Outcome = PromiseSettledResult<unknown>
@@ -58,7 +58,7 @@ export function batching(
     const gather = async (): Promise<void> => {
       for (;;) {
         // rule: leaving-worker-fills-no-batch
-        if (source.isLeaving()) return
+        if (!source.fetches()) return
         const most = size - 1 - members.length
         const take = (): Promise<readonly BatchMember[]> =>
           membersOf(first, most, members.length, source)
