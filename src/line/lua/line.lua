@@ -25,7 +25,7 @@ local NAMES = {
   timestamp = 'timestamp', finishedOn = 'finishedOn', delay = 'asleep', priority = 'priority', ats = 'ats',
   ['redlock:lines'] = 'lines', ['redlock:burst'] = 'burst', ['redlock:holds'] = 'holds',
   ['redlock:held'] = 'held', ['redlock:rate'] = 'rate', ['redlock:share'] = 'share',
-  ['redlock:slots'] = 'slots',
+  ['redlock:slots'] = 'slots', ['redlock:from'] = 'from',
 }
 local function jobOf(id, fields)
   local job = {id = id, jobKey = BASE .. id, fields = fields, place = '', timestamp = false, lines = false,
@@ -146,6 +146,12 @@ local function isTurn(lines, place, leaving)
     end
   end
   return true
+end
+
+-- A job that was woken waits for its turn no more.
+local function endDeadline(job)
+  -- rule: deadline-goes-with-the-sleep
+  if job.from then redis.call('ZREM', SPACE .. 'deadlines', job.place) end
 end
 
 local function areSeveral(lines) return string.find(lines, '","', 1, true) end

@@ -32,6 +32,7 @@ local function wake(head, front, burst, leaving)
     end
   end
   if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
+  endDeadline(head)
   head.burst, woken = burst, woken or {}
   woken[head.jobKey], wokenCount = head, wokenCount + 1
 end
