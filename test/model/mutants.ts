@@ -223,6 +223,11 @@ const line: readonly Mutant[] = [
     ['id === dropped', "dropped !== ''"],
     'line/full-lines: is made as short for the next job',
   ),
+  mutant(
+    'started-job-is-not-dropped',
+    [' and job.held ~= RESTS', ''],
+    'line/full-lines: was started',
+  ),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('lost-mark-is-left-again', 'never', `${LINE}: mark that is lost`),
   mutant(

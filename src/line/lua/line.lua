@@ -14,6 +14,7 @@
   the failure that holds. A job that was tried again since holds no more.
 ]]
 --- @include "keys"
+local RESTS = 'rests' -- What `redlock:held` of a job says that has put its resources to sleep itself.
 local MARK = '!limits' -- The first member of the line of a resource with limits.
 local limited -- What is in force for such resources, by resource.
 local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
