@@ -327,11 +327,6 @@ const line: readonly Mutant[] = [
     'removed',
     `${LIMITS}: starts again when that is resumed`,
   ),
-  mutant(
-    'resting-job-wakes-with-its-resources',
-    [", 'redlock:from', theirs[2] + theirs[5]", ''],
-    `${LIMITS}: has not waited too long`,
-  ),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
   mutant(

@@ -25,7 +25,7 @@ if ARGV.does == 'delay' or ARGV.does == 'rest' then theirs[2] = math.floor(nowMs
 local result = bullmq(KEYS, theirs)
 if ARGV.does == 'rest' and result == 0 then
   -- rule: resting-job-wakes-with-its-resources
-  redis.call('HSET', KEYS[5], 'redlock:held', RESTS, 'redlock:from', theirs[2] + theirs[5])
+  redis.call('HSET', KEYS[5], 'redlock:held', RESTS)
   wakeHeads(resourcesOf(redis.call('HGET', KEYS[5], 'redlock:lines') or '[]'), false, '')
 end
 return withTurn(result)
