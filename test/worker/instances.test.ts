@@ -140,7 +140,9 @@ describe('a request to cancel', () => {
 
   test('reaches a worker of more jobs than a script can name at once, and goes with its run', async () => {
     const queue = makeQueue()
-    await work((_job, lease) => aborted(lease.signal).then((reason) => Promise.reject(reason)))
+    await work(async (_job, lease) => {
+      throw (await aborted(lease.signal)) as Error
+    })
     const { id = '' } = await queue.add('invoice', { customer: 'a' })
     await until('it runs', async () => (await queue.getActiveCount()) === 1)
     const lines = LineBackend.of(queue)
@@ -163,7 +165,7 @@ describe('a job', () => {
     await queue.add('second', { customer: 'a' }, opts)
     const parent = await queue.add('parent', { customer: 'b' })
     // Names that are as long.
-    const name = [...fixture.namespace].reverse().join('')
+    const name = `u${fixture.namespace.slice(1)}`
     const resource = ({ customer }: Charge): string => customer
     const children = new LockedQueue<Charge>(name, { connection: connection(), resource })
     fixture.defer(() => children.close())
