@@ -37,8 +37,6 @@ interface Addition {
 const AT_ONCE: ReadonlySet<string> = new Set(['addStandardJob', 'addPrioritizedJob'])
 /** Reply of the add script. */
 const LINE_FULL = -200
-/** Other producers may take the room that was made. */
-const MAX_DROPS = 20
 const TOGETHER = { items: 16, bytes: 100_000 }
 
 interface AdditionsSettings extends AddSettings {
@@ -86,14 +84,17 @@ export class Additions extends TurnGroup<Addition> {
   #addToFull(job: Addition): Promise<unknown> {
     const { maxLength = 0, drops } = this.#settings
     const add = async (): Promise<unknown> => {
-      for (let dropped = 0; ; dropped++) {
+      for (let dropped = ''; ;) {
         const reply = await this.#addSoon(job)
         if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
         const [, resource, id] = reply as [number, string, string]
-        if (id === '' || dropped === MAX_DROPS) {
+        // rule: add-that-dropped-is-not-refused
+        if (id === '' || id === dropped) {
           throw new LineFullError(this.#queue.queueName, resource, maxLength)
         }
+        // Other producers may take the room that was made, and more may be there than was allowed.
         await this.#queue.remove(id, false)
+        dropped = id
       }
     }
     if (drops === undefined) return add()

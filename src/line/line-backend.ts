@@ -181,13 +181,11 @@ export class LineBackend extends Backend implements LineRunner {
     join,
   }: LineVisit): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
     const { id = '', timestamp } = job
-    const now = systemClock.wallNow()
-    const delayMs = ASLEEP_DELAY_MS - now
-    const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
+    const delayMs = ASLEEP_DELAY_MS - systemClock.wallNow()
     const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
     await this.connection.client
     if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
-    const sent = this.#sendAs('moveToDelayed', args, {
+    const sent = this.#putBack(id, token, delayMs, {
       does: 'park',
       ...stands,
       ...this.#waiting(job),
@@ -198,10 +196,13 @@ export class LineBackend extends Backend implements LineRunner {
     if (Array.isArray(reply) && reply[0] === ITS_TURN)
       return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
     if (reply === TOO_LATE) return 'late'
-    if (typeof reply === 'number' && reply < 0) {
-      throw this.finishedErrors({ code: reply, jobId: id, command: 'park', state: 'active' })
-    }
+    this.#refuse(reply, id, 'park')
     return 'parked'
+  }
+
+  /** A job whose resources sleep starts again when they wake, or are resumed. */
+  async rest({ job: { id = '' }, token }: LineVisit, delayMs: number): Promise<void> {
+    this.#refuse(await this.#putBack(id, token, Math.ceil(delayMs), { does: 'rest' }), id, 'rest')
   }
 
   /** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
@@ -386,10 +387,7 @@ export class LineBackend extends Backend implements LineRunner {
     let next: LineVisit | undefined
     try {
       const reply = await this.#ends.add(end, end.value.length)
-      if (typeof reply === 'number' && reply < 0) {
-        const state = { command: 'moveToFinished', state: 'active' }
-        throw this.finishedErrors({ code: reply, jobId: id, ...state })
-      }
+      this.#refuse(reply, id, 'moveToFinished')
       const asksNone = more['keeps'] === true || more['offers'] === true
       next = this.#heard(reply, asksNone)
       const found = bullmq.raw2NextJobData(reply as unknown[])
@@ -456,6 +454,25 @@ export class LineBackend extends Backend implements LineRunner {
       done = resolve
     })
     return { earlier, done }
+  }
+
+  /** Of a job that a worker has, without using an attempt. */
+  #putBack(
+    id: string,
+    token: string | undefined,
+    delayMs: number,
+    ours: Arguments,
+  ): Promise<unknown> {
+    const now = systemClock.wallNow()
+    const args = this.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
+    return this.#sendAs('moveToDelayed', args, ours)
+  }
+
+  /** @throws what BullMQ says where its script refuses a job. */
+  #refuse(reply: unknown, jobId: string, command: string): void {
+    if (typeof reply === 'number' && reply < 0) {
+      throw this.finishedErrors({ code: reply, jobId, command, state: 'active' })
+    }
   }
 
   async #sendAs(name: string, args: readonly unknown[], ours: Arguments): Promise<unknown> {

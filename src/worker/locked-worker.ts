@@ -198,6 +198,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     if (batched === undefined) return process
     return batching(process, batched, this.#channel, {
       ...{ lines: this.#lines, visits },
+      fetches: () => !this.#isLeaving && this.closing === undefined && !this.isPaused(),
       open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
       run: (job, token) => this.processJob(job as never, token, () => false).catch(this.#onError),
     })

@@ -349,6 +349,22 @@ describe('a batch', () => {
     expect(order).toEqual([0, 1, 2, 3, 4, 5])
   })
 
+  test.each(['drain', 'close', 'pause'] as const)('takes no more jobs after %s', async (how) => {
+    const queue = openQueue()
+    const seen: number[][] = []
+    const worker = await work({ size: 10, waitMs: 20_000 }, (batch) => {
+      seen.push(numbers(batch))
+      return allDone(batch)
+    })
+    await queue.addBulk(jobs(2))
+    await until('both are taken', async () => (await queue.getActiveCount()) === 2)
+    const leaving = worker[how]()
+    await queue.addBulk(jobs(3))
+    await leaving
+    expect(seen).toEqual([[0, 1]])
+    expect(await queue.getWaitingCount()).toBe(3)
+  })
+
   test('that cannot begin returns its jobs to their places', async () => {
     await fixture.undisturbed(async () => {
       const queue = openQueue()

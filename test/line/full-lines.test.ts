@@ -105,6 +105,33 @@ describe('a full line', () => {
     expect(await drained(queue)).toEqual([0, 38, 39])
   })
 
+  it('that is longer than it may be by now is made as short for the next job', async () => {
+    const before = makeQueue({})
+    for (let nr = 0; nr < 30; nr++) await before.add('call', call(nr))
+    const queue = makeQueue({ maxLength: 3, whenFull: 'drop-oldest' })
+    await queue.add('call', call(30))
+    expect(await numbers(queue)).toEqual([0, 29, 30])
+  })
+
+  it('drops no job that was started, and lets its resource sleep', async () => {
+    const queue = makeQueue({ maxLength: 2, whenFull: 'drop-oldest' })
+    const worker = new LockedWorker<Call>(
+      fixture.namespace,
+      async (_job, lease) => {
+        throw await lease.rateLimit(600_000)
+      },
+      {
+        ...{ connection: connection(), redlock: await fixture.redlock() },
+        resource: ({ data }) => data.customer,
+      },
+    )
+    fixture.defer(() => worker.close())
+    await queue.add('call', call(1))
+    await until('it sleeps', async () => (await queue.getDelayedCount()) === 1)
+    for (const nr of [2, 3]) await queue.add('call', call(nr))
+    expect(await numbers(queue)).toEqual([1, 3])
+  })
+
   it('with shares drops no job that is ready to start', async () => {
     const queue = makeQueue({ maxLength: 2, whenFull: 'drop-oldest', weight: () => 1 })
     for (const nr of [1, 2, 3]) await queue.add('call', call(nr))

@@ -524,6 +524,29 @@ describe('a rate', () => {
     await until('nothing is left', async () => (await leftovers()).length === 0)
   })
 
+  test('a job that let its resource sleep starts again when that is resumed', async () => {
+    const queue = makeQueue()
+    const seen = await work({}, async (_job, lease) => {
+      if (seen.started.length === 1) throw await lease.rateLimit(600_000)
+    })
+    await queue.addBulk(jobs('a', 1, 2))
+    await until('it sleeps', async () => (await queue.getDelayedCount()) === 1)
+    await queue.resumeResource('a')
+    await until('all ran', () => seen.ended.length === 2, 5_000)
+    expect(seen.ended).toEqual([1, 2])
+  })
+
+  test('a job that let its resource sleep has not waited too long meanwhile', async () => {
+    const queue = makeQueue({ maxWaitMs: 400 })
+    const seen = await work({ maxWaitMs: 400 }, async ({ data }, lease) => {
+      if (data.nr === 1) await pause(300)
+      else if (seen.started.length === 2) throw await lease.rateLimit(1_500)
+    })
+    await queue.addBulk(jobs('a', 1, 2))
+    await until('both have ended', () => seen.ended.length === 2, 5_000)
+    expect(seen.ended).toEqual([1, 2])
+  })
+
   test('after a 429 no other slot of the resource starts a job', async () => {
     const queue = makeQueue({ slots: 2 })
     let toldAt = 0

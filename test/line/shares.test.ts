@@ -311,6 +311,32 @@ describe('tenants', () => {
     expect(seen.order.map(({ line }) => line)).toEqual([3, 2, 1, 0])
   })
 
+  test('and by the priority that they were given later', async () => {
+    const queue = makeQueue(byTenant)
+    const [first, , third] = await queue.addBulk(tasks('a', 3, 1, 1))
+    await first?.changePriority({ priority: 5 })
+    await third?.changePriority({ lifo: true })
+    const seen = await work()
+    await until('all ran', () => seen.order.length === 3)
+    expect(seen.order.map(({ line }) => line)).toEqual([2, 1, 0])
+  })
+
+  test.each(['a pause', 'a rate'])(
+    'a job that %s holds back starts when that ends early',
+    async (what) => {
+      const queue = makeQueue(byTenant)
+      const isPause = what === 'a pause'
+      if (isPause) await queue.pauseResource('a-0', { until: Date.now() + 600_000 })
+      else await queue.setRate('a-0', { limit: 1, perMs: 600_000 })
+      await queue.addBulk(tasks('a', 1, 3, 1))
+      const seen = await work()
+      await until('one is held', async () => (await queue.getDelayedCount()) === 1)
+      if (isPause) await queue.resumeResource('a-0')
+      else await queue.resetRate('a-0')
+      await until('all ran', () => seen.order.length === 3, 5_000)
+    },
+  )
+
   test('a job ends also when the server has no memory left', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk([...tasks('a', 2, 2, 20), ...tasks('b', 1, 2, 20)])

@@ -218,6 +218,16 @@ const line: readonly Mutant[] = [
     ['this.#lastAdd.then(add)', 'add()'],
     'line/full-lines: keeps the order of one addBulk',
   ),
+  mutant(
+    'add-that-dropped-is-not-refused',
+    ['id === dropped', "dropped !== ''"],
+    'line/full-lines: is made as short for the next job',
+  ),
+  mutant(
+    'started-job-is-not-dropped',
+    [' and job.held ~= RESTS', ''],
+    'line/full-lines: was started',
+  ),
   mutant('full-line-takes-no-job', 'never', 'line/full-lines: refuses a job'),
   mutant('lost-mark-is-left-again', 'never', `${LINE}: mark that is lost`),
   mutant(
@@ -250,6 +260,7 @@ const line: readonly Mutant[] = [
     ['if ', "redis.call('HSET', head.jobKey, 'delay', 0)\n    if "],
     `${LINE}: wakes the next one when the server has no memory`,
   ),
+  mutant('deadline-goes-with-the-sleep', 'never', 'worker/locked-queue: nothing of it is kept'),
   mutant('removed-job-wakes-the-next', 'removed', `${LINE}: when it is removed`),
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
@@ -309,6 +320,13 @@ const line: readonly Mutant[] = [
     `${LIMITS}: costs more than the burst`,
   ),
   mutant('tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used'], SHARES),
+  mutant('held-job-with-a-share-is-woken', 'removed', `${SHARES}: starts when that ends early`),
+  mutant('ready-jobs-by-their-priority', 'never', `${SHARES}: that they were given later`),
+  mutant(
+    'resting-job-wakes-with-its-resources',
+    'removed',
+    `${LIMITS}: starts again when that is resumed`,
+  ),
   mutant('work-counts-by-weight', [' / weight', ''], `${SHARES}: weights`),
   mutant('start-counts-for-its-tenant', 'removed', `${SHARES}: takes them from tenants in turn`),
   mutant(
@@ -548,6 +566,13 @@ const worker: readonly Mutant[] = [
   mutant('first-reason-counts', ['??=', '='], 'worker/pure: reports an earlier abort'),
   mutant('cancel-of-one-run', 'always', `${LIMITS}: stops no other job that has the same id`),
   mutant('cancel-of-one-run', 'always', 'worker/instances: ends with the run'),
+  mutant('request-goes-with-its-run', 'removed', 'worker/instances: goes with its run'),
+  mutant(
+    'job-of-another-queue-leaves-no-line-here',
+    ['string.sub(key, 1, #BASE) == BASE', 'true'],
+    'worker/instances: one of another queue',
+  ),
+  mutant('leaving-worker-fills-no-batch', 'never', `${BATCH}: takes no more jobs after`),
   mutant('job-without-data-fails', 'never', 'worker/instances: whose data are gone'),
   mutant('checkpoints-of-one-instance', 'never', 'worker/instances: are not those of'),
   mutant('job-without-a-hash-keeps-nothing', 'never', 'worker/instances: keeps no steps'),

@@ -2,6 +2,9 @@
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
+import { LockedQueue } from '../../src/index.ts'
+import { cancelRequests } from '../../src/line/cancel.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { chargesOf, type Charge } from './charges.ts'
 
@@ -134,9 +137,48 @@ describe('a request to cancel', () => {
     const outcomes = answers.map(([answer]) => answer?.outcome).sort()
     expect(outcomes).toEqual(['failed', 'finished', 'finished'])
   })
+
+  test('reaches a worker of more jobs than a script can name at once, and goes with its run', async () => {
+    const queue = makeQueue()
+    await work(async (_job, lease) => {
+      throw (await aborted(lease.signal)) as Error
+    })
+    const { id = '' } = await queue.add('invoice', { customer: 'a' })
+    await until('it runs', async () => (await queue.getActiveCount()) === 1)
+    const lines = LineBackend.of(queue)
+    const isStopping = queue.cancel(id)
+    const others = Array.from({ length: 9_000 }, (_, nr) => `other ${nr}`)
+    await until('it is asked to stop', async () => {
+      const requests = await cancelRequests(lines, [...others, id])
+      return requests.some(({ jobId }) => jobId === id)
+    })
+    expect(await isStopping).toMatchObject([{ outcome: 'stopped' }])
+    expect(await redis().exists(`bull:${fixture.namespace}:redlock:::cancelled`)).toBe(0)
+  })
 })
 
 describe('a job', () => {
+  test('has its place though one of another queue with its id and time is removed', async () => {
+    const queue = makeQueue()
+    const opts = { jobId: 'second', timestamp: 1 }
+    await queue.add('first', { customer: 'a' })
+    await queue.add('second', { customer: 'a' }, opts)
+    const parent = await queue.add('parent', { customer: 'b' })
+    // Names that are as long.
+    const name = `u${fixture.namespace.slice(1)}`
+    const resource = ({ customer }: Charge): string => customer
+    const children = new LockedQueue<Charge>(name, { connection: connection(), resource })
+    fixture.defer(() => children.close())
+    const to = { id: parent.id ?? '', queue: parent.queueQualifiedName }
+    await children.add('child', { customer: 'a' }, { ...opts, parent: to })
+    await parent.remove()
+    expect(await children.getJob('second')).toBeUndefined()
+    const ran: string[] = []
+    await work(({ name: ended }) => Promise.resolve(ran.push(ended)))
+    await until('both ran', () => ran.length === 2, 5_000)
+    expect(ran).toEqual(['first', 'second'])
+  })
+
   test('has no place of an earlier one with its id', async () => {
     const queue = makeQueue()
     const ran: string[] = []

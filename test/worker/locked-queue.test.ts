@@ -99,6 +99,24 @@ test('maxWaitMs: a job asleep behind others fails in time, not only when its tur
   await lease.release()
 })
 
+test('maxWaitMs: nothing of it is kept of jobs that ran', async () => {
+  const maxWaitMs = 3_600_000
+  const queue = makeQueue({ maxWaitMs })
+  const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
+  fixture.defer(() => plain.close())
+  for (let nr = 0; nr < 9; nr++) {
+    await queue.add('x', { customer: 'a', nr }, nr % 3 === 0 ? { priority: 1 } : {})
+    await plain.add('x', { customer: 'a', nr })
+  }
+  const client = new Redis(connection())
+  fixture.defer(() => client.quit())
+  const deadlines = (): Promise<number> => client.zcard(queue.toKey('redlock:::deadlines'))
+  expect(await deadlines()).toBeGreaterThan(0)
+  await startWorkers(2, { maxWaitMs })
+  await until('all ran', async () => (await queue.getCompletedCount()) === 18)
+  expect(await deadlines()).toBe(0)
+})
+
 test('a scheduler goes on after jobs that fail before they start', async () => {
   const queue = makeQueue()
   const redlock = await fixture.redlock()

@@ -112,7 +112,9 @@ local function dropped(resource)
     local job = jobAt(place)
     -- rule: ready-job-is-not-dropped
     local isReady = job and job.share and rules('shares').isReady(job.id, job.share)
-    if job and job.asleep and not isReady then
+    -- rule: started-job-is-not-dropped
+    local mayGo = job and job.asleep and job.held ~= RESTS
+    if mayGo and not isReady then
       local owner = redis.call('HMGET', job.jobKey, 'parentKey', 'rjk')
       -- rule: scheduled-job-is-not-dropped
       if not (owner[1] or owner[2]) then return job.id end

@@ -14,9 +14,11 @@ local CANCEL_TTL_MS = 3600000
 local id = ARGV.id
 local jobKey = BASE .. id
 local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'rjk')
+local lock = redis.call('GET', jobKey .. ':lock')
+-- rule: request-goes-with-its-run
+if not lock then redis.call('HDEL', SPACE .. 'cancelled', id) end
 if not job[1] then return 'missing' end
 if job[2] then return 'finished' end
-local lock = redis.call('GET', jobKey .. ':lock')
 if lock then
   redis.call('HSET', SPACE .. 'cancelled', id, cjson.encode({lock, ARGV.reason}))
   redis.call('PEXPIRE', SPACE .. 'cancelled', CANCEL_TTL_MS)

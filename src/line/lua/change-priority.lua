@@ -3,8 +3,8 @@
 
   ARGV  base · slots · id: of the job · priority · lifo
   Returns  as BullMQ's
-  Keeps: a sleeping job's new priority holds when it is woken, and in its lines where they have
-  one.
+  Keeps: a sleeping job's new priority holds when it is woken, among the ready jobs of its tenant,
+  and in its lines where they have one.
 ]]
 --- @include "line"
 --- @include "order"
@@ -12,16 +12,18 @@ local id, priority = ARGV.id, ARGV.priority
 local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp', 'delay', 'finishedOn',
-  'redlock:ranked')
+  'redlock:ranked', 'redlock:share')
 if not (job and job[1]) then return result end
 local seq = nextSeq()
 if job[3] == ASLEEP_DELAY then
   redis.call('ZADD', DELAYED, 'XX', asleepScore(seq, priority), id)
 end
+local score = rankOf(priority, seq)
+if ARGV.lifo then score = priority == 0 and -seq or rankOf(priority, 0) end
+-- rule: ready-jobs-by-their-priority
+if job[6] then rules('shares').rank(id, job[6], score) end
 if job[5] and not job[4] then -- One that holds its line stays first.
   local place = placeOf(id, job[2])
-  local score = rankOf(priority, seq)
-  if ARGV.lifo then score = priority == 0 and -seq or rankOf(priority, 0) end
   for _, resource in ipairs(cjson.decode(job[1])) do
     redis.call('ZADD', lineKey(resource), 'XX', score, place)
   end

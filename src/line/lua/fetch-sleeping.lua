@@ -12,6 +12,7 @@ local function fetchSleeping(at, opts, isPaused, max, duration)
   redis.call('LPUSH', ACTIVE, job.id)
   isTaken = true
   if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
+  endDeadline(job)
   return prepareJobForProcessing(BASE, BASE .. 'limiter', BASE .. 'events', job.id, at, max,
     opts.limiter and opts.limiter.duration or duration, MARKER, opts)
 end

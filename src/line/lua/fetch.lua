@@ -5,6 +5,7 @@
   ARGV  base · slots · replaces: which of them
         does: 'park' | 'take', with what these files say
         or 'delay': the job of `moveToDelayed` is due by the server's clock
+        or 'rest': its resources sleep, too
   Returns  as BullMQ's, a fetched job with its turn
 ]]
 --- @include "line"
@@ -20,5 +21,11 @@ local rcall = seen
 if ARGV.does == 'park' then return park() end
 if ARGV.does == 'take' then return take() end
 -- rule: due-by-the-clock-of-the-server
-if ARGV.does == 'delay' then theirs[2] = math.floor(nowMs()) end
-return withTurn(bullmq(KEYS, theirs))
+if ARGV.does == 'delay' or ARGV.does == 'rest' then theirs[2] = math.floor(nowMs()) end
+local result = bullmq(KEYS, theirs)
+if ARGV.does == 'rest' and result == 0 then
+  -- rule: resting-job-wakes-with-its-resources
+  redis.call('HSET', KEYS[5], 'redlock:held', RESTS)
+  wakeHeads(resourcesOf(redis.call('HGET', KEYS[5], 'redlock:lines') or '[]'), false, '')
+end
+return withTurn(result)

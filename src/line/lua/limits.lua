@@ -97,7 +97,7 @@ local function hold(head, at)
   if at == math.huge then return end
   at = math.ceil(at)
   if redis.call('ZADD', DELAYED, 'XX', 'CH', string.format('%.0f', at * 0x1000), head.id) == 0 then return end
-  redis.call('HSET', head.jobKey, 'delay', math.max(1, at - math.floor(nowMs())), 'redlock:held', 1)
+  redis.call('HSET', head.jobKey, 'delay', math.max(1, at - math.floor(nowMs())), 'redlock:held', head.held or 1)
   local first = redis.call('ZRANGE', DELAYED, 0, 0, 'WITHSCORES')
   redis.call('ZADD', MARKER, first[2] / 0x1000, '1')
 end

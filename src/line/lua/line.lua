@@ -14,6 +14,7 @@
   the failure that holds. A job that was tried again since holds no more.
 ]]
 --- @include "keys"
+local RESTS = 'rests' -- What `redlock:held` of a job says that has put its resources to sleep itself.
 local MARK = '!limits' -- The first member of the line of a resource with limits.
 local limited -- What is in force for such resources, by resource.
 local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
@@ -25,7 +26,7 @@ local NAMES = {
   timestamp = 'timestamp', finishedOn = 'finishedOn', delay = 'asleep', priority = 'priority', ats = 'ats',
   ['redlock:lines'] = 'lines', ['redlock:burst'] = 'burst', ['redlock:holds'] = 'holds',
   ['redlock:held'] = 'held', ['redlock:rate'] = 'rate', ['redlock:share'] = 'share',
-  ['redlock:slots'] = 'slots',
+  ['redlock:slots'] = 'slots', ['redlock:from'] = 'from',
 }
 local function jobOf(id, fields)
   local job = {id = id, jobKey = BASE .. id, fields = fields, place = '', timestamp = false, lines = false,
@@ -146,6 +147,12 @@ local function isTurn(lines, place, leaving)
     end
   end
   return true
+end
+
+-- A job that was woken waits for its turn no more.
+local function endDeadline(job)
+  -- rule: deadline-goes-with-the-sleep
+  if job.from then redis.call('ZREM', SPACE .. 'deadlines', job.place) end
 end
 
 local function areSeveral(lines) return string.find(lines, '","', 1, true) end

@@ -50,7 +50,10 @@ local function park()
   for _, resource in ipairs(resources) do
     redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', seq, resource)
   end
-  if deadline then redis.call('ZADD', SPACE .. 'deadlines', string.format('%.0f', deadline), place) end
+  if deadline then
+    redis.call('ZADD', SPACE .. 'deadlines', string.format('%.0f', deadline), place)
+    redis.call('HSET', jobKey, 'redlock:from', math.floor(deadline - ARGV.maxWaitMs))
+  end
   -- A start in vain uses no token of a rate limit.
   local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
   if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end

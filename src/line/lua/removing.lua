@@ -1,13 +1,16 @@
 --[[
   For the scripts by which BullMQ removes jobs: a job that it deletes leaves its lines, which are
-  `left`, and is not ready any more. A script that wakes no heads of them leaves that to a sweep.
+  `left`, and is not ready any more. A script that wakes no heads of them leaves that to a sweep. So
+  does the removal of a child in another queue: a sweep there drops its place.
 ]]
 --- @include "ready"
 local left = {}
 local function removing(view)
   return {pcall = redis.pcall, call = function(command, key, ...)
+    -- rule: job-of-another-queue-leaves-no-line-here
+    local isOurs = command == 'DEL' and string.sub(key, 1, #BASE) == BASE
     -- It may be no hash.
-    local job = command == 'DEL' and redis.pcall('HMGET', key, 'redlock:lines', 'timestamp', 'redlock:share')
+    local job = isOurs and redis.pcall('HMGET', key, 'redlock:lines', 'timestamp', 'redlock:share')
     -- rule: deleted-job-leaves
     if job and job[1] then
       local id = string.sub(key, #BASE + 1)

@@ -51,6 +51,20 @@ local function makeReady(id, share, priority, burst)
   redis.call('ZADD', MARKER, 0, '0')
 end
 
+-- A held job may start before its time: it sleeps as others do. Whether it was there.
+local function sleepAgain(id, priority)
+  local score = asleepScore(nextSeq(), priority)
+  if redis.call('ZADD', DELAYED, 'XX', 'CH', score, id) == 0 then return false end
+  redis.call('HSET', BASE .. id, 'delay', ASLEEP_DELAY)
+  return true
+end
+
+-- A job that is ready has another place among those of its tenant.
+local function rank(id, share, score)
+  local _, tenant = partsOf(share)
+  redis.call('ZADD', readyJobsKey(tenant), 'XX', score, id)
+end
+
 -- The sleeping job has no share any more.
 local function leave(id, share)
   -- rule: job-without-a-share-is-not-ready
@@ -108,5 +122,5 @@ local function takeReady()
     end
   end
 end
-return {isReady = isReady, makeReady = makeReady, leave = leave, charge = charge, takeReady = takeReady,
-  QUANTUM = QUANTUM}
+return {isReady = isReady, makeReady = makeReady, sleepAgain = sleepAgain, rank = rank, leave = leave,
+  charge = charge, takeReady = takeReady, QUANTUM = QUANTUM}

@@ -11,7 +11,10 @@ local function wake(head, front, burst, leaving)
   -- rule: woken-at-the-head-of-all-lines
   if areSeveral(head.lines) and not isTurn(head.lines, head.place, leaving) then return end
   local id = head.id
-  if head.share then rules('shares').makeReady(id, head.share, head.priority, burst)
+  if head.share then
+    -- rule: held-job-with-a-share-is-woken
+    if head.held and not rules('shares').sleepAgain(id, head.priority) then return end
+    rules('shares').makeReady(id, head.share, head.priority, burst)
   elseif head.priority == 0 then
     -- rule: first-write-needs-no-memory
     if redis.call('ZREM', DELAYED, id) == 0 then return end
@@ -29,6 +32,7 @@ local function wake(head, front, burst, leaving)
     end
   end
   if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
+  endDeadline(head)
   head.burst, woken = burst, woken or {}
   woken[head.jobKey], wokenCount = head, wokenCount + 1
 end

@@ -20,6 +20,8 @@ export interface BatchSource {
   readonly open: (taken: TakenJob, token: string) => Promise<Job | undefined>
   /** BullMQ starts it as any job. Resolves when it has ended, well or not. */
   readonly run: (job: Job, token: string) => Promise<unknown>
+  /** Whether the worker fetches jobs now. */
+  readonly fetches: () => boolean
 }
 
 type Outcome = PromiseSettledResult<unknown>
@@ -35,6 +37,7 @@ interface BatchMember {
 /** Polls for more jobs within `waitMs`. */
 const POLLS = 10
 const MIN_POLL_MS = 5
+const MAX_POLL_MS = 250
 
 /**
  * Runs jobs in batches.
@@ -54,13 +57,15 @@ export function batching(
     const until = systemClock.now() + waitMs
     const gather = async (): Promise<void> => {
       for (;;) {
+        // rule: leaving-worker-fills-no-batch
+        if (!source.fetches()) return
         const most = size - 1 - members.length
         const take = (): Promise<readonly BatchMember[]> =>
           membersOf(first, most, members.length, source)
         if (most > 0) members.push(...(await insist(first, channel, take)))
         const leftMs = until - systemClock.now()
         if (members.length >= size - 1 || leftMs <= 0 || lease.signal.aborted) return
-        const pollMs = Math.max(MIN_POLL_MS, waitMs / POLLS)
+        const pollMs = Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, waitMs / POLLS))
         await sleep(systemClock, Math.min(leftMs, pollMs), lease.signal)
       }
     }

@@ -26,7 +26,7 @@ import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
 import { failureOf, hasMoved, isGivenBack, insistToStart, NotStarted } from './failure.ts'
 import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
-import { delay, giveBack, requeue, requeueDelayMs, type Requeue } from './requeue.ts'
+import { giveBack, requeue, requeueDelayMs, type Requeue } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
 import { RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
@@ -217,7 +217,7 @@ export class JobRuns {
 
   async #runUnder(lease: Lease, visit: Visit): Promise<unknown> {
     const { process, lines, visits, channel } = this.#options
-    const { job, token, stop } = visit
+    const { job, stop } = visit
     if (visit.outcome === undefined) stop.follow(lease)
     if (channel.hears('job:started')) this.#tellStarted(visit, lease)
     const startedAt = systemClock.now()
@@ -236,7 +236,7 @@ export class JobRuns {
       if (hasMoved(error)) throw error
       const failure = failureOf(error, visit)
       if (failure instanceof RateLimitError && visit.asleepUntil !== undefined) {
-        await delay(job, token, Math.max(0, visit.asleepUntil - systemClock.now()))
+        await lines?.rest(visit, Math.max(0, visit.asleepUntil - systemClock.now()))
         throw new DelayedError('its resource sleeps after a rate limit')
       }
       // rule: stopped-job-uses-no-attempt

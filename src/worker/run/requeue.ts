@@ -88,7 +88,7 @@ export async function giveBack(job: Job, token: string | undefined): Promise<voi
  * Other workers start the job as well, so the queue's Redis says when it is due, by its own clock:
  * BullMQ passes on how much later that is. See `line/lua/fetch.lua`.
  */
-export async function delay(job: Job, token: string | undefined, delayMs: number): Promise<void> {
+async function delay(job: Job, token: string | undefined, delayMs: number): Promise<void> {
   await job.moveToDelayed(systemClock.wallNow() + Math.ceil(delayMs), token)
 }
 
