@@ -84,7 +84,8 @@ export class Additions extends TurnGroup<Addition> {
   #addToFull(job: Addition): Promise<unknown> {
     const { maxLength = 0, drops } = this.#settings
     const add = async (): Promise<unknown> => {
-      for (let dropped = ''; ;) {
+      let dropped = ''
+      for (;;) {
         const reply = await this.#addSoon(job)
         if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
         const [, resource, id] = reply as [number, string, string]
