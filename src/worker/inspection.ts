@@ -74,7 +74,7 @@ export async function inspectResource(
   return { resource, lease, line, limits }
 }
 
-/** The jobs of a line, and what of its resource keeps each waiting; undefined where nothing does. */
+/** The jobs of a line, and what there keeps each waiting; undefined where nothing does. */
 async function waitsIn(
   resource: string,
   locks: Pick<LockService, 'inspect'>,
