@@ -1,7 +1,7 @@
 /** What the benchmarks have in common: a command line and its rows. */
 import { cpus, totalmem } from 'node:os'
-import { parseArgs } from 'node:util'
 import { provisionServer } from '../scripts/provision-server.ts'
+import { flag, integer, readOptions, refuse } from '../scripts/read-options.ts'
 import { installPeers } from './peers/install.ts'
 
 export interface BenchArguments<Row> {
@@ -40,50 +40,27 @@ export async function startBench<Row extends { readonly name: string; readonly l
   --markdown  writes the figures of these rows into ${command.page}
 
 Exit code: 0 measured (a figure that misses its target is only marked), 1 something went wrong that
-must not at any speed, 64 bad arguments.`
-  const chosen = argumentsOf(command.rows, rounds, usage)
+must not at any speed, 2 bad arguments.`
+  const { list, words, ...given } = readOptions(
+    usage,
+    { rounds: integer(), smoke: flag, list: flag, json: flag, markdown: flag },
+    command.rows.map(({ name }) => name),
+  )
+  if (given.markdown && given.smoke) refuse(usage, 'The figures of --smoke mean nothing')
+  if (list) {
+    console.log(command.rows.map(({ name, load }) => `${name}: ${load}`).join('\n'))
+    process.exit(0)
+  }
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.once(signal, () => process.exit(130)) // Servers and children end with this process.
   }
   await provisionServer({ install: true, say: console.error })
   await installPeers(console.error)
-  return chosen
-}
-
-function argumentsOf<Row extends { readonly name: string; readonly load: string }>(
-  rows: readonly Row[],
-  defaultRounds: number,
-  usage: string,
-): BenchArguments<Row> {
-  try {
-    const { values, positionals } = parseArgs({
-      allowPositionals: true,
-      options: {
-        rounds: { type: 'string' },
-        smoke: { type: 'boolean', default: false },
-        list: { type: 'boolean', default: false },
-        json: { type: 'boolean', default: false },
-        markdown: { type: 'boolean', default: false },
-        help: { type: 'boolean', short: 'h', default: false },
-      },
-    })
-    const { help, list, rounds: given, ...flags } = values
-    if (help || list) {
-      console.log(help ? usage : rows.map(({ name, load }) => `${name}: ${load}`).join('\n'))
-      process.exit(0)
-    }
-    const rounds = Number(given ?? (flags.smoke ? 1 : defaultRounds))
-    if (!Number.isInteger(rounds) || rounds < 1) {
-      throw new Error(`Expected --rounds to be an integer >= 1, got ${given ?? ''}`)
-    }
-    if (flags.markdown && flags.smoke) throw new Error('The figures of --smoke mean nothing')
-    const unknown = positionals.filter((name) => !rows.some((row) => row.name === name))
-    if (unknown.length > 0) throw new Error(`There is no row ${unknown.join(', ')}`)
-    const wanted = rows.filter(({ name }) => positionals.includes(name))
-    return { ...flags, rounds, rows: wanted.length > 0 ? wanted : rows }
-  } catch (error) {
-    console.error(`${error instanceof Error ? error.message : String(error)}\n\n${usage}`)
-    process.exit(64)
+  return {
+    ...given,
+    rounds: given.rounds ?? (given.smoke ? 1 : rounds),
+    rows:
+      words.length === 0 ? command.rows : command.rows.filter(({ name }) => words.includes(name)),
   }
 }
 

@@ -1,34 +1,37 @@
-/**
- * What the dashboard costs while 1,000 leases churn: response times of the page, of its data and of
- * a worker's /metrics, and the share of one core that the dashboard's process uses, for one viewer
- * and for ten.
- *
- *   npm run bench:dashboard -- [--leases 1000] [--seconds 20] [--json]
- *
- * A `work` process holds the leases: half of them are kept and extended, the others are given back
- * after a random while and taken again. The dashboard is another process. Both are compiled, as
- * they are published. `bare` is a server that answers two letters: what this machine makes of a
- * request while it does all that.
- */
+/** What the dashboard costs; `--help` says more. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
-import { parseArgs } from 'node:util'
+import { aboveZero, flag, integer, readOptions } from '../scripts/read-options.ts'
 import { Redlock, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
 import { quantiles } from './statistics.ts'
 
-const { values } = parseArgs({
-  options: {
-    leases: { type: 'string', default: '1000' },
-    seconds: { type: 'string', default: '20' },
-    json: { type: 'boolean', default: false },
-  },
+const USAGE = `What the dashboard costs while leases churn: response times of the page, of its data and of a worker's
+/metrics, and the share of one core that the dashboard's process uses, for one viewer and for ten.
+
+  npm run bench:dashboard -- [options]
+
+  --leases N   how many (default 1000)
+  --seconds N  for each number of viewers (default 20)
+  --json       one JSON object for each number of viewers
+
+A \`work\` process holds the leases: half of them are kept and extended, the others are given back after a
+random while and taken again. The dashboard is another process. Both are compiled, as they are published.
+\`bare\` is a server that answers two letters: what this machine makes of a request while it does all that.
+Exit code: 0 measured, 2 bad arguments.`
+
+const {
+  leases: size,
+  seconds,
+  json,
+} = readOptions(USAGE, {
+  leases: integer(1_000),
+  seconds: aboveZero(20),
+  json: flag,
 })
-const size = Number(values.leases)
-const seconds = Number(values.seconds)
 const CLI = 'dist/cli.js'
 /** `/proc` counts in these: USER_HZ is 100 on every Linux. */
 const TICK_MS = 10
@@ -173,7 +176,7 @@ try {
   await watch(dashboard.base, AbortSignal.timeout(WARM_UP_MS))
   for (const viewers of [1, 10]) {
     const figures = await round(viewers)
-    console.log(values.json ? JSON.stringify(figures) : figures)
+    console.log(json ? JSON.stringify(figures) : figures)
   }
 } finally {
   for (const child of [dashboard, worker, bare]) {

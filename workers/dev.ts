@@ -6,8 +6,8 @@ import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { parseArgs } from 'node:util'
 import { provisionServer } from '../scripts/provision-server.ts'
+import { aboveZero, integer, readOptions } from '../scripts/read-options.ts'
 import { LockedQueue } from '../src/index.ts'
 import { QUEUE, resourceOf, type Order } from './dev-worker.ts'
 import { Closing, watchSignals } from './demo/stopping.ts'
@@ -26,18 +26,7 @@ const MAX_LEASE_MS = 30_000
 const MAX_WAITING = 200
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      port: { type: 'string', default: '4280' },
-      'every-ms': { type: 'string', default: '150' },
-      help: { type: 'boolean', default: false },
-    },
-  })
-  const everyMs = Number(values['every-ms'])
-  if (values.help || !(everyMs > 0)) {
-    console.log(HELP)
-    return values.help ? 0 : 2
-  }
+  const { port, everyMs } = readOptions(HELP, { port: integer(4_280, 0), everyMs: aboveZero(150) })
   const stopping = watchSignals()
   const closing = new Closing()
   try {
@@ -51,7 +40,7 @@ async function main(): Promise<number> {
     for (const [name, value] of Object.entries(env)) console.log(`export ${name}=${value}`)
     const worker = fileURLToPath(new URL('dev-worker.ts', import.meta.url))
     watched(['work', worker, '--drain-ms', '2000'], env, closing)
-    watched(['dashboard', '--port', values.port], env, closing)
+    watched(['dashboard', '--port', String(port)], env, closing)
     const queue = new LockedQueue<Order>(QUEUE, {
       connection: { url: fleet.queue.url },
       resource: resourceOf,

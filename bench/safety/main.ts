@@ -1,7 +1,7 @@
 /** The command line of the compared hazards; `--help` says what it takes. */
 import { writeFile } from 'node:fs/promises'
-import { parseArgs } from 'node:util'
 import { provisionServer } from '../../scripts/provision-server.ts'
+import { flag, readOptions, someOf } from '../../scripts/read-options.ts'
 import { compileShim } from '../../test/faults/shimmed-clock.ts'
 import { hazards } from './hazards/index.ts'
 import { installPeers } from '../peers/install.ts'
@@ -18,33 +18,27 @@ const USAGE = `The hazards that every lock library meets sooner or later: publis
   --json           one JSON object
   --markdown       writes docs/compare-safety.md
 
-Exit code: 0 this project passes each, 1 it fails one, 2 a fault could not be shown to have happened.`
+Exit code: 0 this project passes each, 1 it fails one, 2 bad arguments, 3 a fault could not be shown to have
+happened.`
 
 /** Most of the time is spent waiting for limits, so several libraries fit on two cores. */
 const LANES = 3
 
-const { values } = parseArgs({
-  options: {
-    only: { type: 'string', multiple: true },
-    hazard: { type: 'string', multiple: true },
-    json: { type: 'boolean', default: false },
-    markdown: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const given = readOptions(USAGE, {
+  only: someOf(libraries.map(({ name }) => name)),
+  hazard: someOf(hazards.map(({ name }) => name)),
+  json: flag,
+  markdown: flag,
 })
-if (values.help) {
-  console.log(USAGE)
-  process.exit(0)
-}
-const chosen = pick(libraries, values.only, '--only')
-const rows = pick(hazards, values.hazard, '--hazard')
+const chosen = pick(libraries, given.only)
+const rows = pick(hazards, given.hazard)
 const say = (line: string): void => {
   console.error(line)
 }
 
 process.on('uncaughtException', (error) => {
   console.error(error)
-  process.exit(2)
+  process.exit(3)
 })
 await provisionServer({ install: true, say })
 await installPeers(say)
@@ -84,26 +78,17 @@ async function inLanes(queue: readonly Library[]): Promise<readonly Column[]> {
 }
 
 async function write(finished: Report): Promise<void> {
-  if (values.markdown) {
+  if (given.markdown) {
     const page = new URL('../../docs/compare-safety.md', import.meta.url)
     await writeFile(page, document(finished, rows))
   }
-  if (values.json) console.log(JSON.stringify(finished))
+  if (given.json) console.log(JSON.stringify(finished))
   else console.log(`${verdictTable(finished, rows)}\n\n${evidenceList(finished, rows)}`)
 }
 
 function pick<Item extends { readonly name: string }>(
   all: readonly Item[],
-  names: readonly string[] | undefined,
-  flag: string,
+  names: readonly string[],
 ): readonly Item[] {
-  if (names === undefined) return all
-  const known = all.map(({ name }) => name)
-  for (const name of names) {
-    if (!known.includes(name)) {
-      console.error(`${flag} ${name}: expected one of ${known.join(', ')}`)
-      process.exit(64)
-    }
-  }
-  return all.filter(({ name }) => names.includes(name))
+  return names.length === 0 ? all : all.filter(({ name }) => names.includes(name))
 }

@@ -10,6 +10,10 @@ import { prefixesOf, shardOf } from './placement.ts'
 import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
 import { found, later, Shards } from './shards.ts'
 
+/** Of every shard. */
+const allEnded = async (drained: readonly Promise<boolean>[]): Promise<boolean> =>
+  (await Promise.all(drained)).every(Boolean)
+
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** Those of a `LockedWorker`; `concurrency` is the total of all shards. */
 export interface ShardedWorkerOptions<Data = any> extends Omit<
@@ -96,7 +100,8 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'run pause resume waitUntilReady', found)
     parts.lend(this, 'isStarting isRunning cancelJob cancelAllJobs', found, true)
     parts.lend(this, 'isPaused', (answers) => answers.every(Boolean), true)
-    parts.lend(this, 'drain close', later, true)
+    parts.lend(this, 'close', later, true)
+    parts.lend(this, 'drain', allEnded, true)
     parts.forward(this as never, EVENTS)
     const fail = (error: unknown): unknown =>
       parts.at(0).closing ?? this.emit('error', error as Error)

@@ -52,28 +52,62 @@ export async function inspectResource(
   runner: LineRunner,
   standstill: () => Promise<Standstill | undefined>,
   limit?: number,
+  id?: string,
 ): Promise<ResourceInspection> {
-  const [lease, { members, limits }] = await Promise.all([
-    locks.inspect?.(resource),
-    membersOf(resource, runner, limit),
-  ])
-  const queue = runner.queueName
-  const around = { queue, resource, lease, limits }
-  const waits = members.map((member, ahead) => describeWait(ahead, member, around))
-  const stands = waits.includes(undefined) ? await standstill() : undefined
+  const { lease, limits, members, waits } = await waitsIn(resource, locks, runner, limit, id)
+  const known = await Promise.all(
+    members.map(async ({ jobId, others = [], delayedUntil }, nr) => {
+      if (waits[nr] !== undefined) return waits[nr]
+      const other = await whereItWaits(jobId, others, locks, runner)
+      if (other?.wait !== undefined) return `${other.wait}, in line for \`${other.resource}\``
+      return delayedUntil && describeDelay(delayedUntil)
+    }),
+  )
+  const stands = known.includes(undefined) ? await standstill() : undefined
   const free = `a free worker${stands === undefined ? '' : `. ${inWords(stands)}`}`
-  const line = members.map((member, ahead) => {
-    const { jobId, addedAtMs, state, ...more } = member
-    return {
-      queue,
-      jobId,
-      state: STATES[state] ?? state,
-      addedAt: new Date(addedAtMs),
-      waitsFor: waits[ahead] ?? free,
-      ...more,
-    }
-  })
+  const line = members.map(
+    ({ jobId, addedAtMs, state, ahead: _ahead, others: _others, ...more }, nr) => ({
+      ...{ queue: runner.queueName, jobId, state: STATES[state] ?? state },
+      ...{ addedAt: new Date(addedAtMs), waitsFor: known[nr] ?? free, ...more },
+    }),
+  )
   return { resource, lease, line, limits }
+}
+
+/** The jobs of a line, and what there keeps each waiting; undefined where nothing does. */
+async function waitsIn(
+  resource: string,
+  locks: Pick<LockService, 'inspect'>,
+  runner: LineRunner,
+  limit?: number,
+  id?: string,
+) {
+  const [lease, { members, limits, slots }] = await Promise.all([
+    locks.inspect?.(resource),
+    membersOf(resource, runner, limit, id),
+  ])
+  const around = { queue: runner.queueName, resource, limits, slots, lease }
+  const waits = members.map((member) => describeWait(member, around))
+  return { lease, limits, members, waits }
+}
+
+/** Of the lines of a job, one that keeps it waiting; one that does not, where none does. */
+async function whereItWaits(
+  jobId: string,
+  resources: readonly string[],
+  locks: Pick<LockService, 'inspect'>,
+  runner: LineRunner,
+): Promise<{ readonly resource: string; readonly wait?: string } | undefined> {
+  let place: { readonly resource: string } | undefined
+  for (const resource of resources) {
+    const { lease, members, waits } = await waitsIn(resource, locks, runner, undefined, jobId)
+    const nr = members.findIndex((member) => member.jobId === jobId)
+    // One that runs may be about to ask for a lease that another client has.
+    const isKept = members[nr]?.activeSince === undefined || lease?.holder !== undefined
+    if (waits[nr] !== undefined && isKept) return { resource, wait: waits[nr] }
+    if (nr >= 0) place = { resource }
+  }
+  return place
 }
 
 /** As BullMQ calls them. */
@@ -81,11 +115,15 @@ const STATES: Readonly<Record<string, string>> = {
   ...{ asleep: 'waiting', ready: 'waiting', held: 'delayed' },
 }
 
-/** Undefined where it waits for a free worker. */
+interface Around extends Omit<ResourceInspection, 'line'> {
+  readonly queue: string
+  readonly slots: number
+}
+
+/** What of a line or its resource keeps a job waiting; undefined where nothing does. */
 function describeWait(
-  ahead: number,
-  { jobId, state, share, delayedUntil, heldUntil, failedReason = '' }: Member,
-  { queue, resource, lease, limits }: Omit<ResourceInspection, 'line'> & { readonly queue: string },
+  { jobId, state, ahead, share, delayedUntil, heldUntil, failedReason = '' }: Member,
+  { queue, resource, limits, slots, lease }: Around,
 ): string | undefined {
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') {
@@ -105,14 +143,15 @@ function describeWait(
   if (ahead > 0 && state === 'asleep') return `its turn: ${ahead} ahead of it`
   const { holder, unknown, ungranted } = lease ?? {}
   if (ungranted !== undefined) return `a quorum of the lock masters: ${ungranted}`
-  if (holder !== undefined) {
+  // Of several slots it has one, and another may be free.
+  if (holder !== undefined && slots <= 1) {
     const { name, freeInMs } = holder
     return freeInMs < 0
       ? `the lease of ${name}, which never ends: \`${commandLine`release ${resource} --yes`}\``
       : `the lease of ${name}, for at most another ${freeInMs} ms`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
-  return delayedUntil && describeDelay(delayedUntil)
+  return undefined
 }
 
 function describeDelay(until: Date): string {
@@ -206,13 +245,13 @@ async function whyWaits(
 ): Promise<string> {
   const id = job.id ?? ''
   if (state === 'completed') return `Job ${id} has completed.`
-  for (const name of resources) {
-    const { line, lease } = await inspectResource(name, locks, backend, standstill)
-    const ahead = line.findIndex(({ jobId }) => jobId === job.id)
-    const entry = line[ahead]
-    if (entry === undefined) continue
-    if (ahead === 0 && name !== resources.at(-1)) continue
-    const where = `${ahead > 0 ? 'in' : 'first in'} line for \`${name}\``
+  const place = await whereItWaits(id, resources, locks, backend)
+  const found =
+    place && (await inspectResource(place.resource, locks, backend, standstill, undefined, id))
+  const entry = found?.line.find(({ jobId }) => jobId === id)
+  if (found !== undefined && entry !== undefined) {
+    const { line, lease, resource } = found
+    const where = `${entry === line[0] ? 'first in' : 'in'} line for \`${resource}\``
     if (entry.activeSince !== undefined) {
       const since = entry.activeSince.toISOString()
       const holder =

@@ -287,9 +287,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   /**
    * Ends the worker within a time: stops fetching, lets running jobs finish for `timeoutMs`, then
    * aborts their signals and gives them back to the queue without using an attempt. A job that
-   * waits for its lease goes back at once. Every lease is released.
+   * waits for its lease goes back at once. Every lease is released. A processor that ignores its
+   * signal is left behind: its lease ends by itself, and BullMQ finds its job stalled.
+   * @returns whether every processor has ended
    */
-  async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<void> {
+  async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<boolean> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
     await this.#leave()
     await this.#idleWithin(timeoutMs)
@@ -297,7 +299,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     this.#runs.stop(new ShutdownError())
     // A processor that does not listen to its signal is left behind; its lease ends by itself.
     const idle = await this.#idleWithin(DRAIN_GRACE_MS)
-    return this.close(!idle)
+    await this.close(!idle)
+    return idle
   }
 
   /** Fetches nothing more. */

@@ -2,7 +2,16 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import {
+  aboveZero,
+  flag,
+  integer,
+  readOptions,
+  refuse,
+  someOf,
+  text,
+} from '../../scripts/read-options.ts'
+import { messageOf } from '../../src/message-of.ts'
 import { ALL_FEATURES, drawPlan, type Feature } from './draw.ts'
 import { runEpisode } from './episode.ts'
 import { areSerious, judgedEpisode, verdictOf } from './judged.ts'
@@ -49,57 +58,38 @@ interface Totals {
 }
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      episodes: { type: 'string', default: '200' },
-      minutes: { type: 'string' },
-      first: { type: 'string', default: '1' },
-      seed: { type: 'string' },
-      plan: { type: 'string' },
-      tries: { type: 'string', default: '10' },
-      trace: { type: 'boolean', default: false },
-      shards: { type: 'string' },
-      with: { type: 'string', default: '' },
-      'no-shrink': { type: 'boolean', default: false },
-      lanes: { type: 'string', default: '6' },
-      'fail-fast': { type: 'boolean', default: false },
-      pairs: { type: 'string' },
-      'go-on': { type: 'boolean', default: false },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
+  const values = readOptions(USAGE, {
+    episodes: integer(200),
+    minutes: aboveZero(undefined),
+    first: integer(1),
+    seed: integer(),
+    plan: text(),
+    tries: integer(10),
+    trace: flag,
+    shards: integer(),
+    with: someOf(ALL_FEATURES),
+    noShrink: flag,
+    lanes: integer(6),
+    failFast: flag,
+    pairs: text(),
+    goOn: flag,
+    json: flag,
   })
-  if (values.help) {
-    console.log(USAGE)
-    return 0
-  }
-  const shrinks = !values['no-shrink']
-  const must = values.with.split(',').filter((name) => name !== '') as Feature[]
-  const unknown = must.find((name) => !ALL_FEATURES.includes(name))
-  if (unknown !== undefined)
-    return bad('with', `one of ${ALL_FEATURES.join(', ')}, got \`${unknown}\``)
-  const shards = values.shards === undefined ? undefined : count('shards', values.shards)
+  const { seed, shards, with: must, minutes } = values
+  const shrinks = !values.noShrink
+  const given = values.plan === undefined ? undefined : await readPlan(values.plan)
+  const plan = given ?? (seed === undefined ? undefined : drawPlan(seed, must, shards))
   await using world = await World.open()
-  if (values.seed !== undefined || values.plan !== undefined) {
-    const plan =
-      values.plan === undefined
-        ? drawPlan(count('seed', values.seed ?? ''), must, shards)
-        : (JSON.parse(await readFile(values.plan, 'utf8')) as Plan)
-    return await replay(world, plan, count('tries', values.tries), values.trace, shrinks)
-  }
-  const minutes = values.minutes === undefined ? undefined : Number(values.minutes)
-  if (minutes !== undefined && !(minutes > 0)) return bad('minutes', 'a number above 0')
+  if (plan !== undefined) return await replay(world, plan, values.tries, values.trace, shrinks)
   const totals = await campaign(world, {
-    ...{ first: count('first', values.first), must, shards },
-    episodes: minutes === undefined ? count('episodes', values.episodes) : Infinity,
+    ...{ first: values.first, must, shards, lanes: values.lanes, failFast: values.failFast },
+    episodes: minutes === undefined ? values.episodes : Infinity,
     until: minutes === undefined ? Infinity : performance.now() + minutes * 60_000,
-    lanes: count('lanes', values.lanes),
-    failFast: values['fail-fast'],
-    ...(values.pairs !== undefined && values['go-on'] && { page: values.pairs }),
+    ...(values.pairs !== undefined && values.goOn && { page: values.pairs }),
   })
   const { failures, pairs } = totals
   if (values.pairs !== undefined) {
-    await meetMissing(world, totals, count('first', values.first))
+    await meetMissing(world, totals, values.first)
     await writeFile(values.pairs, pairs.page())
     const missing = pairs.missing().map((pair) => pair.join(' + '))
     console.error(`Not met: ${missing.join(', ') || 'none'}`)
@@ -251,15 +241,12 @@ async function explain(world: World, failure: Failure): Promise<boolean> {
   return true
 }
 
-function count(name: string, text: string): number {
-  const value = Number(text)
-  if (Number.isInteger(value) && value >= 1) return value
-  process.exit(bad(name, `an integer >= 1, got \`${text}\``))
-}
-
-function bad(name: string, expected: string): number {
-  console.error(`Expected --${name} to be ${expected}\n\n${USAGE}`)
-  return 2
+async function readPlan(file: string): Promise<Plan> {
+  try {
+    return JSON.parse(await readFile(file, 'utf8')) as Plan
+  } catch (error) {
+    return refuse(USAGE, `--plan: ${messageOf(error)}`)
+  }
 }
 
 // A worker that did not close is told, and keeps nobody waiting.

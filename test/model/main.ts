@@ -1,5 +1,5 @@
 /** The command line of the exhaustive model; `--help` says what it takes. */
-import { parseArgs } from 'node:util'
+import { flag, integer, oneOf, readOptions } from '../../scripts/read-options.ts'
 import { explore } from './explorer.ts'
 import { REMOVABLE, type Removable } from './rules.ts'
 import { scopes, scopesWithout, type NamedScope } from './scopes.ts'
@@ -17,32 +17,19 @@ const USAGE = `Visits every state of the quorum protocol for small fleets.
 Exit code: 0 nothing went wrong (with --without: something did), 1 otherwise, 2 bad arguments.`
 
 function main(): number {
-  const { values } = parseArgs({
-    options: {
-      small: { type: 'boolean', default: false },
-      without: { type: 'string' },
-      'max-states': { type: 'string', default: '20000000' },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
+  const { small, without, maxStates, json } = readOptions(USAGE, {
+    small: flag,
+    without: oneOf(REMOVABLE),
+    maxStates: integer(20_000_000),
+    json: flag,
   })
-  if (values.help) {
-    console.log(USAGE)
-    return 0
-  }
-  const without = REMOVABLE.find((rule) => rule === values.without)
-  const maxStates = Number(values['max-states'])
-  if ((values.without !== undefined && without === undefined) || !(maxStates >= 1)) {
-    console.error(USAGE)
-    return 2
-  }
-  const chosen = chooseScopes(without, values.small)
+  const chosen = chooseScopes(without, small)
   let broken = 0
   for (const { name, scope } of chosen) {
     const result = explore(scope, { maxStates, progress: progressOf(name) })
     if (process.stderr.isTTY) process.stderr.write('\r\x1b[K')
     const { states, complete, trace, elapsedMs } = result
-    if (values.json) {
+    if (json) {
       console.log(JSON.stringify({ name, ...result }))
     } else {
       const verdict = result.broken ?? (complete ? 'complete, nothing broken' : 'INCOMPLETE')

@@ -1,7 +1,7 @@
 /** The command line of the mutants; `--help` says what it takes. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { parseArgs } from 'node:util'
+import { flag, integer, readOptions, refuse, text } from '../../scripts/read-options.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
 import { failuresOf, inParallel, withCopy } from './mutant-runner.ts'
 import { mutants, type Mutant } from './mutants.ts'
@@ -30,44 +30,38 @@ interface Verdict {
 }
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      rule: { type: 'string', default: '' },
-      combined: { type: 'boolean', default: false },
-      sample: { type: 'string' },
-      seed: { type: 'string', default: String(Math.floor(Math.random() * 1e6)) },
-      jobs: { type: 'string', default: '2' },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
+  const {
+    rule: part,
+    combined,
+    sample: size,
+    seed,
+    jobs,
+    json,
+  } = readOptions(USAGE, {
+    rule: text(''),
+    combined: flag,
+    sample: integer(),
+    seed: integer(Math.floor(Math.random() * 1e6), 0),
+    jobs: integer(2),
+    json: flag,
   })
-  if (values.help) {
-    console.log(USAGE)
-    return 0
-  }
-  const [seed, jobs] = [Number(values.seed), Number(values.jobs)]
   const found = mutants.filter(
-    ({ rule, killedBy }) =>
-      rule.includes(values.rule) && (!values.combined || 'episodes' in killedBy),
+    ({ rule, killedBy }) => rule.includes(part) && (!combined || 'episodes' in killedBy),
   )
-  const size = values.sample === undefined ? found.length : Number(values.sample)
-  if (![seed, jobs, size].every(Number.isInteger) || jobs < 1 || size < 1 || found.length === 0) {
-    console.error(USAGE)
-    return 2
-  }
-  const queue = values.sample === undefined ? [...found] : sample(found, size, seed)
+  if (found.length === 0) refuse(USAGE, `No rule has "${part}" in its name`)
+  const queue = size === undefined ? [...found] : sample(found, size, seed)
   const verdicts: Verdict[] = []
   await inParallel(queue, jobs, async (mutant) => {
     const verdict = await judge(mutant)
     verdicts.push(verdict)
     const { rule, killed, detail, seconds } = verdict
     const words = `${killed ? 'killed  ' : 'SURVIVED'} ${rule}: ${detail} (${seconds} s)`
-    console.log(values.json ? JSON.stringify(verdict) : words)
+    console.log(json ? JSON.stringify(verdict) : words)
   })
   const killed = verdicts.filter((verdict) => verdict.killed).length
-  const chance = values.sample === undefined ? '' : ` (--sample ${size} --seed ${seed})`
+  const chance = size === undefined ? '' : ` (--sample ${size} --seed ${seed})`
   const closing = `${verdicts.length} of ${mutants.length} mutants: ${killed} killed, ${verdicts.length - killed} survived${chance}`
-  if (!values.json) console.log(closing)
+  if (!json) console.log(closing)
   return killed === verdicts.length ? 0 : 1
 }
 

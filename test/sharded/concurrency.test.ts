@@ -312,7 +312,7 @@ test('pause, resume, drain and close end the wait for a permit', async () => {
   await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 2)))
   await until('one runs', async () => (await queue.getActiveCount()) > 0)
   await pause(100)
-  await other.drain({ timeoutMs: 100 })
+  expect(await other.drain({ timeoutMs: 100 })).toBe(true)
   expect([await queue.getActiveCount(), await queue.count()]).toEqual([0, 8])
   expect(other.isRunning()).toBe(false)
 })
@@ -343,4 +343,13 @@ test('a lock service for each shard', async () => {
   expect(ran).not.toContain(NAMES[3]?.[0])
   await held?.release()
   await until('it ran', () => ran.length === 4)
+})
+
+test('drain says that the processor of one shard ignored its signal', async () => {
+  const queue = makeQueue()
+  const gate = fixture.gate()
+  const worker = await makeWorker(4, () => gate.passed)
+  await queue.addBulk(jobsOf(2, 1))
+  await until('it runs', async () => (await queue.getActiveCount()) === 1)
+  expect(await worker.drain({ timeoutMs: 0 })).toBe(false)
 })

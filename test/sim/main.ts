@@ -2,7 +2,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { parseArgs } from 'node:util'
+import { flag, integer, oneOf, readOptions, text } from '../../scripts/read-options.ts'
 import { callsUsing, clocksOf, KINDS, type Clocks } from './scenario.ts'
 import type { RedlockClass } from './simulated-client.ts'
 import { simulate, type SimulationResult } from './simulation.ts'
@@ -45,47 +45,32 @@ interface Batch {
 }
 
 async function main(): Promise<number> {
-  const { values } = parseArgs({
-    options: {
-      seeds: { type: 'string' },
-      first: { type: 'string', default: '1' },
-      masters: { type: 'string' },
-      clients: { type: 'string', default: '3' },
-      clocks: { type: 'string' },
-      seed: { type: 'string' },
-      trace: { type: 'boolean', default: false },
-      'fail-fast': { type: 'boolean', default: false },
-      jobs: { type: 'string', default: '2' },
-      src: { type: 'string', default: join(import.meta.dirname, '../../src') },
-      json: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    },
+  const {
+    seed,
+    seeds: many,
+    ...given
+  } = readOptions(USAGE, {
+    seeds: integer(),
+    first: integer(1),
+    masters: integer(),
+    clients: integer(3),
+    clocks: oneOf(KINDS),
+    seed: integer(),
+    trace: flag,
+    failFast: flag,
+    jobs: integer(2),
+    src: text(join(import.meta.dirname, '../../src')),
+    json: flag,
   })
-  if (values.help) {
-    console.log(USAGE)
-    return 0
-  }
-  const settings: Settings = {
-    masters: values.masters === undefined ? undefined : count('masters', values.masters),
-    clients: count('clients', values.clients),
-    clocks: clocksOption(values.clocks),
-    src: resolve(values.src),
-    jobs: count('jobs', values.jobs),
-    failFast: values['fail-fast'],
-  }
-  if (values.seed !== undefined && values.seeds === undefined) {
-    return runOne(count('seed', values.seed), settings, values.trace)
-  }
-  const first = count('first', values.seed ?? values.first)
-  const seeds = Array.from(
-    { length: count('seeds', values.seeds ?? '200') },
-    (_, index) => first + index,
-  )
+  const settings: Settings = { ...given, src: resolve(given.src) }
+  if (seed !== undefined && many === undefined) return runOne(seed, settings, given.trace)
+  const first = seed ?? given.first
+  const seeds = Array.from({ length: many ?? 200 }, (_, index) => first + index)
   const summary = await runMany(seeds, settings)
   const missing = summary.missing()
   const hopeful = settings.failFast && summary.failed.length > 0
   const ok = summary.failed.length === 0 && missing.length === 0
-  if (values.json) console.log(JSON.stringify({ ...summary.totals(), missing, ok }))
+  if (given.json) console.log(JSON.stringify({ ...summary.totals(), missing, ok }))
   else console.log(String(summary))
   for (const failed of summary.failed.slice(0, 3)) await explain(failed, settings)
   if (summary.failed.length > 0) {
@@ -256,20 +241,6 @@ function progress(summary: Summary, total: number): void {
     `${summary.seeds}/${total} seeds  ${summary.virtualHours.toFixed(2)} virtual hours  ` +
     `${summary.leases} leases  ${summary.failed.length} with violations`
   process.stderr.write(isTTY ? `\r${line}` : `${line}\n`)
-}
-
-function count(name: string, text: string): number {
-  const value = Number(text)
-  if (Number.isInteger(value) && value >= 1) return value
-  console.error(`Expected --${name} to be an integer >= 1, got \`${text}\`\n\n${USAGE}`)
-  process.exit(2)
-}
-
-function clocksOption(text: string | undefined): Clocks | undefined {
-  const kind = KINDS.find((each) => each === text)
-  if (text === undefined || kind !== undefined) return kind
-  console.error(`Expected --clocks to be one of ${KINDS.join(', ')}, got \`${text}\`\n\n${USAGE}`)
-  process.exit(2)
 }
 
 // Refusals are errors by the thousand, and nobody reads where they were made.

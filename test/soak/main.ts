@@ -1,8 +1,8 @@
 /** The command line of the soak; `--help` says what it takes. */
-import { parseArgs } from 'node:util'
 import { setTimeout as delay } from 'node:timers/promises'
-import { KINDS, LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
+import { KINDS, LOCK_SERVERS } from '../../scripts/lock-servers/lock-servers.ts'
 import { provisionServer } from '../../scripts/provision-server.ts'
+import { aboveZero, flag, integer, oneOf, readOptions, refuse } from '../../scripts/read-options.ts'
 import { compileShim } from '../faults/shimmed-clock.ts'
 import { leaseAnomalies } from '../faults/lease-logs.ts'
 import { compilePrograms } from '../support/programs.ts'
@@ -24,51 +24,33 @@ const USAGE = `Everything that can be made to fail, at random and for a long tim
   --json           one JSON object
 
 It prints the faults by kind, the leases, and every anomaly. Exit code: 0 no anomaly, every fault that was chosen
-was seen to strike, and all jobs are done; 1 otherwise, 64 bad arguments, 130 interrupted.`
+was seen to strike, and all jobs are done; 1 otherwise, 2 bad arguments, 64 the server of --locks is not installed, 130 interrupted.`
 
 const BATCH_MS = 1_500
 const QUIET_MS = 2_000
 const PROGRESS_MS = 15_000
 const MIN_CHANCES = 5
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: 'string', default: '1' },
-    seed: { type: 'string' },
-    locks: { type: 'string' },
-    histories: { type: 'string' },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const { minutes, seed, locks, histories, json } = readOptions(USAGE, {
+  minutes: aboveZero(1),
+  seed: integer(Math.floor(Math.random() * 1e6), 0),
+  locks: oneOf(KINDS),
+  histories: integer(),
+  json: flag,
 })
-if (values.help) {
-  console.log(USAGE)
-  process.exit(0)
-}
-const minutes = Number(values.minutes)
-const seed = values.seed === undefined ? Math.floor(Math.random() * 1e6) : Number(values.seed)
-if (!(minutes > 0) || !Number.isInteger(seed)) {
-  console.error('Expected --minutes to be a number above 0 and --seed to be an integer')
-  process.exit(64)
-}
 const say = (line: string): void => {
   console.error(line)
 }
-const kind = values.locks as Kind | undefined
-if (kind !== undefined) {
-  const problem = KINDS.includes(kind)
-    ? LOCK_SERVERS[kind].missing
-    : `Expected --locks to be ${KINDS.join(', ')}`
-  if (problem !== undefined) {
-    console.error(problem)
-    process.exit(64)
-  }
+const obstacle = locks === undefined ? undefined : LOCK_SERVERS[locks].missing
+if (obstacle !== undefined) {
+  console.error(obstacle)
+  process.exit(64)
 }
 
-if (kind !== undefined && values.histories !== undefined) {
-  const count = Number(values.histories)
+if (histories !== undefined) {
+  if (locks === undefined) refuse(USAGE, '--histories needs --locks')
   const { signal } = new AbortController()
-  const found = await runHistories({ kind, count, seed, signal, say })
+  const found = await runHistories({ kind: locks, count: histories, seed, signal, say })
   console.log(JSON.stringify(found))
   process.exit(found.violations.length === 0 ? 0 : 1)
 }
@@ -83,10 +65,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     interrupted.abort()
   })
 }
-const report = await (kind === undefined
+const report = await (locks === undefined
   ? soakMasters()
-  : soak(await ClusterWorld.open(seed, kind)))
-printReport(report, values.json)
+  : soak(await ClusterWorld.open(seed, locks)))
+printReport(report, json)
 await removePrograms()
 // At once: Node may not let go of sockets that were reset in the middle of their end.
 process.exit(interrupted.signal.aborted ? 130 : report.passed ? 0 : 1)

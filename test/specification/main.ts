@@ -1,6 +1,6 @@
 /** The command line of the specification; `--help` says what it takes. */
 import { availableParallelism } from 'node:os'
-import { parseArgs } from 'node:util'
+import { flag, integer, readOptions, refuse, text } from '../../scripts/read-options.ts'
 import { inParallel } from '../model/mutant-runner.ts'
 import { removals, scopes, type Scope } from './models.ts'
 import { missing, verify, type Verdict } from './spin.ts'
@@ -26,31 +26,14 @@ interface Run {
 }
 
 async function main(): Promise<number> {
-  let values
-  try {
-    values = parseArgs({
-      options: {
-        small: { type: 'boolean', default: false },
-        rule: { type: 'string' },
-        jobs: { type: 'string', default: String(Math.min(2, availableParallelism())) },
-        json: { type: 'boolean', default: false },
-        help: { type: 'boolean', default: false },
-      },
-    }).values
-  } catch (error) {
-    console.error(error instanceof Error ? error.message : error)
-    return 2
-  }
-  if (values.help) {
-    console.log(USAGE)
-    return 0
-  }
-  const { rule, small, json } = values
-  const [runs, jobs] = [chosen(rule, small), Number(values.jobs)]
-  if (!Number.isInteger(jobs) || jobs < 1 || runs.length === 0) {
-    console.error(USAGE)
-    return 2
-  }
+  const { small, rule, jobs, json } = readOptions(USAGE, {
+    small: flag,
+    rule: text(),
+    jobs: integer(Math.min(2, availableParallelism())),
+    json: flag,
+  })
+  const runs = chosen(rule, small)
+  if (runs.length === 0) refuse(USAGE, `No rule has "${rule ?? ''}" in its name`)
   const obstacle = missing()
   if (obstacle !== undefined) {
     console.error(obstacle)

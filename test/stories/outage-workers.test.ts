@@ -89,7 +89,10 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   expect(running).toHaveLength(2)
   released.open()
   const tooLate = await Promise.all([
-    overLimit('drain', draining.drain({ timeoutMs: DRAIN_MS })),
+    overLimit(
+      'drain',
+      draining.drain({ timeoutMs: DRAIN_MS }).then(() => undefined),
+    ),
     overLimit('close', closing.close()),
     overLimit('close of an idle worker', starting.close()),
   ])

@@ -3,7 +3,7 @@
  * tsx a process takes three times as long to start.
  */
 import { fork, type ChildProcess, type ForkOptions } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
@@ -45,9 +45,10 @@ export async function compilePrograms(): Promise<() => Promise<void>> {
 export function nodeArgs(program: string | URL): readonly string[] {
   const path = typeof program === 'string' ? resolve(ROOT, program) : fileURLToPath(program)
   if (!path.endsWith('.ts')) return [path]
-  const { [COMPILED]: folder } = process.env
-  if (folder === undefined) return ['--import', import.meta.resolve('tsx'), path]
-  return [join(folder, relative(ROOT, path).replace(/\.ts$/, '.mjs'))]
+  const { [COMPILED]: folder = '' } = process.env
+  const compiled = join(folder, relative(ROOT, path).replace(/\.ts$/, '.mjs'))
+  if (folder !== '' && existsSync(compiled)) return [compiled]
+  return ['--import', import.meta.resolve('tsx'), path]
 }
 
 /** As `fork` does, of a TypeScript program. */

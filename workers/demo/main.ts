@@ -1,6 +1,6 @@
 /** `npm run demo`: see DEMO_HELP in options.ts. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { DEMO_HELP, readPlan, UsageError, type Plan } from './options.ts'
+import { readPlan } from './options.ts'
 import { problems } from './outcome.ts'
 import { progressOn } from './progress.ts'
 import { humanReport, jsonReport } from './report.ts'
@@ -10,13 +10,7 @@ import { Closing, watchSignals } from './stopping.ts'
 const CLOSE_LIMIT_MS = 10_000
 
 async function main(): Promise<number> {
-  const plan = readPlan(process.argv.slice(2))
-  if (plan !== 'help') return run(plan)
-  process.stdout.write(`${DEMO_HELP.trim()}\n`)
-  return 0
-}
-
-async function run(plan: Plan): Promise<number> {
+  const plan = readPlan()
   const stopping = watchSignals()
   const tooLong = AbortSignal.timeout(plan.limitMs)
   const progress = progressOn(process.stdout, plan.json)
@@ -60,5 +54,5 @@ try {
   process.exit(await main())
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
-  process.exit(error instanceof UsageError ? 2 : 1)
+  process.exit(1)
 }

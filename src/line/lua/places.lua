@@ -1,7 +1,7 @@
 --[[
-  ARGV  base · slots · most: places to look at · resource
-  Returns  places in the line, its limits (JSON), then of each living one what `Member` has (JSON):
-  its state is asleep, ready, held, active, delayed, prioritized, waiting or failed
+  ARGV  base · slots · most: places to look at · resource · id: of a job that may stand behind them
+  Returns  places in the line, its limits (JSON), its slots, then of each living one what `Member` has
+  (JSON): its state is asleep, ready, held, active, delayed, prioritized, waiting or failed
 ]]
 --- @include "line"
 --- @include "limits-in-force"
@@ -10,12 +10,22 @@ local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
 if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
 local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
-  inForce(isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource))}
-for _, place in ipairs(places) do
+  inForce(isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource)),
+  (select(2, headsOf(ARGV.resource)))}
+local own = ARGV.id and placeOf(ARGV.id, redis.call('HGET', BASE .. ARGV.id, 'timestamp') or nil)
+local rank = own and redis.call('ZRANK', line, own)
+local ownAhead = rank and rank - (isMarked and 1 or 0)
+if rank and ownAhead >= limit then places[limit + 1] = own end
+for nr, place in ipairs(places) do
   local job = jobAt(place)
   if job then
     local share = job.share or redis.call('HGET', job.jobKey, 'redlock:share') or nil
-    local member = {jobId = job.id, addedAtMs = string.match(place, '(%S+)$'), share = share, state = 'waiting'}
+    local others = resourcesOf(redis.call('HGET', job.jobKey, 'redlock:lines') or '[]')
+    for at = #others, 1, -1 do
+      if others[at] == ARGV.resource then table.remove(others, at) end
+    end
+    local member = {jobId = job.id, addedAtMs = string.match(place, '(%S+)$'), share = share, state = 'waiting',
+      ahead = nr > limit and ownAhead or #found - 3, others = others[1] and others}
     local score = not job.finishedOn and (job.held or not job.asleep) and redis.call('ZSCORE', DELAYED, job.id)
     local dueAtMs = score and math.floor(score / 4096)
     if job.finishedOn then

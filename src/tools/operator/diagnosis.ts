@@ -60,7 +60,7 @@ export function diagnose(
   const voting = health.filter(({ state }) => state === 'votes').length
   const margin = voting - quorum
   findings.push(...checkOwnClock(commonOffsetMs), ...checkFleet(masters.length, voting, quorum))
-  if (queue !== undefined) findings.push(...checkQueue(queue, masters))
+  findings.push(...queue.flatMap((node) => checkQueue(node, masters)))
   const diagnosis = { findings: [], masters: health, quorum, voting, margin, healthy: true }
   return withFindings(diagnosis, findings)
 }

@@ -8,7 +8,7 @@ import { quorumOf } from '../../redlock/quorum.ts'
 import type { QueueServer } from './queue-server.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { diagnose, ungrantedBy, type Diagnosis, type MasterHealth } from './diagnosis.ts'
-import { answerOf, type FleetProbe } from './fleet-probe.ts'
+import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
 import { checkLeaks } from './leaks.ts'
 import {
@@ -119,11 +119,8 @@ export async function diagnoseService(
   locks: InspectedLocks,
   queue?: QueueServer,
 ): Promise<ServiceDiagnosis> {
-  const [health, ofQueue] = await Promise.all([
-    locks.health(),
-    queue === undefined ? undefined : answerOf(queue, (probe) => probe.survey()),
-  ])
-  const findings = [...health.findings, ...(ofQueue === undefined ? [] : checkQueue(ofQueue, []))]
+  const [health, ofQueue = []] = await Promise.all([locks.health(), queue?.surveys()])
+  const findings = [...health.findings, ...ofQueue.flatMap((node) => checkQueue(node, []))]
   const masters = health.servers.map(({ server, problem }): MasterHealth => ({
     ...{ master: server, state: problem === undefined ? 'votes' : 'unreachable' },
     ...{ survey: undefined, clockOffMs: undefined },

@@ -8,6 +8,7 @@ import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/l
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
 import { prefixesOf, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
+import { shardNamed } from '../../sharded/shards.ts'
 import { standstillOf, type Standstill } from '../../worker/inspection.ts'
 import { globEscape } from './glob.ts'
 import type { QueueServer } from './queue-server.ts'
@@ -118,10 +119,14 @@ export class Places {
   async ofJob(queue: string, jobId: string): Promise<QueuePlace> {
     const places = await this.of(queue)
     const [own] = places as [QueuePlace]
-    if (places.length === 1) return own
+    const named = places[places.length === 1 ? 0 : (shardNamed(jobId) ?? places.length)]
+    if (named !== undefined) return named
     const asked = places.map(({ base }) => this.server.command('EXISTS', base + jobId))
-    const found = await Promise.all(asked)
-    return places[found.indexOf(1)] ?? own
+    const found = await Promise.allSettled(asked)
+    const holder = found.findIndex((answer) => answer.status === 'fulfilled' && answer.value === 1)
+    const away = found.find((answer) => answer.status === 'rejected')
+    if (holder < 0 && away !== undefined) throw away.reason
+    return places[holder] ?? own
   }
 
   /** Where the line of a resource is. */

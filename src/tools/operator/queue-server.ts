@@ -7,6 +7,8 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { ioredis } from '../../ioredis.ts'
+import { isErrorReply } from '../../redlock/wire/master.ts'
+import { answerOf, type ServerAnswer } from './fleet-probe.ts'
 import { Probe } from './probe.ts'
 import type { ServerSurvey } from './server-survey.ts'
 
@@ -39,9 +41,10 @@ export class QueueServer {
     this.name = this.#named.probe.name
   }
 
-  /** Of the server that was named. */
-  survey(): Promise<ServerSurvey> {
-    return this.#named.probe.survey()
+  /** Of the server, or of every node that has keys. */
+  async surveys(): Promise<readonly ServerAnswer<ServerSurvey>[]> {
+    const nodes = await this.#withKeys()
+    return Promise.all(nodes.map(({ probe }) => answerOf(probe, () => probe.survey())))
   }
 
   /** Who has a key. @throws Error when it does not answer. */
@@ -63,8 +66,11 @@ export class QueueServer {
   /** As {@link Probe.scan}, on every node that has keys. */
   async scan(...given: Parameters<Probe['scan']>): Promise<boolean> {
     let areAllScanned = true
-    for (const { probe } of await this.#withKeys()) {
-      if (!(await probe.scan(...given))) areAllScanned = false
+    for (const node of await this.#withKeys()) {
+      const scanned = node.probe.scan(...given).catch((error: unknown) => {
+        throw this.#fault(node, error)
+      })
+      if (!(await scanned)) areAllScanned = false
     }
     return areAllScanned
   }
@@ -100,10 +106,16 @@ export class QueueServer {
       } catch (error) {
         const [, host, port] = MOVED.exec(messageOf(error)) ?? []
         this.#last = this.#named
-        if (port === undefined || redirects === MAX_REDIRECTS) throw error
+        if (port === undefined || redirects === MAX_REDIRECTS) throw this.#fault(node, error)
         node = this.#at(host, Number(port))
       }
     }
+  }
+
+  /** Where a node is away that nobody has named, the error names it. */
+  #fault({ probe }: Node, error: unknown): unknown {
+    if (probe.name === this.name || isErrorReply(error)) return error
+    return new Error(`node ${probe.name} of the cluster does not answer: ${messageOf(error)}`)
   }
 
   /** A node that does not know its own host is where it was asked. */

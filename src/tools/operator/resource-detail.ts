@@ -2,7 +2,7 @@
 import { messageOf } from '../../message-of.ts'
 import type { LineEntry } from '../../worker/inspection.ts'
 import { completedSteps, endedJobs, type EndedJob } from './jobs.ts'
-import { lengthsOf, lineOf, type ResourceInQueue } from './lines.ts'
+import { lengthsOf, lineOf, type Inspect, type ResourceInQueue } from './lines.ts'
 import type { LiveLease } from './live-leases.ts'
 import type { LockView } from './lock-view.ts'
 import type { Places } from './places.ts'
@@ -41,9 +41,12 @@ export async function detailOf(
   resource: string,
 ): Promise<ResourceDetail> {
   const [view, slots] = await Promise.all([locks.resource(resource), locks.slots(resource)])
+  const inspect = seen(locks, view)
   const line =
     queue &&
-    (await stepped(queue.places, view).catch((error: unknown) => ({ problem: messageOf(error) })))
+    (await stepped(queue.places, resource, inspect).catch((error: unknown) => ({
+      problem: messageOf(error),
+    })))
   return { ...view, slots, line }
 }
 
@@ -58,7 +61,7 @@ export async function resourcePage(
     const [queues, ended, why] = await Promise.all([
       lengthsOf(queue.places, resource),
       endedJobs(queue.places, resource),
-      whyOf(queue, detail),
+      whyOf(queue, detail, seen(locks, detail)),
     ])
     return { ...detail, queues, ended, ...(why !== undefined && { why }) }
   } catch (error) {
@@ -66,8 +69,18 @@ export async function resourcePage(
   }
 }
 
-async function stepped(places: Places, view: ResourceView): Promise<readonly DetailEntry[]> {
-  const entries = await lineOf(places, view.resource, () => Promise.resolve(view))
+/** One that has been looked at is not looked at again. */
+function seen(locks: LockView, view: ResourceView): Inspect {
+  return (resource) =>
+    resource === view.resource ? Promise.resolve(view) : locks.resource(resource)
+}
+
+async function stepped(
+  places: Places,
+  resource: string,
+  inspect: Inspect,
+): Promise<readonly DetailEntry[]> {
+  const entries = await lineOf(places, resource, inspect)
   return Promise.all(
     entries.map(async (entry) => {
       if (entry.state !== 'active') return entry
@@ -77,10 +90,14 @@ async function stepped(places: Places, view: ResourceView): Promise<readonly Det
   )
 }
 
-async function whyOf(queue: QueueView, detail: ResourceDetail): Promise<string | undefined> {
+async function whyOf(
+  queue: QueueView,
+  detail: ResourceDetail,
+  inspect: Inspect,
+): Promise<string | undefined> {
   const { line = [] } = detail
   if ('problem' in line) return undefined
   const first = line.find(({ state }) => state !== 'active' && state !== 'failed') ?? line[0]
   if (first === undefined || first.state === 'active') return undefined
-  return (await queue.explain(first.queue, first.jobId, () => Promise.resolve(detail)))?.why
+  return (await queue.explain(first.queue, first.jobId, inspect))?.why
 }

@@ -2,7 +2,7 @@
 import type { Probe } from './probe.ts'
 import type { QueueServer } from './queue-server.ts'
 import type { ServerSurvey } from './server-survey.ts'
-import { answerOf, valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
+import { valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { isErrorReply, type Refusal } from '../../redlock/wire/master.ts'
 import { refusalBy, trialCall } from '../../redlock/wire/enrolment.ts'
 
@@ -34,16 +34,16 @@ export interface MasterSurvey extends ServerSurvey {
 export interface FleetSurvey {
   readonly namespace: string
   readonly masters: readonly ServerAnswer<MasterSurvey>[]
-  /** Undefined when no queue was named. */
-  readonly queue: ServerAnswer<ServerSurvey> | undefined
+  /** Every node of the queue's Redis; none where no queue was named. */
+  readonly queue: readonly ServerAnswer<ServerSurvey>[]
 }
 
 export async function surveyFleet(fleet: FleetProbe, queue?: QueueServer): Promise<FleetSurvey> {
-  const [masters, queueAnswer] = await Promise.all([
+  const [masters, answers = []] = await Promise.all([
     fleet.each((probe) => surveyMaster(probe, fleet)),
-    queue === undefined ? undefined : answerOf(queue, (probe) => probe.survey()),
+    queue?.surveys(),
   ])
-  return { namespace: fleet.namespace, masters, queue: queueAnswer }
+  return { namespace: fleet.namespace, masters, queue: answers }
 }
 
 const TEXTS = ['runId', 'resizing', 'resized', 'retired'] as const

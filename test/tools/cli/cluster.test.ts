@@ -1,7 +1,8 @@
 /** A queue on a Redis Cluster: the address of any node is enough. */
 import { Cluster } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { LockedQueue } from '../../../src/index.ts'
+import { LockedQueue, ShardedQueue } from '../../../src/index.ts'
+import { shardOf } from '../../../src/sharded/placement.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
 import { useFleet } from '../../fixtures.ts'
 import { startCluster } from '../../support/redis-cluster.ts'
@@ -96,4 +97,53 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
       "is a cluster: give the queue's prefix in braces, as --prefix {bull}",
     )
   })
+})
+
+it('a node that is away: doctor finds it, and what is on the others is told', async () => {
+  const [named, , away] = nodes
+  const shards = 3
+  const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+  const resource = ({ name }: { name: string }): string => name
+  const { namespace: prefix, fleet } = fixture
+  const queue = new ShardedQueue('calls', { connection, shards, prefix, resource })
+  fixture.defer(async () => {
+    await queue.close()
+    connection.disconnect()
+  })
+  const at = (shard: number): string => {
+    const names = Array.from({ length: 99 }, (_, nr) => `customer:${nr}`)
+    return names.find((name) => shardOf([name], shards) === shard) ?? ''
+  }
+  const { id = '' } = await queue.add('call', { name: at(1) })
+  await queue.add('call', { name: at(0) }, { jobId: 'mine' })
+  const { id: lost = '' } = await queue.add('call', { name: at(2) })
+  await fixture.redlock()
+  await away?.freeze()
+  fixture.defer(() => away?.thaw() ?? Promise.resolve())
+  const env = {
+    ...fleetEnv(fleet.urls, prefix, named?.url),
+    BULLMQ_REDLOCK_PREFIX: prefix,
+    BULLMQ_REDLOCK_TIMEOUT_MS: '300',
+  }
+  const where = `${away?.host ?? ''}:${away?.port ?? 0}`
+  const doctor = await cli(['doctor', '--json'], { env })
+  expect(doctor.code).toBe(1)
+  const { findings } = doctor.json<{ findings: unknown[] }>()
+  expect(findings).toContainEqual(
+    expect.objectContaining({ code: 'unreachable', severity: 'error', where: `queue ${where}` }),
+  )
+  for (const known of [id, 'mine']) {
+    const why = await cli(['why', 'calls', known], { env })
+    expect(why).toMatchObject({ code: 0, err: '' })
+    expect(why.out).toContain('waits for a free worker')
+  }
+  for (const args of [
+    ['why', 'calls', lost],
+    ['why', 'calls', 'nobody'],
+    ['pause', 'calls', at(2)],
+    ['limits', 'calls'],
+  ]) {
+    const { code, err } = await cli(args, { env })
+    expect([code, err]).toEqual([1, expect.stringContaining(`node ${where} of the cluster does`)])
+  }
 })

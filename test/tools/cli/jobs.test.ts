@@ -39,6 +39,7 @@ const say = (...args: readonly string[]): Promise<Said> => cli(args, { env: env(
 interface Data {
   readonly customerId: number
   readonly untilStopped?: boolean
+  readonly isDeaf?: boolean
 }
 
 function openQueue(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
@@ -199,6 +200,17 @@ describe('work', () => {
     expect(await long.isFailed()).toBe(false)
     const leases = await say('leases')
     expect(leases.out).toBe('no leases\n')
+  })
+
+  it('ends with 1 where a processor ignored its signal', async () => {
+    await fixture.redlock(LONG)
+    await using working = runningCli(['work', MODULE, '--drain-ms', '200'], env())
+    const { id = '' } = await openQueue().add('post', { customerId: 1, isDeaf: true })
+    await working.line(new RegExp(`started ${id} \\d+`))
+    working.kill('SIGTERM')
+    const ended = await working.end()
+    expect(ended.code).toBe(1)
+    expect(ended.err).toContain('some workers did not end in time')
   })
 
   it('refuses a missing module, or one without a worker, and says what to export', async () => {

@@ -4,6 +4,8 @@ import { LockedWorker, type WorkerContext } from '../../../src/index.ts'
 interface Data {
   readonly customerId: number
   readonly untilStopped?: boolean
+  /** Does not listen to its signal. */
+  readonly isDeaf?: boolean
   /** Warns so often. */
   readonly warns?: number
 }
@@ -17,6 +19,7 @@ export default ({ redlock, connection, prefix }: WorkerContext): LockedWorker<Da
         logger.warn({ nr }, 'x'.repeat(1_000))
         process.stdout.write(`${'y'.repeat(1_000)}\n`)
       }
+      if (data.isDeaf === true) await new Promise(() => undefined)
       if (data.untilStopped === true) {
         await new Promise((_, reject) => {
           signal.addEventListener('abort', () => {

@@ -40,8 +40,13 @@ const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 
 interface Data {
   readonly customer: number
+  /** Further customers. */
+  readonly also?: readonly number[]
   readonly fails?: boolean
 }
+
+const resource = ({ customer, also = [] }: Data): string[] =>
+  [customer, ...also].map((each) => `customer:${each}`)
 
 interface Own {
   readonly quick?: boolean
@@ -58,7 +63,6 @@ class Scene {
 
   get producer(): LockedQueue<Data> {
     if (this.#producer !== undefined) return this.#producer
-    const resource = ({ customer }: Data): string => `customer:${customer}`
     const opened = new LockedQueue<Data>(this.queue, { connection: this.#connection, resource })
     fixture.defer(() => opened.close())
     this.#producer = opened
@@ -82,7 +86,7 @@ class Scene {
         if (!quick) await passed
       },
       {
-        resource: ({ data }) => `customer:${data.customer}`,
+        resource: ({ data }) => resource(data),
         ...{ connection: this.#connection, ...more, redlock },
       },
     )
@@ -180,6 +184,72 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       estimate: true,
       line: RUNS_FIRST,
       doctor: [],
+    }
+  },
+  'a job: behind more than are looked at': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    const first = await scene.busy()
+    const jobs = Array.from({ length: 120 }, () => ({ name: 'post', data: { customer: 1 } }))
+    const added = await scene.producer.addBulk(jobs)
+    return {
+      job: added.at(-1)?.id ?? '',
+      why: new RegExp(`in line for .* its turn: 120 ahead of it\\. Job ${first} has been in`),
+      estimate: true,
+      whyOfFirst: /its turn: 1 ahead of it/,
+      line: /^active: nothing.*\n(waiting: its turn.*\n)+waiting: its turn: 99 ahead of it$/,
+      doctor: [],
+    }
+  },
+  'a job of two resources: behind one in the first of its lines': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    const first = await scene.busy(2)
+    return {
+      job: await scene.add(2, { also: [1] }),
+      why: new RegExp(
+        `line for .customer:2. and waits for its turn: 1 ahead of it. Job ${first} has`,
+      ),
+      estimate: true,
+      line: /^waiting: its turn: 1 ahead of it, in line for `customer:2`$/,
+      doctor: [],
+    }
+  },
+  'a job of two resources: the first is paused': async (scene) => {
+    await scene.wasQuick()
+    await scene.work()
+    await scene.producer.pauseResource('customer:2')
+    return {
+      job: await scene.add(2, { also: [1] }),
+      why: /first in line for `customer:2` and waits for its resource to be resumed by `bullmq/,
+      line: /^waiting: its resource to be resumed by `bullmq-.+ customer:2`: .*, in line for `cust/,
+      doctor: [],
+      limits: /customer:2 +paused/,
+    }
+  },
+  'a job of two resources: another client has the lease of the first': async (scene) => {
+    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:2')
+    await scene.work()
+    return {
+      job: await scene.add(2, { also: [1] }),
+      why: /for `customer:2` and waits for the lease of script-7|lease is held by script-7/,
+      line: /^(delayed: the lease of script-7 .* ms, in line for `customer:2`|active: nothing: .*)$/,
+      inspect: /customer:1 is free/,
+      doctor: [],
+    }
+  },
+  'a job of a resource with slots: waits while every worker is busy': async (scene) => {
+    await scene.wasQuick()
+    await scene.producer.setSlots('customer:1', 4)
+    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await scene.work({ concurrency: 1 })
+    await scene.busy(2)
+    return {
+      job: await scene.add(),
+      why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
+      line: /^waiting: a free worker$/,
+      doctor: [],
+      limits: /4 slots/,
     }
   },
   'a job: behind one that runs for longer than any did': async (scene) => {

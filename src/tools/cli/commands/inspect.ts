@@ -69,8 +69,11 @@ export function holderLine(view: ResourceView): string {
 }
 
 /** `gpu has slots: 2 are held`. */
-export function slotsLine({ resource }: ResourceView, slots: readonly LiveLease[]): string {
-  const held = slots.filter(({ state }) => state === 'held').length
+export function slotsLine(
+  { resource, state: own }: ResourceView,
+  slots: readonly LiveLease[],
+): string {
+  const held = [own, ...slots.map(({ state }) => state)].filter((state) => state === 'held').length
   const maybe = slots.filter(({ state }) => state === 'unknown').length
   const also = maybe === 0 ? '' : `, ${maybe} may be held by masters that do not answer`
   return `${shortened(printable(resource))} has slots: ${counted(held, 'is', 'are')} held${also}`

@@ -243,5 +243,6 @@ function votesOf(
 /** False when a processor does not listen to its signal. */
 async function drain(workers: readonly RunnableWorker[], drainMs: number): Promise<boolean> {
   const ended = Promise.all(workers.map((worker) => worker.drain({ timeoutMs: drainMs })))
-  return (await withinMs(systemClock, drainMs + CLOSE_GRACE_MS, ended)) !== undefined
+  const all = await withinMs(systemClock, drainMs + CLOSE_GRACE_MS, ended)
+  return all?.every(Boolean) ?? false
 }
