@@ -29,7 +29,7 @@ import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { LockSettings } from '../lock/lock-settings.ts'
 import { type AcquireOutcome, type Unreachable } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
-import { labelOf, resourceNames } from '../lock/names.ts'
+import { labelOf, resourceName, resourceNames } from '../lock/names.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
 import { waitFor } from '../lock/waiting.ts'
 
@@ -146,7 +146,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   /** Who holds a resource. @throws RedlockClosedError; what the server's client throws. */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return this.#answer(this.#driver.inspect(resourceNames(resource)[0] ?? resource))
+    return this.#answer(this.#driver.inspect(resourceName(resource)))
   }
 
   /**
