@@ -521,6 +521,13 @@ describe('the timeout of a session', () => {
     expect(touches.provenBy(440, 50)).toBe(300)
   })
 
+  test('forgets what only a write could prove that was given up long ago', () => {
+    const touches = new Touches(0)
+    for (const at of [10, 100, 200_000, 200_100]) touches.answered(at, at)
+    expect(touches.provenBy(61, 50)).toBe(0)
+    expect(touches.provenBy(200_050, 50)).toBe(200_000)
+  })
+
   test('starts anew where the connection broke', () => {
     const touches = new Touches(0)
     touches.answered(10, 11)
