@@ -29,7 +29,7 @@ import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { LockSettings } from '../lock/lock-settings.ts'
 import { type AcquireOutcome, type Unreachable } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
-import { labelOf, resourceName, resourceNames } from '../lock/names.ts'
+import { labelOf, resourceNames } from '../lock/names.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
 import { waitFor } from '../lock/waiting.ts'
 
@@ -92,7 +92,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
     callOptions(options, false)
-    return this.#try(resourceNames(resource), options)
+    return this.#try(this.namesOf(resource), options)
   }
 
   /**
@@ -106,7 +106,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     options: AcquireOptions = {},
   ): Promise<Lease> {
     callOptions(options, true)
-    const names = resourceNames(resource)
+    const names = this.namesOf(resource)
     const { clock } = this.#settings
     const { waitMs = options.leaseMs ?? this.leaseMs, signal, slots = 1 } = options
     integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
@@ -146,7 +146,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   /** Who holds a resource. @throws RedlockClosedError; what the server's client throws. */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return this.#answer(this.#driver.inspect(resourceName(resource)))
+    return this.#answer(this.#driver.inspect(this.namesOf(resource)[0] ?? resource))
   }
 
   /**
@@ -176,6 +176,11 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  /** Checked. @throws TypeError for what no lease can be had on. */
+  protected namesOf(resource: string | readonly string[]): readonly string[] {
+    return resourceNames(resource)
   }
 
   async #close(): Promise<void> {
