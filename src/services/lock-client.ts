@@ -40,21 +40,21 @@ const READY_MS = 5_000
 /** What no other client can name. */
 const PROBE = ''
 
-export class LockClient<Granted extends Claim = Claim> implements LockService, AsyncDisposable {
+export class LockClient implements LockService, AsyncDisposable {
   readonly namespace: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
   readonly lacks: readonly Capability[]
   readonly #settings: LockSettings
-  readonly #driver: LockDriver<Granted>
-  readonly #server: BoundedDriver<Granted>
+  readonly #driver: LockDriver
+  readonly #server: BoundedDriver<Claim>
   readonly #channel: Channel
   readonly #told: ToldLock
   readonly #leases: LeaseRegistry
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
 
-  constructor(settings: LockSettings, driver: LockDriver<Granted>) {
+  constructor(settings: LockSettings, driver: LockDriver) {
     this.#settings = settings
     this.#driver = driver
     this.#server = new BoundedDriver(driver, settings)
@@ -255,7 +255,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     return outcome
   }
 
-  #granted(wish: Wish, claim: Granted, terms: LeaseTerms, startedAt: Instant): AcquireOutcome {
+  #granted(wish: Wish, claim: Claim, terms: LeaseTerms, startedAt: Instant): AcquireOutcome {
     const { fencingToken, leaseMs } = claim
     const trust = this.#server.trust(startedAt, leaseMs, claim.ageMs)
     const isLate = trust.until <= this.#settings.clock.now()
@@ -281,7 +281,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   }
 
   /** What is granted behind the deadline is released; what has not arrived yet is refused there. */
-  #abandon(wish: Wish, request?: Promise<ClaimOutcome<Granted>>): void {
+  #abandon(wish: Wish, request?: Promise<ClaimOutcome<Claim>>): void {
     this.#server.inBackground(this.#driver.abandon(wish))
     if (request === undefined) return
     this.#server.inBackground(

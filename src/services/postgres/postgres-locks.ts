@@ -11,7 +11,7 @@ import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
 import { labelOf, resourceNames } from '../../lock/names.ts'
 import { refuse } from '../../options.ts'
 import type { PgListener, PgPool, PgQueryable } from './pg.ts'
-import { PostgresDriver, type PostgresClaim } from './postgres-driver.ts'
+import { PostgresDriver } from './postgres-driver.ts'
 import { statementsFor } from './statements.ts'
 
 /** Which database, and the options of every lock service. */
@@ -53,7 +53,7 @@ const ignored = (): void => undefined
  * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
  * ```
  */
-export class PostgresLocks extends LockClient<PostgresClaim> {
+export class PostgresLocks extends LockClient {
   readonly #pool: PgPool
   readonly #table: string
 
