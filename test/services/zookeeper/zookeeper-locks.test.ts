@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CreateMode, createClient, type Client } from 'node-zookeeper-client'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { silentLogger } from '../../../src/index.ts'
+import { RedlockClosedError, silentLogger } from '../../../src/index.ts'
 import {
   ZooKeeperLocks,
   type ZooKeeperLocksOptions,
@@ -346,6 +346,13 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     await until('the session is over', () => session.isOver)
     expect(session.client.getSessionId().toString('hex')).not.toBe(before)
     await expect(session.ask('exists', '/')).rejects.toThrow('is over')
+  })
+
+  test('is closed in the turn in which it was opened', async () => {
+    const locks = new ZooKeeperLocks({ servers: `127.0.0.1:${proxy.port}`, logger: silentLogger })
+    const refused = expect(locks.acquire('a')).rejects.toBeInstanceOf(RedlockClosedError)
+    await locks.close()
+    await refused
   })
 
   test('opens no session after the close', async () => {
