@@ -2,6 +2,8 @@
 import { refuse } from '../options.ts'
 
 const MAX_LENGTH = 512
+/** A worker asks for slots by their names. */
+const SLOT = /#\d{1,4}$/
 const MAX_RESOURCES = 64
 /**
  * A half of a surrogate pair: no server could write it down, and another name with another half
@@ -21,8 +23,9 @@ export function resourceNames(resource: unknown): readonly string[] {
   return [...new Set(names.map(resourceName))].sort()
 }
 
-function resourceName(name: unknown): string {
-  if (typeof name !== 'string' || name.length === 0 || name.length > MAX_LENGTH) {
+export function resourceName(name: unknown): string {
+  const isName = typeof name === 'string' && name.length > 0
+  if (!isName || name.replace(SLOT, '').length > MAX_LENGTH) {
     return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
   }
   if (HALF_CHARACTER.test(name)) {

@@ -17,6 +17,9 @@ export type Verdict = 'for' | 'against'
 /** What one master is asked; undefined where its answer is known to be the usual one. */
 type CallOn = (index: number) => Call | undefined
 
+/** Timers are as late as this now and then. */
+const LATE_MS = 10
+
 const NOT_ASKED: CallResult = { kind: 'replied', reply: USUAL }
 
 export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
@@ -107,9 +110,15 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   }
 
   expire(timeoutMs: number): void {
-    for (const [index, vote] of this.votes.entries()) {
-      this.hear(index, noReply(timeoutMs, vote === ASKED))
+    const { clock } = this.#attempt.fleet.settings
+    const end = (): void => {
+      for (const [index, vote] of this.votes.entries()) {
+        this.hear(index, noReply(timeoutMs, vote === ASKED))
+      }
     }
+    // The process stood still: answers that came in time are read behind its timers.
+    if (clock.now() - this.endsAt > LATE_MS) clock.after(0, end)
+    else end()
   }
 }
 

@@ -26,7 +26,7 @@ import type { MasterStatus } from '../facts.ts'
 import { leaseLog, loggedChannel } from '../log.ts'
 import type { AcquireOutcome } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
-import { resourceNames } from '../lock/names.ts'
+import { resourceName, resourceNames } from '../lock/names.ts'
 import { leaseTerms, type LeaseTerms } from '../lock/lease-options.ts'
 import { resolveSettings, type RedlockOptions } from './settings.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
@@ -281,7 +281,7 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async waitedFor(resources: readonly string[]): Promise<readonly string[] | undefined> {
     this.#assertOpen()
-    return waitedFor(this.#fleet, resourceNames(resources))
+    return waitedFor(this.#fleet, resources.map(resourceName))
   }
 
   /**
@@ -290,7 +290,7 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    const found = await inspect(this.#fleet, resourceNames(resource)[0] ?? resource)
+    const found = await inspect(this.#fleet, resourceName(resource))
     const ungranted = this.#fleet.ungranted()
     return { ...found, ...(ungranted !== undefined && { ungranted }) }
   }

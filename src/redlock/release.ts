@@ -21,9 +21,7 @@ export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): P
   const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
   attempt.releaseCall = call
   const callOn = (index: number): Call | undefined => {
-    const { healing, votes } = attempt
-    // Another token had the resource: the attempt kept nothing there, and was given nothing back.
-    if (waiter === '' && healing === undefined && votes?.[index]?.kind === 'taken') return undefined
+    if (waiter === '' && keptNothing(attempt, index)) return undefined
     // rule: release-on-every-master
     return mayStillChange(attempt, index) ? forGood(attempt, call) : call
   }
@@ -41,7 +39,8 @@ function forGood({ maxLeaseMs }: Attempt, { asked }: Call): Call {
  */
 export async function releaseLater(attempt: Attempt, master: Master): Promise<void> {
   const { fleet, terms, releaseCall } = attempt
-  if (releaseCall === undefined) return
+  // While a master is away this is most of what the client has on its hands.
+  if (releaseCall === undefined || keptNothing(attempt, master.index)) return
   const { clock } = fleet.settings
   const call = forGood(attempt, releaseCall)
   const until = clock.now() + terms.leaseMs
@@ -53,6 +52,13 @@ export async function releaseLater(attempt: Attempt, master: Master): Promise<vo
     if (vote.kind !== 'failed') return
     await sleep(clock, RETRY_MS)
   }
+}
+
+/** Another token had the resource, or the question never ran; and no key was given back. */
+function keptNothing({ healing, votes }: Attempt, index: number): boolean {
+  const vote = votes?.[index]
+  const neverRan = vote?.kind === 'failed' && !vote.mayHaveRun
+  return healing === undefined && (neverRan || vote?.kind === 'taken')
 }
 
 /**

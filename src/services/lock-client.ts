@@ -40,21 +40,21 @@ const READY_MS = 5_000
 /** What no other client can name. */
 const PROBE = ''
 
-export class LockClient<Granted extends Claim = Claim> implements LockService, AsyncDisposable {
+export class LockClient implements LockService, AsyncDisposable {
   readonly namespace: string
   readonly leaseMs: number
   readonly maxLeaseMs: number
   readonly lacks: readonly Capability[]
   readonly #settings: LockSettings
-  readonly #driver: LockDriver<Granted>
-  readonly #server: BoundedDriver<Granted>
+  readonly #driver: LockDriver
+  readonly #server: BoundedDriver<Claim>
   readonly #channel: Channel
   readonly #told: ToldLock
   readonly #leases: LeaseRegistry
   readonly #held = new HeldLeases()
   #closed: Promise<void> | undefined
 
-  constructor(settings: LockSettings, driver: LockDriver<Granted>) {
+  constructor(settings: LockSettings, driver: LockDriver) {
     this.#settings = settings
     this.#driver = driver
     this.#server = new BoundedDriver(driver, settings)
@@ -92,7 +92,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
     callOptions(options, false)
-    return this.#try(resourceNames(resource), options)
+    return this.#try(this.namesOf(resource), options)
   }
 
   /**
@@ -106,7 +106,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     options: AcquireOptions = {},
   ): Promise<Lease> {
     callOptions(options, true)
-    const names = resourceNames(resource)
+    const names = this.namesOf(resource)
     const { clock } = this.#settings
     const { waitMs = options.leaseMs ?? this.leaseMs, signal, slots = 1 } = options
     integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
@@ -146,7 +146,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   /** Who holds a resource. @throws RedlockClosedError; what the server's client throws. */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return this.#answer(this.#driver.inspect(resourceNames(resource)[0] ?? resource))
+    return this.#answer(this.#driver.inspect(this.namesOf(resource)[0] ?? resource))
   }
 
   /**
@@ -176,6 +176,11 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  /** Checked. @throws TypeError for what no lease can be had on. */
+  protected namesOf(resource: string | readonly string[]): readonly string[] {
+    return resourceNames(resource)
   }
 
   async #close(): Promise<void> {
@@ -250,7 +255,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
     return outcome
   }
 
-  #granted(wish: Wish, claim: Granted, terms: LeaseTerms, startedAt: Instant): AcquireOutcome {
+  #granted(wish: Wish, claim: Claim, terms: LeaseTerms, startedAt: Instant): AcquireOutcome {
     const { fencingToken, leaseMs } = claim
     const trust = this.#server.trust(startedAt, leaseMs, claim.ageMs)
     const isLate = trust.until <= this.#settings.clock.now()
@@ -276,7 +281,7 @@ export class LockClient<Granted extends Claim = Claim> implements LockService, A
   }
 
   /** What is granted behind the deadline is released; what has not arrived yet is refused there. */
-  #abandon(wish: Wish, request?: Promise<ClaimOutcome<Granted>>): void {
+  #abandon(wish: Wish, request?: Promise<ClaimOutcome<Claim>>): void {
     this.#server.inBackground(this.#driver.abandon(wish))
     if (request === undefined) return
     this.#server.inBackground(

@@ -24,7 +24,12 @@ export async function firstAnswer(expected: Expected, signal: AbortSignal): Prom
 
 async function answers({ host, port, password = '', pid }: Expected): Promise<boolean> {
   const limits = { connectTimeout: ANSWER_LIMIT_MS, commandTimeout: ANSWER_LIMIT_MS }
-  const once = { lazyConnect: true, retryStrategy: () => null, enableReadyCheck: false }
+  const once = {
+    lazyConnect: true,
+    retryStrategy: () => null,
+    enableReadyCheck: false,
+    disconnectTimeout: 0,
+  }
   const client = new Redis({ host, port, password, ...limits, ...once, maxRetriesPerRequest: 0 })
   client.on('error', () => undefined) // A refused connection is the ordinary case.
   try {

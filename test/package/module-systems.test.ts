@@ -86,6 +86,19 @@ describe.each([
   })
 })
 
+it('the types of lock services need no types of their clients', () => {
+  const text = `
+    import { PostgresLocks } from 'bullmq-redlock/postgres'
+    import { ZooKeeperLocks } from 'bullmq-redlock/zookeeper'
+    export const names: readonly string[] = [PostgresLocks.name, ZooKeeperLocks.name]
+  `
+  const file = join(project('services', 'module', { 'app.ts': text }), 'app.ts')
+  const options = ['--strict', '--noEmit', '--target', 'es2022', '--module', 'nodenext']
+  const tsc = app.path('node_modules', 'typescript6', 'bin', 'tsc')
+  const said = app.run('node', [tsc, ...options, '--types', 'node', file])
+  expect(said).toMatchObject({ stdout: '', status: 0 })
+})
+
 it('require and import give one copy of every class', () => {
   const folder = project('both', 'module', {
     'app.js': `

@@ -12,6 +12,7 @@ import {
   type LeaseOptions,
   type Redlock,
 } from '../../src/index.ts'
+import { slotNames } from '../../src/lock/slots.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
@@ -384,6 +385,15 @@ describe('waiting', () => {
     await Promise.all(leases.map((lease) => lease.release()))
     await (await waiting).release()
     expect(await waited()).toEqual([])
+  })
+
+  test('is known of all leases of a worker, and of slots of the longest name', async () => {
+    const redlock = await fixture.redlock()
+    const [slot = ''] = slotNames('x'.repeat(512), 1_000).slice(-1)
+    const lease = await granted(redlock, slot)
+    const names = Array.from({ length: 1_000 }, (_, index) => `r${index}`)
+    expect(await redlock.waitedFor([slot, ...names])).toEqual([])
+    await lease.release()
   })
 
   test('is in the order of arrival, also for a client that comes when the resource is free', async () => {

@@ -139,3 +139,25 @@ describe('an attempt that the masters hear of only when it is over', () => {
     expect(tombstones(world).length).toBeGreaterThan(0)
   })
 })
+
+test('a master that was away is asked for no release when it is back', async () => {
+  const world = new SmallWorld(5, 3)
+  const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
+  await world.settle(redlock.ready())
+  const [link] = links
+  link?.cut('request', 0)
+  // So long that its connection is given up.
+  await world.settle(redlock.tryAcquire('r', { leaseMs: LEASE_MS }))
+  await world.pass(2 * SOCKET_TIMEOUT_MS + LEASE_MS)
+  const [away] = redlock.status().masters
+  expect(away?.state).not.toBe('voting')
+  for (let index = 0; index < 20; index++) {
+    const outcome = await world.settle(redlock.tryAcquire(`r${index}`, { leaseMs: LEASE_MS }))
+    if (outcome.status === 'granted') await world.settle(outcome.lease.release())
+  }
+  link?.mend()
+  await world.pass(LEASE_MS / 3)
+  expect(redlock.status().masters.map(({ state }) => state)).toEqual(['voting', 'voting', 'voting'])
+  expect(tombstones(world)).toEqual([])
+  await world.settle(redlock.close())
+})

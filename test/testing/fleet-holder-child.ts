@@ -1,6 +1,7 @@
 /**
  * A program that starts a fleet and ends without closing it, in the way that argv asks for. With
- * `stay` it survives SIGINT, and says so when servers that got the signal too would be gone.
+ * `close` it closes it, and says how many timers are left. With `stay` it survives SIGINT, and says
+ * so when servers that got the signal too would be gone.
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
@@ -16,6 +17,11 @@ process.stdout.write(`${JSON.stringify([...fleet.masters, fleet.queue].map(({ ur
 
 if (ending === 'throw') throw new Error('thrown on purpose')
 if (ending === 'exit') process.exit(0)
+if (ending === 'close') {
+  await fleet.close()
+  const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout')
+  process.stdout.write(`${timers.length} timers\n`)
+}
 if (ending === 'stay') {
   process.once('SIGINT', () => {
     void delay(SHUTDOWN_MS).then(() => process.stdout.write('still here\n'))

@@ -131,6 +131,12 @@ itReaps('lets a program that handles Ctrl-C end its servers itself', async () =>
   }, GONE_LIMIT)
 })
 
+itReaps('lets a program end as soon as its servers are closed', async () => {
+  const lines = hold('close')
+  const said = [await lines.next(), await lines.next(), await lines.next()]
+  expect(said[2]?.value).toBe('0 timers')
+})
+
 itReaps('ends with the last server, and starts again with the next', async () => {
   const own = watchLeaks()
   const first = await startServer({ backend: 'processes' })

@@ -7,7 +7,7 @@
 import { LockClient } from '../lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
 import { refuse, refuseSecret } from '../../options.ts'
-import { EtcdDriver, type EtcdClaim } from './etcd-driver.ts'
+import { EtcdDriver } from './etcd-driver.ts'
 import { EtcdGateway } from './gateway.ts'
 import type { EtcdTls } from './http.ts'
 
@@ -35,7 +35,7 @@ export interface EtcdLocksOptions extends LockOptions {
  * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
  * ```
  */
-export class EtcdLocks extends LockClient<EtcdClaim> {
+export class EtcdLocks extends LockClient {
   readonly #driver: EtcdDriver
 
   /** @throws TypeError for a bad option, naming it. */

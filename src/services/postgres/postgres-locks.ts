@@ -11,7 +11,7 @@ import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
 import { labelOf, resourceNames } from '../../lock/names.ts'
 import { refuse } from '../../options.ts'
 import type { PgListener, PgPool, PgQueryable } from './pg.ts'
-import { PostgresDriver, type PostgresClaim } from './postgres-driver.ts'
+import { PostgresDriver } from './postgres-driver.ts'
 import { statementsFor } from './statements.ts'
 
 /** Which database, and the options of every lock service. */
@@ -53,7 +53,7 @@ const ignored = (): void => undefined
  * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
  * ```
  */
-export class PostgresLocks extends LockClient<PostgresClaim> {
+export class PostgresLocks extends LockClient {
   readonly #pool: PgPool
   readonly #table: string
 
@@ -95,7 +95,7 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
       const fencingToken =
         typeof lock === 'object' && 'fencingToken' in lock
           ? await this.#hold(client, lock)
-          : await this.#claim(client, resourceNames(lock))
+          : await this.#claim(client, this.namesOf(lock))
       const result = await write({ client, fencingToken })
       await client.query({ text: 'COMMIT', values: [] })
       isBroken = false
@@ -110,6 +110,15 @@ export class PostgresLocks extends LockClient<PostgresClaim> {
       client.off('error', ignored)
       client.release(isBroken)
     }
+  }
+
+  /** A text of PostgreSQL has no NUL. Its error would pass for a server that is away. */
+  protected override namesOf(resource: string | readonly string[]): readonly string[] {
+    const names = resourceNames(resource)
+    if (names.some((name) => name.includes('\0'))) {
+      refuse('resource', 'a string without NUL, which PostgreSQL cannot store', resource)
+    }
+    return names
   }
 
   async #hold(client: PgQueryable, lease: HeldResources): Promise<number> {

@@ -133,7 +133,10 @@ export class Session {
     this.#isOver = true
     this.#heartbeat?.cancel()
     for (const end of this.#asking) end(new Error(OVER))
-    this.client.close()
+    // In the turn in which it begins to connect, the library has no socket, and would throw.
+    process.nextTick(() => {
+      this.client.close()
+    })
     // It may say goodbye on the connection that it has or makes, and makes no other one.
     this.#library.connect = () => undefined
     // Without a connection the library would wait for one to say goodbye.

@@ -7,9 +7,13 @@
  * is answered: then the leader and a quorum were still there after the ping that followed the
  * request.
  */
+
+/** A write that began longer ago has been given up. */
+const LONGEST_WRITE_MS = 60_000
+
 export class Touches {
   #since: number
-  /** Requests that were answered, oldest first. */
+  /** Requests that were answered, oldest first: those of a minute, and one before it. */
   readonly #answered: { readonly startedAt: number; readonly answeredAt: number }[] = []
 
   /** @param since before the session was made or moved, which the leader itself does. */
@@ -19,6 +23,10 @@ export class Touches {
 
   answered(startedAt: number, answeredAt: number): void {
     this.#answered.push({ startedAt, answeredAt })
+    // A client may be connected for months, and write nothing.
+    while ((this.#answered[1]?.answeredAt ?? Infinity) < answeredAt - LONGEST_WRITE_MS) {
+      this.#answered.shift()
+    }
   }
 
   /** The connection broke: what the follower had heard may be lost with it. */

@@ -8,7 +8,7 @@
 import { LockClient } from '../lock-client.ts'
 import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
 import { integerOption, refuse, refuseSecret } from '../../options.ts'
-import { ZooKeeperDriver, type ZooKeeperClaim } from './zookeeper-driver.ts'
+import { ZooKeeperDriver } from './zookeeper-driver.ts'
 
 /** Which servers, and the options of every lock service. */
 export interface ZooKeeperLocksOptions extends LockOptions {
@@ -32,7 +32,7 @@ const SERVERS = new RegExp(String.raw`^${HOST}(,${HOST})*(\/|(\/(?!\.{1,2}(\/|$)
  * new LockedWorker('invoices', processor, { connection, redlock: locks, resource })
  * ```
  */
-export class ZooKeeperLocks extends LockClient<ZooKeeperClaim> {
+export class ZooKeeperLocks extends LockClient {
   /** @throws TypeError for a bad option, naming it. */
   constructor(options: ZooKeeperLocksOptions) {
     const settings = lockSettings(options, { servers: true, auth: true, tickMs: true })

@@ -425,6 +425,16 @@ describeService('postgres', 'PostgresLocks', () => {
     })
   })
 
+  test('a name that PostgreSQL cannot store is refused, and is no server that is away', async () => {
+    const locks = await open()
+    const refused = 'a string without NUL'
+    await expect(locks.tryAcquire('a\0b')).rejects.toThrow(refused)
+    await expect(locks.acquire(['a', 'a\0b'])).rejects.toThrow(refused)
+    await expect(locks.using('a\0b', {}, () => 'ran')).rejects.toThrow(refused)
+    await expect(locks.inspect('a\0b')).rejects.toThrow(refused)
+    await expect(locks.transaction('a\0b', () => Promise.resolve())).rejects.toThrow(refused)
+  })
+
   test('bad options are refused by name', () => {
     expect(() => new PostgresLocks({} as PostgresLocksOptions)).toThrow('`pool`')
     expect(() => new PostgresLocks({ pool: pool(), table: 'a"; DROP' })).toThrow('`table`')

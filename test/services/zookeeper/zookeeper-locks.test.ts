@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { CreateMode, createClient, type Client } from 'node-zookeeper-client'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
-import { silentLogger } from '../../../src/index.ts'
+import { RedlockClosedError, silentLogger } from '../../../src/index.ts'
 import {
   ZooKeeperLocks,
   type ZooKeeperLocksOptions,
@@ -348,6 +348,13 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     await expect(session.ask('exists', '/')).rejects.toThrow('is over')
   })
 
+  test('is closed in the turn in which it was opened', async () => {
+    const locks = new ZooKeeperLocks({ servers: `127.0.0.1:${proxy.port}`, logger: silentLogger })
+    const refused = expect(locks.acquire('a')).rejects.toBeInstanceOf(RedlockClosedError)
+    await locks.close()
+    await refused
+  })
+
   test('opens no session after the close', async () => {
     const driver = new ZooKeeperDriver(
       {
@@ -519,6 +526,13 @@ describe('the timeout of a session', () => {
     expect(touches.provenBy(260, 50)).toBe(200)
     expect(touches.provenBy(430, 50)).toBe(200)
     expect(touches.provenBy(440, 50)).toBe(300)
+  })
+
+  test('forgets what only a write could prove that was given up long ago', () => {
+    const touches = new Touches(0)
+    for (const at of [10, 100, 200_000, 200_100]) touches.answered(at, at)
+    expect(touches.provenBy(61, 50)).toBe(0)
+    expect(touches.provenBy(200_050, 50)).toBe(200_000)
   })
 
   test('starts anew where the connection broke', () => {
