@@ -120,7 +120,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#fleet.settings.leaseMs
   }
 
-  /** The longest lease that a call may ask for. A client that follows a resize: before and after. */
+  /** The longest lease that a call may ask for; of a client that follows a resize, also after it. */
   get maxLeaseMs(): number {
     const { maxLeaseMs } = this.#fleet.settings
     return Math.min(maxLeaseMs, this.#next?.settings.maxLeaseMs ?? maxLeaseMs)
