@@ -276,7 +276,7 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * For which of these resources clients wait, as one master knows. Slots as in `lease.resources`.
+   * For which of these resources other clients wait, as one master knows. Slots as in `lease.resources`.
    * @throws TypeError for a bad resource.
    */
   async waitedFor(resources: readonly string[]): Promise<readonly string[] | undefined> {

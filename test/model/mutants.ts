@@ -293,6 +293,11 @@ const line: readonly Mutant[] = [
     `${LINE}: two queues of one resource take turns`,
   ),
   mutant(
+    'holder-does-not-wait-for-itself',
+    'always',
+    'redlock/coordination: without the place of a holder',
+  ),
+  mutant(
     'answer-about-waiters-ages',
     ['this.#burstMs', 'Infinity'],
     'worker/visits: keeps its lease',
