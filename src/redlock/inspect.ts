@@ -33,8 +33,8 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
 }
 
 /**
- * For which of the resources others than their holders here wait, as a master knows; undefined where
- * it does not say.
+ * For which of the resources others than their holders here wait, as a master knows; undefined
+ * where it does not say.
  */
 export async function waitedFor(
   { leases, masters, settings: { clock, masterTimeoutMs } }: LockFleet,

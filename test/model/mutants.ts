@@ -473,6 +473,21 @@ const worker: readonly Mutant[] = [
     'tools/operator/resize: a lease of the old fleet',
   ),
   mutant(
+    'floor-above-expired-counters',
+    ['maxLeaseMs / 2 - fenceTtlMs', '-Infinity'],
+    'tools/operator/resize: whose counters had expired',
+  ),
+  mutant(
+    'leases-are-as-long-as-the-closed-masters-say',
+    [', ...outstanding.map(({ state }) => state.longestMs)', ''],
+    'tools/operator/resize: who planned before another',
+  ),
+  mutant(
+    'what-was-forgotten-stays-forgotten',
+    'never',
+    'tools/operator/resize: that forgot leases is known',
+  ),
+  mutant(
     'masters-of-both-fleets-open-first',
     ['true', 'false'],
     'tools/operator/resize: those that are open are the new fleet',
