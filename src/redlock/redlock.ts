@@ -120,7 +120,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#fleet.settings.leaseMs
   }
 
-  /** The longest lease that a call may ask for; of a client that follows a resize, also after it. */
+  /** The longest lease that a call may ask for. Before a resize it is allowed after it, too. */
   get maxLeaseMs(): number {
     const { maxLeaseMs } = this.#fleet.settings
     return Math.min(maxLeaseMs, this.#next?.settings.maxLeaseMs ?? maxLeaseMs)
