@@ -43,8 +43,9 @@ export class QueueServer {
 
   /** Of the server, or of every node that has keys. */
   async surveys(): Promise<readonly ServerAnswer<ServerSurvey>[]> {
-    const nodes = await this.#withKeys()
-    return Promise.all(nodes.map(({ probe }) => answerOf(probe, () => probe.survey())))
+    const nodes = await answerOf(this, () => this.#withKeys())
+    if (!nodes.ok) return [nodes]
+    return Promise.all(nodes.value.map(({ probe }) => answerOf(probe, () => probe.survey())))
   }
 
   /** Who has a key. @throws Error when it does not answer. */
@@ -77,7 +78,7 @@ export class QueueServer {
 
   /** False also where it does not answer. */
   async isCluster(): Promise<boolean> {
-    return (await this.#slots()).length > 0
+    return (await this.#slots().catch(() => [])).length > 0
   }
 
   close(): void {
@@ -93,7 +94,11 @@ export class QueueServer {
   async #slots(): Promise<readonly SlotRange[]> {
     // A server that is no cluster refuses the question.
     const asked = this.#named.probe.command('CLUSTER', 'SLOTS')
-    return (await asked.catch(() => [])) as readonly SlotRange[]
+    const slots = await asked.catch((error: unknown) => {
+      if (!isErrorReply(error)) throw error
+      return []
+    })
+    return slots as readonly SlotRange[]
   }
 
   async #ask<Reply>(question: (node: Node) => Promise<Reply>): Promise<Reply> {
