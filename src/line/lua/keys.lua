@@ -44,6 +44,11 @@ local function isAnyReady()
   -- rule: ready-job-is-looked-for
   return waits or redis.call('EXISTS', SPACE .. 'ready') == 1
 end
+-- The results of a job's steps: see `worker/lua/claim-result.lua`.
+local function dropSteps(id)
+  redis.call('ZREM', SPACE .. 'stores', SPACE .. 'steps:' .. id)
+  redis.call('DEL', SPACE .. 'steps:' .. id)
+end
 -- An idle worker has to look.
 local function mark() redis.call('ZADD', MARKER, '0', '0') end
 -- Redis makes a text of a number for every command. This is how most places are counted.
