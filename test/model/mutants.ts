@@ -217,6 +217,12 @@ const line: readonly Mutant[] = [
     [' and not job.held', ''],
     `${LINE}: leaves its line as the others do`,
   ),
+  mutant('fresh-needs-a-known-place', 'never', 'worker/coordination: moved to the front'),
+  mutant(
+    'held-job-stands-before-those-that-sleep',
+    ['tonumber(ASLEEP_DELAY)', 'math.huge'],
+    'line/limits: of a pause stop the line',
+  ),
   mutant('held-job-is-not-replaced', 'never', `${LINE}: is not replaced by a job`),
   mutant('steps-end-with-their-job', 'removed', 'worker/instances: end in the trip'),
   mutant(

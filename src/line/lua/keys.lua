@@ -21,6 +21,8 @@ local META, MARKER = BASE .. 'meta', BASE .. 'marker'
 -- Of `meta`: see `shares`.
 local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
+-- Redis takes no longer time.
+local LONGEST_MS = 9000000000000000
 
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- The name of one instance of a job: ids are used again. BullMQ gives workers the time of creation by
