@@ -396,6 +396,11 @@ const worker: readonly Mutant[] = [
     'worker/coordination: is as old as its own computation',
   ),
   mutant('refused-end-fails-no-job', 'always', 'worker/queue-trouble: is taken when the server'),
+  mutant(
+    'script-joins-no-older-pipeline',
+    'removed',
+    'compatibility/connections: enableAutoPipelining',
+  ),
   mutant('replica-is-left', 'removed', 'stories/queue-failover: a name that leads to another'),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
