@@ -74,8 +74,9 @@ local function opensByRate(lines, own, counts)
   end
   for _, start in ipairs(counts and starts or {}) do
     local due = math.max(start[2], nowMs() + 1) -- One that has saved may start late.
+    local keptMs = math.min(math.ceil(due - nowMs()), LONGEST_MS)
     -- rule: start-counts-for-the-rate
-    redis.call('SET', start[1], string.format('%.3f', due), 'PX', string.format('%.0f', math.min(math.ceil(due - nowMs()), LONGEST_MS)))
+    redis.call('SET', start[1], string.format('%.3f', due), 'PX', string.format('%.0f', keptMs))
   end
 end
 
