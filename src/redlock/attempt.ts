@@ -175,6 +175,11 @@ export class QuorumLease extends HeldLease {
     return this.#attempt.fleet
   }
 
+  /** Under what name its caller may have waited: that place ends with the lease. */
+  get waiter(): string {
+    return this.#attempt.demand.waiter
+  }
+
   /**
    * The next piece of work under the same keys: ends this lease here and goes on with the next
    * fencing token that its grant left room for. Undefined, and nothing has happened, when too
@@ -203,9 +208,9 @@ export class QuorumLease extends HeldLease {
 
   /** Deletes the keys on every master. */
   protected free(): Promise<void> {
-    const { fleet, tookMs, demand } = this.#attempt
+    const { fleet, tookMs } = this.#attempt
     const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
-    return releaseEverywhere(this.#attempt, graceMs, demand.waiter).decided
+    return releaseEverywhere(this.#attempt, graceMs, this.waiter).decided
   }
 }
 

@@ -1,6 +1,7 @@
 /** Asks every master about one resource, and says who holds it; or one master, who waits. */
 import { QuorumUnreachableError } from '../lock-errors.ts'
 import type { Inspection, MasterView } from '../lock/inspection.ts'
+import { QuorumLease } from './attempt.ts'
 import { callOf, USUAL } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
@@ -31,13 +32,20 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
   return { resource, masters, ...(holder !== undefined && { holder }) }
 }
 
-/** For which of the resources clients wait, as a master knows; undefined where it does not say. */
+/**
+ * For which of the resources others than their holders here wait, as a master knows; undefined
+ * where it does not say.
+ */
 export async function waitedFor(
-  { masters, settings: { clock, masterTimeoutMs } }: LockFleet,
+  { leases, masters, settings: { clock, masterTimeoutMs } }: LockFleet,
   resources: readonly string[],
 ): Promise<readonly string[] | undefined> {
+  const asked = new Set(resources)
+  const holders = leases.members().filter((lease) => lease.resources.some((one) => asked.has(one)))
+  const names = holders.map((lease) => (lease instanceof QuorumLease ? lease.waiter : ''))
+  const waiter = `,${names.join()},`
   const master = masters[Math.floor(clock.random() * masters.length)] as Master
-  const call = callOf({ verb: 'waited-for', resources })
+  const call = callOf({ verb: 'waited-for', resources, waiter })
   const result = await callMaster(master, clock, call, masterTimeoutMs)
   if (result.kind === 'failed') return undefined
   const [, ...places] = result.reply === USUAL ? [] : (result.reply as readonly unknown[])

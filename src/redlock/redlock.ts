@@ -120,7 +120,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return this.#fleet.settings.leaseMs
   }
 
-  /** The longest lease that a call may ask for. Before a resize it is allowed after it, too. */
+  /** The longest lease that a call may ask for, also after a resize that this client follows. */
   get maxLeaseMs(): number {
     const { maxLeaseMs } = this.#fleet.settings
     return Math.min(maxLeaseMs, this.#next?.settings.maxLeaseMs ?? maxLeaseMs)
@@ -276,7 +276,8 @@ export class Redlock implements LockService, AsyncDisposable {
   }
 
   /**
-   * For which of these resources clients wait, as one master knows. Slots as in `lease.resources`.
+   * For which of these resources other clients wait, as one master knows. Slots as in
+   * `lease.resources`.
    * @throws TypeError for a bad resource.
    */
   async waitedFor(resources: readonly string[]): Promise<readonly string[] | undefined> {

@@ -311,6 +311,11 @@ const line: readonly Mutant[] = [
     `${LINE}: two queues of one resource take turns`,
   ),
   mutant(
+    'holder-does-not-wait-for-itself',
+    'always',
+    'redlock/coordination: without the place of a holder',
+  ),
+  mutant(
     'answer-about-waiters-ages',
     ['this.#burstMs', 'Infinity'],
     'worker/visits: keeps its lease',
@@ -489,6 +494,21 @@ const worker: readonly Mutant[] = [
     'old-leases-are-over-before-masters-open',
     ['Math.min(from.maxLeaseMs, Math.max(...lefts))', '0'],
     'tools/operator/resize: a lease of the old fleet',
+  ),
+  mutant(
+    'floor-above-expired-counters',
+    ['maxLeaseMs / 2 - fenceTtlMs', '-Infinity'],
+    'tools/operator/resize: whose counters had expired',
+  ),
+  mutant(
+    'leases-are-as-long-as-the-closed-masters-say',
+    [', ...outstanding.map(({ state }) => state.longestMs)', ''],
+    'tools/operator/resize: who planned before another',
+  ),
+  mutant(
+    'what-was-forgotten-stays-forgotten',
+    'never',
+    'tools/operator/resize: that forgot leases is known',
   ),
   mutant(
     'masters-of-both-fleets-open-first',

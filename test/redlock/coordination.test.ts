@@ -387,6 +387,27 @@ describe('waiting', () => {
     expect(await waited()).toEqual([])
   })
 
+  test('is known without the place of a holder that itself waited', async () => {
+    const [first, redlock] = [await fixture.redlock(), await fixture.redlock()]
+    const lease = await granted(first, 'a')
+    const waiting = redlock.acquire('a', { waitMs: 10_000 })
+    const places = async (): Promise<number> => {
+      const all = [0, 1, 2, 3, 4].map((index) => master(index).zcard(`${fixture.namespace}:wait:a`))
+      return (await Promise.all(all)).reduce((sum, count) => sum + count, 0)
+    }
+    await until('it waits', async () => (await places()) === 5)
+    await lease.release()
+    const waited = (): Promise<readonly string[] | undefined> => redlock.waitedFor(['a'])
+    const held = await waiting
+    expect(await places()).toBeGreaterThan(0)
+    expect(await Promise.all([0, 1, 2, 3, 4, 5, 6, 7].map(waited))).toEqual(Array(8).fill([]))
+    const passed = redlock.handOver(held)
+    const another = first.acquire('a', { waitMs: 10_000 })
+    await until('it says that another one waits', async () => (await waited())?.join() === 'a')
+    await passed?.release()
+    await (await another).release()
+  })
+
   test('is known of all leases of a worker, and of slots of the longest name', async () => {
     const redlock = await fixture.redlock()
     const [slot = ''] = slotNames('x'.repeat(512), 1_000).slice(-1)

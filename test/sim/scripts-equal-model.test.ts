@@ -95,7 +95,9 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
     .map(([waiter, named]) => plain({ verb: 'withdraw', resources: named, waiter }))
   const inspect = resources.map((named) => plain({ verb: 'inspect', resources: named }))
-  const waitedFor = resources.map((named) => plain({ verb: 'waited-for', resources: named }))
+  const waitedFor = fc
+    .tuple(fc.constantFrom(',,', ',w1,', ',w1,w3,'), resources)
+    .map(([waiter, named]) => plain({ verb: 'waited-for', resources: named, waiter }))
   const trial = fc.constant(plain({ verb: 'trial' }))
   const enrol = fc
     .tuple(

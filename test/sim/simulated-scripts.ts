@@ -267,9 +267,10 @@ function withdraw({ memory, keys, resources, waiter }: Scene): Reply {
   return USUAL
 }
 
-function waitedFor({ memory, keys, resources, nowMs }: Scene): Reply {
+function waitedFor({ memory, keys, resources, nowMs, waiter }: Scene): Reply {
   const places = [...resources.keys()].filter((place) => {
-    return memory.rankedFrom(keys.waiters(resources[place] ?? ''), nowMs).length > 0
+    const names = memory.rankedFrom(keys.waiters(resources[place] ?? ''), nowMs).slice(0, 2)
+    return names.some((name) => !waiter.includes(`,${name},`))
   })
   if (!memory.exists(keys.flag) || places.length === 0) return USUAL
   return ['waited', ...places.map((place) => place + 1)]

@@ -167,15 +167,22 @@ export async function resizeFleet(
   const late = [...closed, ...news].flatMap((one) =>
     one.state.outcome === 'late' ? one.master : [],
   )
-  let floorUs = 0
+  const outstanding = await asked(old, (probe) => outstandingOn(probe, old, from))
+  const added = await asked(next, async (probe) => floorOf(probe, next))
+  const floors = [
+    ...outstanding.map(({ state }) => state.largest),
+    ...added.map(({ state }) => state),
+  ]
+  // rule: floor-above-every-counter
+  const floorUs = Math.max(...floors) + TOKENS_PER_GRANT
   if (!plan.hasOpened) {
-    const outstanding = await asked(old, (probe) => outstandingOn(probe, old))
-    // rule: floor-above-every-counter
-    floorUs = Math.max(...outstanding.map(({ state }) => state.largest)) + TOKENS_PER_GRANT
+    // Another resize may have made it longer since this one was planned.
+    // rule: leases-are-as-long-as-the-closed-masters-say
+    const longestMs = Math.max(from.maxLeaseMs, ...outstanding.map(({ state }) => state.longestMs))
     const remembersAll = closed.every(({ state }) => state.outcome === 'closed')
     const lefts = remembersAll ? outstanding.map(({ state }) => state.leftMs) : [Infinity]
     // rule: old-leases-are-over-before-masters-open
-    const waitMs = quarantineMs(Math.min(from.maxLeaseMs, Math.max(...lefts)), DRIFT_FACTOR)
+    const waitMs = quarantineMs(Math.min(longestMs, Math.max(...lefts)), DRIFT_FACTOR)
     waits(waitMs)
     await sleep(systemClock, waitMs)
   }
@@ -183,7 +190,14 @@ export async function resizeFleet(
     asked(next, async (probe) => {
       const runId = ids.get(probe.name) ?? ''
       if (shared.has(runId) !== areShared || late.includes(probe.name)) return
-      const args = [runId, goal, to.maxLeaseMs, next.size, to.fenceTtlMs, floorUs.toFixed(0)]
+      const args = [
+        runId,
+        goal,
+        to.maxLeaseMs,
+        next.size,
+        to.fenceTtlMs,
+        Math.ceil(floorUs).toFixed(0),
+      ]
       const [word] = (await probe.run(openScript, [next.keys.master], args)) as [string]
       if (word !== 'open') throw new Error('it was closed for another resize, or lost its memory')
     })
@@ -227,13 +241,27 @@ async function closeOne(
   return { runId, outcome: word }
 }
 
+interface Outstanding {
+  /** How long a lease may be. */
+  readonly longestMs: number
+  readonly leftMs: number
+  /** No counter was larger, also of those that have expired. */
+  readonly largest: number
+}
+
 /** What leases and counters a closed master has. */
 async function outstandingOn(
   probe: Probe,
-  { keys, namespace }: FleetProbe,
-): Promise<{ readonly leftMs: number; readonly largest: number }> {
+  fleet: FleetProbe,
+  { maxLeaseMs, fenceTtlMs }: FleetSettings,
+): Promise<Outstanding> {
+  const { keys, namespace } = fleet
   const [lease, fence] = [keys.lease(''), keys.fence('')]
-  let [leftMs, largest] = [0, 0]
+  const [seconds] = (await probe.command('TIME')) as [string]
+  // No clock of a client was ahead by more when it was granted what is forgotten now.
+  // rule: floor-above-expired-counters
+  const expiredUs = (Number(seconds) * 1_000 + maxLeaseMs / 2 - fenceTtlMs) * 1_000
+  let [leftMs, largest] = [0, Math.max(expiredUs, await floorOf(probe, fleet))]
   await probe.scan(`${globEscape(namespace)}:*`, Infinity, async (page) => {
     const ours = page.filter((key) => key.startsWith(lease) || key.startsWith(fence))
     for (const [index, [value, ttlMs]] of (await probe.values(ours)).entries()) {
@@ -241,7 +269,13 @@ async function outstandingOn(
       else leftMs = Math.max(leftMs, ttlMs === -1 ? Infinity : ttlMs)
     }
   })
-  return { leftMs, largest }
+  const longestMs = Number(await probe.command('HGET', keys.master, 'maxLeaseMs'))
+  return { longestMs, leftMs, largest }
+}
+
+/** Above every counter of the fleets before. */
+async function floorOf(probe: Probe, { keys }: FleetProbe): Promise<number> {
+  return Number(await probe.command('HGET', keys.master, 'floorUs'))
 }
 
 /** @throws ResizeRefusedError where a master gives no answer. */

@@ -1,5 +1,6 @@
 /** `resize`: one fleet at any time, whatever interrupts it; clients follow by themselves. */
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { systemClock, type Clock } from '../../../src/clock.ts'
 import { Redlock, silentLogger, type RedlockOptions } from '../../../src/index.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
@@ -65,6 +66,12 @@ async function resize(
   return resizeFleet(old, next, await planResize(old, next, target), waits)
 }
 
+/** A clock that is wrong. */
+function clockAt(offsetMs: number): Clock {
+  const wallNow = (): number => systemClock.wallNow() + offsetMs
+  return Object.assign(Object.create(systemClock) as Clock, { wallNow })
+}
+
 const crash = (): never => {
   throw new Error('killed')
 }
@@ -125,10 +132,7 @@ describe('masters', () => {
     const redlock = await founder(1)
     const { fencingToken } = await granted(redlock, 'r')
     await resize(1, 3)
-    const { systemClock } = await import('../../../src/clock.ts')
-    const late = { ...systemClock, wallNow: () => systemClock.wallNow() - 60_000 }
-    Object.setPrototypeOf(late, systemClock)
-    const next = client(3, { clock: late })
+    const next = client(3, { clock: clockAt(-60_000) })
     await ask(urls[0] ?? '', (one) => one.del(`${NAMESPACE}:fence:r`)) // Only the others count.
     await next.ready()
     const after = await next.acquire('r', { waitMs: 5_000 })
@@ -207,6 +211,83 @@ describe('interrupted', () => {
     expect(
       await ask(second?.url ?? '', (one) => one.hget(`${NAMESPACE}:master`, 'votesInMs')),
     ).not.toBe('0')
+  })
+})
+
+describe('again', () => {
+  test('a master that forgot leases is known to have forgotten them, however often it is run', async () => {
+    await founder(1)
+    // Its file had the record, and not the last leases.
+    await ask(urls[0] ?? '', (one) => one.hset(`${NAMESPACE}:master`, 'runId', 'before'))
+    for (let times = 0; times < 2; times++) {
+      let waitMs = 0
+      const killed = resize(1, 3, (ms) => {
+        waitMs = ms
+        crash()
+      })
+      await expect(killed).rejects.toThrow('killed')
+      expect(waitMs).toBeGreaterThan(2_000)
+    }
+    await resize(1, 3)
+    let waitMs = 0
+    await resize(3, 5, (ms) => (waitMs = ms))
+    expect(waitMs).toBeLessThan(2_000)
+  })
+
+  test('masters that are opened by a second run grant larger tokens, too', async () => {
+    const redlock = await founder(1)
+    const { fencingToken } = await granted(redlock, 'r')
+    const third = servers[2]
+    await expect(resize(1, 3, () => void third?.freeze())).rejects.toThrow('Run the same command')
+    await third?.thaw()
+    await resize(1, 3)
+    const floors = await Promise.all(
+      urls.slice(0, 3).map((url) => ask(url, (one) => one.hget(`${NAMESPACE}:master`, 'floorUs'))),
+    )
+    for (const floor of floors) expect(Number(floor)).toBeGreaterThan(fencingToken)
+  })
+
+  test('masters of a later fleet know the tokens of all fleets before it', async () => {
+    const redlock = await founder(1)
+    const { fencingToken } = await granted(redlock, 'r')
+    await resize(1, 3)
+    await ask(urls[0] ?? '', (one) => one.flushall())
+    await client(3).ready()
+    await until('it is enrolled', async () =>
+      Boolean(await ask(urls[0] ?? '', (one) => one.exists(`${NAMESPACE}:master`))),
+    )
+    await resize(3, 5)
+    for (const url of urls) {
+      const floor = await ask(url, (one) => one.hget(`${NAMESPACE}:master`, 'floorUs'))
+      expect(Number(floor)).toBeGreaterThan(fencingToken)
+    }
+  })
+
+  test('tokens are larger than those whose counters had expired, also where counters live longer', async () => {
+    const short = { fenceTtlMs: 20_000 }
+    const redlock = client(1, { fenceTtlMs: 20_000 })
+    await redlock.bootstrap({ newFleet: true })
+    const expiredUs = (await granted(redlock, 'r')).fencingToken - 20_000_000
+    await ask(urls[0] ?? '', async (one) => one.del(`${NAMESPACE}:fence:r`))
+    await resize(1, 1, undefined, { fenceTtlMs: 86_400_000 })
+    const next = client(1, { clock: clockAt(-60_000) })
+    const later = await next.acquire('r', { waitMs: 5_000 })
+    expect(later.fencingToken).toBeGreaterThan(expiredUs)
+  })
+
+  test('who planned before another resize waits for the leases that this one allows', async () => {
+    await founder(3)
+    const longer = { maxLeaseMs: 5_000 }
+    const late = [probes(3), probes(3)] as const
+    const plan = await planResize(...late, longer)
+    await resize(3, 3, undefined, longer)
+    const redlock = client(3, longer)
+    await redlock.ready()
+    const lease = await granted(redlock, 'r', { leaseMs: 5_000 })
+    let waitMs = 0
+    await resizeFleet(...late, plan, (ms) => (waitMs = ms))
+    expect(waitMs).toBeGreaterThan(3_000)
+    expect(lease.remainingMs()).toBeLessThanOrEqual(0)
   })
 })
 

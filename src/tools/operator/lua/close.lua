@@ -8,9 +8,11 @@
            | open: this resize has opened it | late: it lost its memory since
            | another, goal | mismatch, fleetSize
   Keeps: from now on no client is enrolled here, so nothing is granted or extended until a resize opens
-  the master. What has voted since it was opened, and forgot, is not opened a second time.
+  the master. That it forgot leases is known to whoever closes it again, until it is opened. What has
+  voted since it was opened, and forgot, is not opened a second time.
 ]]
-local known = redis.call('HMGET', KEYS[1], 'runId', 'resizing', 'resized', 'fleetSize', 'votesInMs', 'retired')
+local known = redis.call('HMGET', KEYS[1], 'runId', 'resizing', 'resized', 'fleetSize', 'votesInMs', 'retired',
+  'forgot')
 local goal, isClosed = ARGV[2], known[2] and (known[2] == ARGV[2] or known[2] == ARGV[5])
 if known[2] and not isClosed then return {'another', known[2]} end
 if not isClosed then
@@ -21,7 +23,9 @@ if not isClosed then
   if ARGV[3] == '0' and not isFree then return {'mismatch', known[4] or '0'} end
   if ARGV[3] ~= '0' and known[4] and known[4] ~= ARGV[3] then return {'mismatch', known[4]} end
 end
-local remembers = known[1] == ARGV[1] and tonumber(known[5] or '0') <= 0
+local remembers = known[1] == ARGV[1] and tonumber(known[5] or '0') <= 0 and not known[7]
+-- rule: what-was-forgotten-stays-forgotten
+if not remembers then redis.call('HSET', KEYS[1], 'forgot', '1') end
 redis.call('HDEL', KEYS[1], 'retired', 'resized')
 -- rule: closed-master-is-of-no-fleet
 redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'resizing', goal, 'fleetSize', '0')

@@ -11,7 +11,7 @@ local known = redis.call('HMGET', KEYS[1], 'runId', 'resizing', 'floorUs', 'resi
 if not known[2] and known[4] == ARGV[2] then return {'open'} end
 if known[2] ~= ARGV[2] or known[1] ~= ARGV[1] then return {'another'} end
 local floorUs = string.format('%.0f', math.max(tonumber(known[3] or '0'), tonumber(ARGV[6])))
-redis.call('HDEL', KEYS[1], 'resizing')
+redis.call('HDEL', KEYS[1], 'resizing', 'forgot')
 -- In two writes, as an enrolment.
 redis.call('HSET', KEYS[1], 'durable', '0')
 redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[3], 'fleetSize', ARGV[4],
