@@ -264,7 +264,6 @@ describe('again', () => {
   })
 
   test('tokens are larger than those whose counters had expired, also where counters live longer', async () => {
-    const short = { fenceTtlMs: 20_000 }
     const redlock = client(1, { fenceTtlMs: 20_000 })
     await redlock.bootstrap({ newFleet: true })
     const expiredUs = (await granted(redlock, 'r')).fencingToken - 20_000_000
