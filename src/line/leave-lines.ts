@@ -14,14 +14,15 @@ export async function skipJob(runner: LineRunner, jobId: string): Promise<boolea
   return (await runner.run(skipScript, { id: jobId })) === 1
 }
 
-/** Makes all jobs that sleep ordinary waiting jobs. @returns how many they were. */
+/** Makes all jobs that sleep or are held ordinary waiting jobs. @returns how many they were. */
 export async function leaveLines(runner: LineRunner): Promise<number> {
-  let moved = 0
+  let [from, moved] = [0, 0]
   let found: number
   do {
-    const reply = await runner.run(leaveLinesScript, { most: LIMIT })
-    const [sleepers, woken] = reply as readonly [number, number]
-    found = sleepers
+    const reply = await runner.run(leaveLinesScript, { from, most: LIMIT })
+    const [seen, stay, woken] = reply as readonly [number, number, number]
+    found = seen
+    from += stay
     moved += woken
   } while (found === LIMIT)
   return moved

@@ -35,6 +35,8 @@ export interface LineSettings extends AddSettings {
   readonly maxWaitMs: number
   /** What a job that failed for good does to its lines. */
   readonly onFailure: 'continue' | 'block'
+  /** Jobs have results of steps, which end with them. */
+  readonly keepsSteps?: boolean
   /** BullMQ writes it to the jobs that a worker of this name is given. */
   readonly workerName?: string | undefined
   /** Of a worker. */
@@ -284,7 +286,9 @@ export class LineBackend extends Backend implements LineRunner {
     ...[job, value, remove, token, fetches = false]: Method<'moveToCompleted'>['args']
   ): Method<'moveToCompleted'>['reply'] {
     const keepJobs = this.getKeepJobs(remove, this.#options.removeOnComplete)
-    return this.#end(job, JSON.stringify(value), token, fetches, keepJobs, {})
+    return this.#end(job, JSON.stringify(value), token, fetches, keepJobs, {
+      steps: this.#settings.keepsSteps || undefined,
+    })
   }
 
   override moveToFailed(...args: Method<'moveToFailed'>['args']): Method<'moveToFailed'>['reply'] {
@@ -296,6 +300,7 @@ export class LineBackend extends Backend implements LineRunner {
     return this.#end(job, reason, token, fetches, keepJobs, {
       target: 'failed',
       holds: blocks || undefined,
+      steps: this.#settings.keepsSteps || undefined,
       fields: Object.entries(fields).flatMap(([name, value]) =>
         value === undefined ? [] : [name, value as unknown],
       ),

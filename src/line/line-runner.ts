@@ -18,6 +18,8 @@ export interface Client {
   zscore(key: string, member: string): Promise<string | null | undefined>
   runCommand(name: string, args: unknown[]): Promise<unknown>
   defineCommand(name: string, definition: { numberOfKeys: number; lua: string }): void
+  /** Of ioredis. */
+  readonly options?: { autoPipeliningIgnoredCommands?: readonly string[] | undefined }
 }
 
 /** Sends the scripts of one queue, with the arguments that all of them take. */
@@ -66,8 +68,20 @@ export class ScriptSender {
     const { command, numberOfKeys } = script
     if (this.#defined.has(command)) return
     client.defineCommand(command, { numberOfKeys, lua: script.lua })
+    sendAlone(client, command)
     this.#defined.add(command)
   }
+}
+
+/**
+ * A pipeline of `enableAutoPipelining` that was made before a script was defined does not know it.
+ * Then ioredis gives every caller of that pipeline the reply of another one.
+ */
+function sendAlone({ options }: Client, command: string): void {
+  const others = options?.autoPipeliningIgnoredCommands
+  if (options === undefined || others === undefined || others.includes(command)) return
+  // rule: script-joins-no-older-pipeline
+  options.autoPipeliningIgnoredCommands = [...others, command]
 }
 
 /**

@@ -148,6 +148,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       { ...bullmq, autorun: false },
       LineBackend.factory({
         ...{ slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name, visits },
+        keepsSteps: ours.checkpoints,
         onDrained: () => super.emit('drained'),
       }),
     )
@@ -179,7 +180,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       census: isStrict ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
-    this.#listen(steps)
+    this.#listen()
     this.#begin({ by: 'LockedWorker', namespace, order, slots })
     if (bullmq.autorun !== false) this.run().catch(this.#onError)
   }
@@ -225,13 +226,10 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     void reportSharedServer(starting, this.#redlock, this.#channel)
   }
 
-  /** @param steps where the results of steps are kept. */
-  #listen(steps: ResultStore | undefined): void {
+  #listen(): void {
     const { name: queue } = this
-    this.on('completed', (job) => {
+    this.on('completed', () => {
       this.#channel.tell('job:finished', { queue, outcome: 'completed' })
-      // A job that failed for good may be retried by hand, and continues where it stopped.
-      steps?.dropSteps(job).catch(this.#onError)
     })
     this.on('failed', (job) => {
       // BullMQ hands over no job where it has stalled too often.

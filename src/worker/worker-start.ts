@@ -30,6 +30,7 @@ export async function mastersReady(
   await pRetry(() => locks.ready(), {
     ...{ ...READY_RETRY_MS, retries: Infinity, randomize: true, signal },
     onFailedAttempt: ({ error }) => {
+      if (signal.aborted) return // Who closes the worker may have closed its locks.
       if (repeats.due(withoutNumbers(error.message), 'start') !== undefined) onError(error)
     },
   }).catch(() => undefined) // Closing.

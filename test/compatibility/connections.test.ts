@@ -63,6 +63,19 @@ same(
 )
 
 same(
+  'an ioredis client with enableAutoPipelining as the connection',
+  async (side) => {
+    const options = { maxRetriesPerRequest: null, enableAutoPipelining: true }
+    const client = new Redis({ ...side.connection, ...options })
+    const found = await runsInOrder(side, client)
+    await side.close()
+    client.disconnect()
+    return { ...found }
+  },
+  { order: range(1, 5), waiting: 0 },
+)
+
+same(
   'skipVersionCheck, skipWaitingForReady, skipMetasUpdate and streams are taken',
   async (side) => {
     const options = { skipVersionCheck: true, skipWaitingForReady: true }

@@ -789,6 +789,9 @@ export const ROWS: readonly Row[] = [
     'a node-redis client as the connection': {
       'In use': ['a node-redis client as the connection'],
     },
+    'an ioredis client with enableAutoPipelining as the connection': {
+      'In use': ['an ioredis client with `enableAutoPipelining`'],
+    },
     'an ioredis client as the connection': {
       QueueOptions: ['connection'],
       WorkerOptions: ['connection'],

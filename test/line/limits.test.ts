@@ -566,6 +566,44 @@ describe('a rate', () => {
   })
 })
 
+describe('the smallest and the largest values', () => {
+  const far = Number.MAX_SAFE_INTEGER
+  test.each([
+    { limit: Number.MIN_VALUE, perMs: 1_000 },
+    { limit: 1, perMs: far },
+    { limit: 0.001, perMs: far },
+    { limit: 1, perMs: far, cost: far },
+    { limit: 1, perMs: far, burst: far },
+    { limit: far, perMs: 1, cost: Number.MIN_VALUE },
+  ])('of a rate keep to it, and stop no other line: %o', async (rate) => {
+    const queue = makeQueue({ rate: ({ customer }) => (customer === 'a' ? rate : undefined) })
+    await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'call', data: { customer: 'a', nr } })))
+    await queue.add('call', { customer: 'b', nr: 4 })
+    const seen = await work()
+    await until('the other line goes on', () => seen.ended.includes(4))
+    await pause(100)
+    const mayStart = rate.burst === far || rate.limit === far ? 3 : rate.cost === far ? 0 : 1
+    expect(seen.ended.filter((nr) => nr !== 4)).toHaveLength(mayStart)
+    const counts = await queue.getJobCounts('prioritized', 'failed', 'delayed', 'wait')
+    expect(counts['prioritized']).toBe(0)
+    expect((counts['wait'] ?? 0) + (counts['delayed'] ?? 0)).toBe(3 - mayStart)
+    if (mayStart < 3) expect((await queue.position('3'))?.resource).toBe('a')
+  })
+
+  test('of a pause stop the line until it is resumed', async () => {
+    const queue = makeQueue()
+    await queue.pauseResource('a', { until: 8.64e15 })
+    await queue.addBulk([1, 2].map((nr) => ({ name: 'call', data: { customer: 'a', nr } })))
+    expect(await queue.getJobCounts('prioritized', 'delayed', 'wait')).toEqual({
+      ...{ prioritized: 0, delayed: 0, wait: 2 },
+    })
+    await queue.resumeResource('a')
+    const seen = await work()
+    await until('both ran', () => seen.ended.length === 2)
+    expect(seen.ended).toEqual([1, 2])
+  })
+})
+
 describe('cancel', () => {
   const untilStopped = (_job: Job<Call>, lease: JobLease): Promise<unknown> =>
     new Promise((_resolve, reject) => {

@@ -1,5 +1,13 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
-import { FlowProducer, Queue, Worker, type FlowJob, type Job, type QueueOptions } from 'bullmq'
+import {
+  FlowProducer,
+  Queue,
+  WaitingChildrenError,
+  Worker,
+  type FlowJob,
+  type Job,
+  type QueueOptions,
+} from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import {
@@ -453,7 +461,6 @@ describe('the lines of a job', () => {
   test('a parent leaves them while it waits for children of the same resource', async () => {
     const queue = makeQueue()
     const wait = fixture.gate()
-    const { WaitingChildrenError } = await import('bullmq')
     const order: number[] = []
     let areAdded = false
     await work({}, async (job) => {
@@ -746,6 +753,41 @@ describe('jobs that leave their lines', () => {
   )
 })
 
+describe('the first job of a line that a limit holds until a known time', () => {
+  const inAnHour = (): number => Date.now() + 3_600_000
+  const holds: [string, (queue: LockedQueue) => Promise<void>][] = [
+    ['a pause', (queue) => queue.pauseResource('a', { until: inAnHour() })],
+    ['a rate', (queue) => queue.setRate('a', { limit: 0.001, perMs: 3_600_000 })],
+  ]
+
+  test.each(holds)('leaves its line as the others do: %s', async (_, hold) => {
+    const queue = makeQueue()
+    await hold(queue)
+    await redis().set(`bull:${fixture.namespace}:redlock:::rate:a`, String(inAnHour()))
+    await queue.add('charge', { customer: 'b', nr: 9 }, { delay: 600_000 })
+    await queue.addBulk(jobs('a', 1, 2, 3))
+    expect(await queue.getDelayedCount()).toBe(2)
+    expect(await queue.leaveLines()).toBe(3)
+    const plain = plainQueue()
+    expect(await plain.getJobCounts('wait', 'delayed')).toEqual({ wait: 3, delayed: 1 })
+    const waiting = await plain.getWaiting()
+    expect(waiting.map(({ data }) => data.nr)).toEqual([1, 2, 3])
+  })
+
+  test.each(holds)('is not replaced by a job with its deduplication id: %s', async (_, hold) => {
+    const queue = makeQueue()
+    await hold(queue)
+    await redis().set(`bull:${fixture.namespace}:redlock:::rate:a`, String(inAnHour()))
+    const deduplication = { id: 'once', replace: true }
+    const first = await queue.add('charge', { customer: 'a', nr: 1 }, { deduplication })
+    await queue.addBulk(jobs('a', 2))
+    expect(await queue.getDelayedCount()).toBe(1)
+    const again = await queue.add('charge', { customer: 'a', nr: 3 }, { deduplication })
+    expect(again.id).toBe(first.id)
+    expect((await queue.position(first.id ?? ''))?.ahead).toBe(0)
+  })
+})
+
 test('half a character in the message of an error harms no other job', async () => {
   const queue = makeQueue()
   await queue.addBulk([...jobs('a', 1), ...jobs('b', 2)])
@@ -800,6 +842,24 @@ test('obliterate leaves no key', async () => {
   await queue.pauseResource('a', { until: Date.now() + 60_000 })
   await queue.obliterate()
   expect(await redis().keys(`bull:${fixture.namespace}:*`)).toEqual([])
+})
+
+test('obliterate leaves no parent that waits for children of another queue', async () => {
+  const queue = makeQueue()
+  const other = new Queue(`${fixture.namespace}-other`, { connection: connection() })
+  fixture.defer(() => other.close())
+  await work({}, async (job, lease) => {
+    const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
+    await other.add('child', {}, { parent })
+    await job.moveToWaitingChildren(String(lease))
+    throw new WaitingChildrenError()
+  })
+  await queue.add('charge', { customer: 'a', nr: 1 })
+  await until('it waits', async () => (await queue.getWaitingChildrenCount()) === 1)
+  await queue.obliterate()
+  // A worker leaves them at any time.
+  const left = await redis().keys(`bull:${fixture.namespace}:*`)
+  expect(left.filter((key) => !/:(stalled-check|meta|redlock:::.*)$/.test(key))).toEqual([])
 })
 
 test('the error of one job harms no other that ends with it', async () => {

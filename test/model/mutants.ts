@@ -212,6 +212,24 @@ const line: readonly Mutant[] = [
     ['(owner[1] or owner[2])', 'owner[1]'],
     'line/full-lines: of a scheduler',
   ),
+  mutant(
+    'held-job-leaves-its-lines',
+    [' and not job.held', ''],
+    `${LINE}: leaves its line as the others do`,
+  ),
+  mutant('fresh-needs-a-known-place', 'never', 'worker/coordination: moved to the front'),
+  mutant(
+    'held-job-stands-before-those-that-sleep',
+    ['tonumber(ASLEEP_DELAY)', 'math.huge'],
+    'line/limits: of a pause stop the line',
+  ),
+  mutant('held-job-is-not-replaced', 'never', `${LINE}: is not replaced by a job`),
+  mutant('steps-end-with-their-job', 'removed', 'worker/instances: end in the trip'),
+  mutant(
+    'obliterated-parent-waits-for-no-child',
+    ["'waiting-children', 0, -1", "'waiting-children', 1, 0"],
+    `${LINE}: obliterate leaves no parent`,
+  ),
   mutant('ready-job-is-not-dropped', 'removed', 'line/full-lines: with shares'),
   mutant(
     'room-is-made-in-the-order-of-adds',
@@ -383,6 +401,11 @@ const worker: readonly Mutant[] = [
     'worker/coordination: is as old as its own computation',
   ),
   mutant('refused-end-fails-no-job', 'always', 'worker/queue-trouble: is taken when the server'),
+  mutant(
+    'script-joins-no-older-pipeline',
+    'removed',
+    'compatibility/connections: enableAutoPipelining',
+  ),
   mutant('replica-is-left', 'removed', 'stories/queue-failover: a name that leads to another'),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(

@@ -253,6 +253,28 @@ describe('a stored result', () => {
     expect(computed).toBe(2)
   })
 
+  test('with `fresh`, it is not given to a job that was moved to the front', async () => {
+    const queue = new LockedQueue<Report>(fixture.namespace, {
+      ...{ connection: connection(), resource: () => 'delta', within: 'priority' },
+    })
+    fixture.defer(() => queue.close())
+    let computed = 0
+    const gate = fixture.gate()
+    const processor = async (): Promise<number> => {
+      if (++computed === 1) await gate.passed
+      return computed
+    }
+    const dedupe = { resultTtlMs: 60_000, fresh: true }
+    work(await fixture.redlock(), processor, { dedupe })
+    await queue.add('report', { of: 'delta' })
+    await until('it computes', () => computed === 1)
+    const second = await queue.add('report', { of: 'delta' }, { priority: 2 })
+    await second.changePriority({ priority: 1, lifo: true })
+    gate.open()
+    await allDone(queue, 2)
+    expect(computed).toBe(2)
+  })
+
   test.each([
     ['slots', 3, undefined, ['delta', 'delta', 'delta', 'delta']],
     ['one key over several resources', 1, 'one', ['a', 'b', 'c', 'd']],

@@ -74,6 +74,48 @@ describe('checkpoints', () => {
   })
 })
 
+describe('the steps of a job', () => {
+  const steps = (): Promise<string[]> => redis().keys(`bull:${fixture.namespace}:redlock:::steps:*`)
+  const charge = async (opts: JobsOptions, fails: boolean): Promise<Job<Charge> | undefined> => {
+    const queue = makeQueue()
+    const worker = await work(
+      async (_, lease) => {
+        await lease.step('charge', () => 'charged')
+        if (fails) throw new Error('the printer is out of paper')
+      },
+      { checkpoints: true },
+    )
+    // No later trip could be made.
+    worker.prependListener('completed', () => {
+      LineBackend.of(worker).disconnectNow()
+    })
+    const { id = '' } = await queue.add('invoice', { customer: 'a' }, opts)
+    const ended = async (): Promise<boolean> => {
+      const counts = await queue.getJobCounts('completed', 'failed')
+      return counts['completed'] === 1 || counts['failed'] === 1 || !(await queue.getJob(id))
+    }
+    await until('it has ended', ended)
+    return queue.getJob(id)
+  }
+
+  test('end in the trip that completes it: a crash leaves none for a retry', async () => {
+    await charge({}, false)
+    expect(await steps()).toEqual([])
+  })
+
+  test('end when it fails and is not kept', async () => {
+    expect(await charge({ removeOnFail: true }, true)).toBeUndefined()
+    expect(await steps()).toEqual([])
+  })
+
+  test('stay when it fails, and end when it is removed', async () => {
+    const failed = await charge({}, true)
+    expect(await steps()).toHaveLength(1)
+    await failed?.remove()
+    expect(await steps()).toEqual([])
+  })
+})
+
 describe('a job that another program deletes while it runs', () => {
   test('keeps no steps, and comes back as nothing', async () => {
     const queue = makeQueue()

@@ -107,13 +107,13 @@ describe('the visit of a job', () => {
         waitedFor: () => new Promise((resolve) => answers.push(resolve)),
       } as never,
       {},
-      20,
+      200,
     )
     let [visit, nr] = [visits.start(jobOf('0'), 'token', undefined), 0]
     visit.lines = LINES
     visit.lease = own.lease
     const goesOn = (): boolean => {
-      visits.done(visit, 15, false)
+      visits.done(visit, 150, false)
       const next = visits.fetched(String(++nr), WOKEN)
       visit.settle?.(next)
       visit = visits.start(jobOf(String(nr)), 'token', undefined)
@@ -123,7 +123,7 @@ describe('the visit of a job', () => {
     answers[0]?.([])
     await pause(1)
     expect(goesOn()).toBe(true) // Its first burst is spent.
-    await pause(30)
+    await pause(250)
     expect(goesOn()).toBe(false) // So is its second one, and the answer is old.
     await own.released
     await visits.close()

@@ -69,6 +69,8 @@ local function rcall(...)
   elseif command == 'ZADD' and key == PRIORITIZED then return enqueue(second, ...)
   elseif command == 'ZADD' and key == MARKER and sleeps then return 0
   elseif command == 'ZREM' or command == 'ZSCORE' then
+    -- rule: held-job-is-not-replaced
+    if redis.call('HEXISTS', BASE .. first, 'redlock:held') == 1 then return command == 'ZREM' and 0 end
     asleepView = asleepView or viewOf()
     return asleepView.call(...)
   elseif command == 'DEL' then return removing(redis).call(...) -- BullMQ replaces a job.

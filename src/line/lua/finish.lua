@@ -11,6 +11,7 @@
           keeps: fetches no other · back: the next goes behind the jobs that wait
           offers: it is left to other workers · holds: keeps its places if it is not removed
           share: its own · chargeMs: what to count for it · fields: to update
+          steps: the results of its steps end with it
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
   Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer jobs wait
   than run, none is fetched: the bursts of a process end together, so most of those were offered.
@@ -79,7 +80,13 @@ local function finish(i)
   end
   local field = target == 'completed' and 'returnvalue' or 'failedReason'
   local result = bullmq(KEYS, {id, at, field, value, target, fetches and '1' or '0', BASE, opts, job.fields})
-  if type(result) == 'table' or result == 0 or result == -1 then
+  -- One that failed and is kept may be retried by hand, and continues where it stopped.
+  local isDone = type(result) == 'table' or result == 0
+  if job.steps and isDone and (target == 'completed' or redis.call('EXISTS', jobKey) == 0) then
+    -- rule: steps-end-with-their-job
+    dropSteps(id)
+  end
+  if isDone or result == -1 then
     if leaves then
       for j = 1, #resources do redis.call('ZREM', lineKey(resources[j]), place) end
       if next and not isTaken then wakeHeads(resources, not job.back, burst) end

@@ -21,6 +21,8 @@ local META, MARKER = BASE .. 'meta', BASE .. 'marker'
 -- Of `meta`: see `shares`.
 local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
+-- Redis takes no longer time.
+local LONGEST_MS = 9000000000000000
 
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- The name of one instance of a job: ids are used again. BullMQ gives workers the time of creation by
@@ -43,6 +45,11 @@ local function isAnyReady()
   local waits = redis.call('LLEN', WAIT) > 0 or redis.call('ZCARD', PRIORITIZED) > 0
   -- rule: ready-job-is-looked-for
   return waits or redis.call('EXISTS', SPACE .. 'ready') == 1
+end
+-- The results of a job's steps: see `worker/lua/claim-result.lua`.
+local function dropSteps(id)
+  redis.call('ZREM', SPACE .. 'stores', SPACE .. 'steps:' .. id)
+  redis.call('DEL', SPACE .. 'steps:' .. id)
 end
 -- An idle worker has to look.
 local function mark() redis.call('ZADD', MARKER, '0', '0') end

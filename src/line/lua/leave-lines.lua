@@ -1,22 +1,26 @@
 --[[
-  Makes jobs that sleep ordinary waiting jobs, in their order. They lose their places and their
-  shares, so a plain worker can take it from there.
+  Makes jobs that sleep or are held ordinary waiting jobs, in their order. They lose their places and
+  their shares, so a plain worker can take it from there.
 
-  ARGV  base · slots · most: jobs to look at
-  Returns  sleepers that were looked at, jobs that were woken
+  ARGV  base · slots · from: the first to look at of `delayed` · most: jobs to look at
+  Returns  jobs that were looked at, of them those that stay delayed, jobs that were woken
   Keeps: none is looked at twice. An id without a job is dropped.
 ]]
 --- @include "line"
-local from = string.format('%.0f', ASLEEP)
-local sleepers = redis.call('ZRANGEBYSCORE', DELAYED, from, '+inf', 'LIMIT', 0, ARGV.most)
-for _, id in ipairs(sleepers) do
-  local job = redis.call('HMGET', BASE .. id, 'timestamp', 'priority', 'redlock:lines', 'redlock:share')
-  local priority, lines = tonumber(job[2]) or 0, cjson.decode(job[3] or '[]')
-  for _, resource in ipairs(lines) do
-    redis.call('ZREM', lineKey(resource), placeOf(id, job[1]))
+local found = redis.call('ZRANGE', DELAYED, ARGV.from, ARGV.from + ARGV.most - 1, 'WITHSCORES')
+local stay = 0
+for i = 1, #found, 2 do
+  local id = found[i]
+  local job = jobOf(id, fieldsOf(id))
+  -- rule: held-job-leaves-its-lines
+  if tonumber(found[i + 1]) < ASLEEP and not job.held then stay = stay + 1
+  elseif not job.timestamp then redis.call('ZREM', DELAYED, id)
+  else
+    job.place = placeOf(id, job.timestamp)
+    for _, resource in ipairs(resourcesOf(job.lines or '[]')) do redis.call('ZREM', lineKey(resource), job.place) end
+    if job.share then rules('shares').leave(id, job.share) end
+    job.lines, job.share = '[]', nil
+    rules('wake')(job, false, '')
   end
-  if job[4] then rules('shares').leave(id, job[4]) end
-  local own = {jobKey = BASE .. id, id = id, lines = '[]', priority = priority}
-  if job[1] then rules('wake')(own, false, '') else redis.call('ZREM', DELAYED, id) end
 end
-return {#sleepers, wokenCount}
+return {#found / 2, stay, wokenCount}

@@ -55,7 +55,7 @@ local function opensByRate(lines, own, counts)
     -- rule: rate-of-one-resource
     local rate = set or limit and {limit = limit, perMs = perMs, burst = burst}
     if rate then
-      local key, interval = SPACE .. 'rate:' .. resource, rate.perMs / rate.limit
+      local key, interval = SPACE .. 'rate:' .. resource, math.min(rate.perMs / rate.limit, LONGEST_MS)
       local account = tonumber(redis.call('GET', key) or nowMs())
       -- rule: cost-above-the-burst-is-saved
       if cost > rate.burst then savings[key] = account
@@ -66,7 +66,7 @@ local function opensByRate(lines, own, counts)
     end
   end
   if startsAt > nowMs() then
-    local keptMs = math.ceil(startsAt - nowMs()) + SAVED_TTL_MS
+    local keptMs = math.min(math.ceil(startsAt - nowMs()) + SAVED_TTL_MS, LONGEST_MS)
     for key, account in pairs(savings) do
       redis.call('PSETEX', key, string.format('%.0f', keptMs), string.format('%.3f', account))
     end
@@ -74,8 +74,9 @@ local function opensByRate(lines, own, counts)
   end
   for _, start in ipairs(counts and starts or {}) do
     local due = math.max(start[2], nowMs() + 1) -- One that has saved may start late.
+    local keptMs = math.min(math.ceil(due - nowMs()), LONGEST_MS)
     -- rule: start-counts-for-the-rate
-    redis.call('SET', start[1], string.format('%.3f', due), 'PX', math.ceil(due - nowMs()))
+    redis.call('SET', start[1], string.format('%.3f', due), 'PX', string.format('%.0f', keptMs))
   end
 end
 
@@ -94,7 +95,8 @@ end
 -- Puts a sleeping job where BullMQ takes it at a time, if that is known.
 local function hold(head, at)
   closeLine(head.lines, at)
-  if at == math.huge then return end
+  -- rule: held-job-stands-before-those-that-sleep
+  if at >= tonumber(ASLEEP_DELAY) then return end
   at = math.ceil(at)
   if redis.call('ZADD', DELAYED, 'XX', 'CH', string.format('%.0f', at * 0x1000), head.id) == 0 then return end
   redis.call('HSET', head.jobKey, 'delay', math.max(1, at - math.floor(nowMs())), 'redlock:held', head.held or 1)

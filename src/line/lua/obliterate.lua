@@ -18,6 +18,14 @@ local view = {pcall = redis.pcall, call = function(...)
 end}
 local result = bullmq(view, KEYS, theirs)
 if result ~= 0 then return result end
+-- BullMQ leaves parents that wait for children of other queues, and ids begin again.
+-- rule: obliterated-parent-waits-for-no-child
+for _, id in ipairs(redis.call('ZRANGE', BASE .. 'waiting-children', 0, -1)) do
+  local key = BASE .. id
+  view.call('DEL', key, key .. ':logs', key .. ':dependencies', key .. ':processed', key .. ':failed',
+    key .. ':unsuccessful')
+end
+redis.call('DEL', BASE .. 'waiting-children')
 drop(redis.call('HKEYS', SPACE .. 'limits'))
 drop(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, -1))
 for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end

@@ -20,7 +20,7 @@ for _, resource in ipairs(resourcesOf(job[1])) do
   if rank then
     lines[#lines + 1] = cjson.encode({resource = resource, ahead = rank - marks,
       length = redis.call('ZCARD', line) - marks, slots = math.max(1, limits.closedUntil and SLOTS or slots),
-      opensInMs = opensIn, intervalMs = interval[2] / interval[1]})
+      opensInMs = opensIn, intervalMs = math.min(interval[2] / interval[1], LONGEST_MS)})
   end
 end
 for _, id in ipairs(redis.call('ZREVRANGE', BASE .. 'completed', 0, ARGV.most - 1)) do

@@ -10,10 +10,11 @@ local function removing(view)
     -- rule: job-of-another-queue-leaves-no-line-here
     local isOurs = command == 'DEL' and string.sub(key, 1, #BASE) == BASE
     -- It may be no hash.
-    local job = isOurs and redis.pcall('HMGET', key, 'redlock:lines', 'timestamp', 'redlock:share')
+    local job = isOurs and redis.pcall('HMGET', key, 'redlock:lines', 'timestamp', 'redlock:share', 'redlock:steps')
+    local id = isOurs and string.sub(key, #BASE + 1)
+    if job and job[4] then dropSteps(id) end
     -- rule: deleted-job-leaves
     if job and job[1] then
-      local id = string.sub(key, #BASE + 1)
       if job[3] then leaveReady(id, job[3]) end
       for _, resource in ipairs(resourcesOf(job[1])) do
         redis.call('ZREM', lineKey(resource), placeOf(id, job[2]))

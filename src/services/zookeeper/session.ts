@@ -153,7 +153,8 @@ export class Session {
       })
     })
     this.close()
-    await withinMs(this.#clock, CLOSING_MS, closed)
+    // One that was never connected has no nodes.
+    await withinMs(this.#clock, this.#id === undefined ? 0 : CLOSING_MS, closed)
     this.#heartbeat?.cancel()
     this.#disconnect()
   }

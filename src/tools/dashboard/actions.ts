@@ -26,10 +26,13 @@ export interface Done {
 }
 
 const TEXTS = ['action', 'queue', 'jobId', 'resource', 'reason'] as const
-/** 0 `slots` or `limit` for those of the options. `limit` is how many may start in `perMs`. */
+/**
+ * 0 `slots` or `limit` for those of the options, NaN for what is no number. `limit` is how many may
+ * start in `perMs`.
+ */
 const NUMBERS = ['slots', 'limit', 'perMs'] as const
 
-/** What the page asks for; '' and 0 for what the action does not need. */
+/** What the page asks for; '' and NaN for what is not said. */
 export type Wanted = Readonly<
   Record<(typeof TEXTS)[number], string> & Record<(typeof NUMBERS)[number], number>
 >
@@ -143,15 +146,16 @@ function queueOf({ queue }: Hands): QueueView {
 
 /** Undefined for what names no action, or not what it works on. */
 export function wantedIn(given: Readonly<Record<string, unknown>>): Wanted | undefined {
-  const text = (value: unknown): string =>
-    typeof value === 'string' ? value.slice(0, MAX_TEXT) : ''
+  const text = (value: unknown): string => (typeof value === 'string' ? value : '')
   const wanted = Object.fromEntries([
     ...TEXTS.map((name) => [name, text(given[name])]),
-    ...NUMBERS.map((name) => [name, Number.isSafeInteger(given[name]) ? given[name] : 0]),
+    ...NUMBERS.map((name) => [name, Number.isSafeInteger(given[name]) ? given[name] : NaN]),
   ]) as Wanted
   if (!Object.hasOwn(ACTIONS, wanted.action)) return undefined
   const { on } = ACTIONS[wanted.action] ?? { on: [] }
-  return on.every((name) => wanted[name] !== '') ? wanted : undefined
+  // Not cut off: another job may have the beginning of an id that is too long.
+  const isNamed = on.every((name) => wanted[name] !== '' && wanted[name].length <= MAX_TEXT)
+  return isNamed ? { ...wanted, reason: wanted.reason.slice(0, MAX_TEXT) } : undefined
 }
 
 export class Actions {

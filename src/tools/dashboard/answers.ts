@@ -105,24 +105,30 @@ export async function file(name: string): Promise<HttpAnswer> {
 
 /**
  * What was posted; empty for what is too long, and for what cannot be read. An application may have
- * parsed it already.
+ * read it already, and parsed it or not.
  */
 export async function posted(
   request: IncomingMessage & { readonly body?: unknown },
   parse: (text: string) => unknown,
 ): Promise<Readonly<Record<string, unknown>>> {
-  let { body } = request
-  if (typeof body !== 'object' || body === null || Buffer.isBuffer(body)) {
-    let text = ''
-    for await (const chunk of request) {
-      text += String(chunk)
-      if (text.length > MAX_FORM_BYTES) return {}
-    }
-    try {
-      body = parse(text)
-    } catch {
-      return {} // It is of another form.
-    }
+  const { body } = request
+  const isText = typeof body === 'string' || Buffer.isBuffer(body)
+  // Express 4 leaves an empty object where none of its parsers is for this type.
+  if (!isText && Object.keys(body ?? {}).length > 0) return { ...(body as object) }
+  const text = isText ? String(body) : await textOf(request)
+  try {
+    return { ...(parse(text.length > MAX_FORM_BYTES ? '' : text) as object | null) }
+  } catch {
+    return {} // It is of another form.
   }
-  return { ...(body as object | null) }
+}
+
+async function textOf(request: IncomingMessage): Promise<string> {
+  let text = ''
+  // A character may come in two chunks.
+  for await (const chunk of request.setEncoding('utf8')) {
+    text += String(chunk)
+    if (text.length > MAX_FORM_BYTES) break
+  }
+  return text
 }

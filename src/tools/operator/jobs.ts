@@ -1,6 +1,7 @@
 /** Single jobs, as an operator meets them: the ones that failed, the one that is searched for. */
 import type { Inspect } from './lines.ts'
 import type { Places } from './places.ts'
+import { known } from './queue-server.ts'
 import { linesIn, type QueueView } from './queue-view.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
@@ -72,7 +73,7 @@ const recentScript = defineScript('recent', luaText('tools/operator/lua/recent')
 
 /** The jobs that failed last, in any queue; those that hold a line come first. */
 export async function failedJobs(places: Places): Promise<readonly FailedJob[]> {
-  const ofQueues = await Promise.all(
+  const ofQueues = await known(
     (await places.shown()).map(async ({ queueName: queue, base }) => {
       const ids = await places.server.command('ZREVRANGE', `${base}failed`, 0, MAX_FAILED - 1)
       return Promise.all(
@@ -101,7 +102,7 @@ export async function jobsWithId(
   inspect: Inspect,
 ): Promise<readonly FoundJob[]> {
   const { places } = view
-  const found = await Promise.all(
+  const found = await known(
     (await places.shownNames()).map(async (queue) => {
       const { base } = await places.ofJob(queue, jobId)
       const { timestamp } = await fieldsOf(places, base + jobId, ['timestamp'])
@@ -172,7 +173,7 @@ export async function completedSteps(
 /** The jobs of a resource that ended last, as far as their queues keep them. */
 export async function endedJobs(places: Places, resource: string): Promise<readonly EndedJob[]> {
   const names = await places.shownNames()
-  const found = await Promise.all(
+  const found = await known(
     names.flatMap((queue) =>
       (['completed', 'failed'] as const).map(async (outcome) => {
         const { base } = await places.ofResource(queue, resource)

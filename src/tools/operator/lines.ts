@@ -1,5 +1,6 @@
 /** The lines of all queues, as an operator looks at them. */
 import { getOrInsert } from '../../get-or-insert.ts'
+import { messageOf } from '../../message-of.ts'
 import { membersOf } from '../../line/members.ts'
 import type { ResourceLimits } from '../../line/limits.ts'
 import type { Inspection } from '../../lock/inspection.ts'
@@ -11,6 +12,7 @@ import {
 } from '../../worker/inspection.ts'
 import { globEscape } from './glob.ts'
 import type { Places, QueuePlace } from './places.ts'
+import { known } from './queue-server.ts'
 
 /** What the masters say about a resource. */
 export type Inspect = (resource: string) => Promise<Inspection>
@@ -57,21 +59,29 @@ const MAX_LINES = 500
 const MAX_NAMES = 100_000
 const NAMES_AT_ONCE = 1_000
 
-/** The jobs in the lines of a resource, queue by queue, and what each waits for. */
+/**
+ * The jobs in the lines of a resource, queue by queue, and what each waits for.
+ * @param onMissing told why there may be more of them.
+ */
 export async function lineOf(
   places: Places,
   resource: string,
   inspect: Inspect,
+  onMissing: (problem: string) => void = () => undefined,
 ): Promise<readonly LineEntry[]> {
-  const names = await places.allNames()
-  const found = await Promise.all(
-    names.map(async (queue) => {
+  const names = await places.names()
+  if (places.missingNames !== undefined) onMissing(places.missingNames)
+  const asked = names.map(async (queue) => {
+    try {
       const place = await places.ofResource(queue, resource)
       const stands = (): Promise<Standstill | undefined> => places.standstill(place)
-      return inspectResource(resource, { inspect }, place, stands, MAX_HEADS)
-    }),
-  )
-  return found.flatMap(({ line }) => line)
+      return await inspectResource(resource, { inspect }, place, stands, MAX_HEADS)
+    } catch (error) {
+      onMissing(messageOf(error))
+      throw error
+    }
+  })
+  return (await known(asked)).flatMap(({ line }) => line)
 }
 
 /** How long the line of a resource is in each queue, and its limits there. */
@@ -80,7 +90,7 @@ export async function lengthsOf(
   resource: string,
 ): Promise<readonly ResourceInQueue[]> {
   const names = await places.shownNames()
-  return Promise.all(
+  return known(
     names.map(async (queue) => {
       const place = await places.ofResource(queue, resource)
       const { length, limits } = await membersOf(resource, place, 0)
@@ -95,12 +105,12 @@ export async function waitingLines(
   { text, limit, heads }: LineSearch,
   inspect: Inspect,
 ): Promise<WaitingLines> {
-  const ofQueues = await Promise.all(
+  const ofQueues = await known(
     (await places.shown()).map((place) => sleepingLines(places, place, text)),
   )
   // Only a search needs the tenant.
   const first = text === '' ? 0 : 1
-  const lengths = await Promise.all(
+  const lengths = await known(
     ofQueues.flatMap(({ place, resources }) =>
       resources.map(async (resource) => {
         const { length: jobs, members } = await membersOf(resource, place, first)
@@ -113,10 +123,10 @@ export async function waitingLines(
   const longest = lengths
     .filter(({ jobs }) => jobs > 0)
     .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
-  const known = new Map<QueuePlace, Promise<Standstill | undefined>>()
+  const standstills = new Map<QueuePlace, Promise<Standstill | undefined>>()
   const lookedAt = (place: QueuePlace, resource: string): Promise<ResourceInspection> => {
     const stands = (): Promise<Standstill | undefined> =>
-      getOrInsert(known, place, () => places.standstill(place))
+      getOrInsert(standstills, place, () => places.standstill(place))
     return inspectResource(resource, { inspect }, place, stands, heads)
   }
   return {

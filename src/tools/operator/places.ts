@@ -11,7 +11,7 @@ import { prefixesOf, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
 import { shardNamed } from '../../sharded/shards.ts'
 import { standstillOf, type Standstill } from '../../worker/inspection.ts'
 import { globEscape } from './glob.ts'
-import type { QueueServer } from './queue-server.ts'
+import { known, type QueueServer } from './queue-server.ts'
 
 /** A queue, or a shard of one. Its lines are read and written by the one connection of all. */
 export interface QueuePlace extends LineRunner {
@@ -23,6 +23,8 @@ export interface QueuePlace extends LineRunner {
 
 /** How often new queues are looked for. */
 const FIND_EVERY_MS = 60_000
+/** The same, while a node is away. */
+const FIND_AGAIN_MS = 2_000
 /** The most keys that are looked at to find them. */
 const MAX_SCANNED = 1_000_000
 /** Whose lines and counts are shown. */
@@ -41,8 +43,8 @@ export class Places {
   readonly #known = new Map<string, Promise<readonly QueuePlace[]>>()
   readonly #scripts = new Map<string, Script>()
   #names: readonly string[] = []
-  #areAllKnown = false
-  #foundAt = -Infinity
+  #missing: Error | undefined
+  #findAt = -Infinity
 
   constructor(server: QueueServer, prefix: string) {
     this.server = server
@@ -67,13 +69,13 @@ export class Places {
 
   /** The queues of this prefix. A sharded queue is one. */
   async names(): Promise<readonly string[]> {
-    if (systemClock.now() - this.#foundAt < FIND_EVERY_MS) return this.#names
+    if (systemClock.now() < this.#findAt) return this.#names
     const names = new Set<string>()
     // Every queue has a key with its settings.
     const befores = [this.#prefix, this.#firstShard ?? this.#prefix].map((each) => `${each}:`)
     const after = ':meta'
     const pattern = `*${globEscape(this.#prefix.replace(/[{}]/g, ''))}*${after}`
-    this.#areAllKnown = await this.server.scan(pattern, MAX_SCANNED, (keys) => {
+    this.#missing = await this.server.scan(pattern, MAX_SCANNED, (keys) => {
       for (const key of keys) {
         const before = befores.find((each) => key.startsWith(each))
         if (before !== undefined) names.add(key.slice(before.length, -after.length))
@@ -83,15 +85,16 @@ export class Places {
     // BullMQ allows no colon: such a key is of a resource or a job.
     this.#names = [...names].filter((name) => !name.includes(':')).sort()
     // A server with no queue yet is asked again at once.
-    if (this.#names.length > 0) this.#foundAt = systemClock.now()
+    if (this.#names.length > 0) {
+      const pauseMs = this.#missing === undefined ? FIND_EVERY_MS : FIND_AGAIN_MS
+      this.#findAt = systemClock.now() + pauseMs
+    }
     return this.#names
   }
 
-  /** @throws Error where there may be more. */
-  async allNames(): Promise<readonly string[]> {
-    const names = await this.names()
-    if (this.#areAllKnown) return names
-    throw new Error(`not all queues were found among ${MAX_SCANNED} keys of ${this.server.name}`)
+  /** Why there may be more; undefined where all are known. */
+  get missingNames(): string | undefined {
+    return this.#missing && `not all queues are known: ${this.#missing.message}`
   }
 
   /** As many queues as are shown. */
@@ -102,7 +105,7 @@ export class Places {
   /** Where they are. */
   async shown(): Promise<readonly QueuePlace[]> {
     const names = await this.shownNames()
-    return (await Promise.all(names.map((queue) => this.of(queue)))).flat()
+    return (await known(names.map((queue) => this.of(queue)))).flat()
   }
 
   /** One for each shard, or only one. */

@@ -2,6 +2,7 @@
 import { luaText, defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/asleep.ts'
 import type { Places } from './places.ts'
+import { known } from './queue-server.ts'
 
 export interface QueueCounts {
   readonly queue: string
@@ -26,7 +27,7 @@ export async function countJobs(places: Places): Promise<readonly QueueCounts[]>
     const [waiting, delayed, active, failed, done] = reply as Five
     return { queue, waiting, delayed, active, failed, done }
   })
-  return summed(await Promise.all(counts))
+  return summed(await known(counts))
 }
 
 type Five = [number, number, number, number, number]

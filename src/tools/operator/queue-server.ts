@@ -24,6 +24,18 @@ interface Node {
 /** As a node names a master and its slots. */
 type SlotRange = readonly [from: number, to: number, master: readonly [host: string | null, number]]
 
+/**
+ * The answers that came: a node that is away hides nothing of the others.
+ * @throws Error where none came.
+ */
+export async function known<Answer>(asked: readonly Promise<Answer>[]): Promise<readonly Answer[]> {
+  const all = await Promise.allSettled(asked)
+  const answers = all.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+  const [first] = all
+  if (answers.length === 0 && first?.status === 'rejected') throw first.reason
+  return answers
+}
+
 export class QueueServer {
   /** `host:port`. */
   readonly name: string
@@ -43,8 +55,9 @@ export class QueueServer {
 
   /** Of the server, or of every node that has keys. */
   async surveys(): Promise<readonly ServerAnswer<ServerSurvey>[]> {
-    const nodes = await this.#withKeys()
-    return Promise.all(nodes.map(({ probe }) => answerOf(probe, () => probe.survey())))
+    const nodes = await answerOf(this, () => this.#withKeys())
+    if (!nodes.ok) return [nodes]
+    return Promise.all(nodes.value.map(({ probe }) => answerOf(probe, () => probe.survey())))
   }
 
   /** Who has a key. @throws Error when it does not answer. */
@@ -63,21 +76,30 @@ export class QueueServer {
     return this.#ask(({ probe }) => probe.run(...given))
   }
 
-  /** As {@link Probe.scan}, on every node that has keys. */
-  async scan(...given: Parameters<Probe['scan']>): Promise<boolean> {
-    let areAllScanned = true
-    for (const node of await this.#withKeys()) {
-      const scanned = node.probe.scan(...given).catch((error: unknown) => {
-        throw this.#fault(node, error)
-      })
-      if (!(await scanned)) areAllScanned = false
-    }
-    return areAllScanned
+  /**
+   * As {@link Probe.scan}, on every node that has keys.
+   * @returns why keys may be missing; undefined where none are.
+   * @throws Error where no node answers.
+   */
+  async scan(...given: Parameters<Probe['scan']>): Promise<Error | undefined> {
+    const nodes = await this.#withKeys()
+    let missing: Error | undefined
+    const scans = nodes.map(async (node) => {
+      try {
+        const isWhole = await node.probe.scan(...given)
+        if (!isWhole) missing ??= new Error(`${node.probe.name} has more keys than are looked at`)
+      } catch (error) {
+        missing = this.#fault(node, error)
+        throw missing
+      }
+    })
+    await known(scans)
+    return missing
   }
 
   /** False also where it does not answer. */
   async isCluster(): Promise<boolean> {
-    return (await this.#slots()).length > 0
+    return (await this.#slots().catch(() => [])).length > 0
   }
 
   close(): void {
@@ -93,7 +115,11 @@ export class QueueServer {
   async #slots(): Promise<readonly SlotRange[]> {
     // A server that is no cluster refuses the question.
     const asked = this.#named.probe.command('CLUSTER', 'SLOTS')
-    return (await asked.catch(() => [])) as readonly SlotRange[]
+    const slots = await asked.catch((error: unknown) => {
+      if (!isErrorReply(error)) throw error
+      return []
+    })
+    return slots as readonly SlotRange[]
   }
 
   async #ask<Reply>(question: (node: Node) => Promise<Reply>): Promise<Reply> {
@@ -113,8 +139,8 @@ export class QueueServer {
   }
 
   /** Where a node is away that nobody has named, the error names it. */
-  #fault({ probe }: Node, error: unknown): unknown {
-    if (probe.name === this.name || isErrorReply(error)) return error
+  #fault({ probe }: Node, error: unknown): Error {
+    if (error instanceof Error && (probe.name === this.name || isErrorReply(error))) return error
     return new Error(`node ${probe.name} of the cluster does not answer: ${messageOf(error)}`)
   }
 

@@ -14,6 +14,8 @@ export interface ResourceDetail extends ResourceView {
   readonly slots: readonly LiveLease[]
   /** Undefined where no queue is named. */
   readonly line: ResourceLine | undefined
+  /** Why jobs may be missing in `line`. */
+  readonly missing?: string
 }
 
 /** What the masters say stands for itself, so a queue that is away does not hide it. */
@@ -42,12 +44,18 @@ export async function detailOf(
 ): Promise<ResourceDetail> {
   const [view, slots] = await Promise.all([locks.resource(resource), locks.slots(resource)])
   const inspect = seen(locks, view)
-  const line =
+  let missing: string | undefined
+  const entries =
     queue &&
-    (await stepped(queue.places, resource, inspect).catch((error: unknown) => ({
-      problem: messageOf(error),
-    })))
-  return { ...view, slots, line }
+    stepped(queue.places, resource, inspect, (problem) => {
+      missing ??= problem
+    })
+  const line = await entries?.catch((error: unknown) => ({ problem: messageOf(error) }))
+  if (missing === undefined || line === undefined || 'problem' in line) {
+    return { ...view, slots, line }
+  }
+  if (line.length === 0) return { ...view, slots, line: { problem: missing } }
+  return { ...view, slots, line, missing }
 }
 
 export async function resourcePage(
@@ -79,8 +87,9 @@ async function stepped(
   places: Places,
   resource: string,
   inspect: Inspect,
+  onMissing: (problem: string) => void,
 ): Promise<readonly DetailEntry[]> {
-  const entries = await lineOf(places, resource, inspect)
+  const entries = await lineOf(places, resource, inspect, onMissing)
   return Promise.all(
     entries.map(async (entry) => {
       if (entry.state !== 'active') return entry

@@ -6,6 +6,7 @@
 import { lineOf } from './lines.ts'
 import type { LiveLease } from './live-leases.ts'
 import type { Places } from './places.ts'
+import { known } from './queue-server.ts'
 
 export interface RunningJob {
   readonly queue: string
@@ -20,16 +21,16 @@ export type JobsByResource = ReadonlyMap<string, RunningJob>
 /** The most leases that are looked at. */
 const MAX_LEASES = 200
 
-/** @param known found before: asked for again only after its job has ended. */
+/** @param earlier found before: asked for again only after its job has ended. */
 export async function jobsUnder(
   places: Places,
   leases: readonly LiveLease[],
-  known: JobsByResource = new Map(),
+  earlier: JobsByResource = new Map(),
 ): Promise<JobsByResource> {
   const held = leases.filter(({ state }) => state === 'held').slice(0, MAX_LEASES)
-  const found = await Promise.all(
+  const found = await known(
     held.map(async ({ resource }) => {
-      const before = known.get(resource)
+      const before = earlier.get(resource)
       const isSame = before !== undefined && (await isActive(places, before))
       const job = isSame ? before : await jobOf(places, resource)
       return job === undefined ? [] : [[resource, job] as const]

@@ -8,6 +8,7 @@ import { censusOf, type Census } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
 import { duration } from './duration.ts'
 import type { Places } from './places.ts'
+import { known } from './queue-server.ts'
 
 /** A job that has waited longer is told of. */
 const LONG_MS = 60_000
@@ -30,18 +31,20 @@ export interface StandingJobs {
 /** Of all queues. */
 export async function standingJobs(places: Places): Promise<StandingJobs> {
   const found = (await places.shownNames()).map(async (queue) => {
-    const shards = await places.of(queue)
-    const each = await Promise.all(shards.map((place) => censusOf(place, true)))
-    const census = together(each)
-    const waiting = shards.filter((_, shard) => (each[shard]?.waiting ?? 0) > 0)
-    const stands = await Promise.all(waiting.map((place) => places.standstill(place)))
+    const shards = (await places.of(queue)).map(async (place) => {
+      const census = await censusOf(place, true)
+      return { census, stands: census.waiting > 0 ? await places.standstill(place) : undefined }
+    })
+    const each = await known(shards)
+    const census = together(each.map((shard) => shard.census))
+    const stands = each.map((shard) => shard.stands)
     const { oldest: jobId, oldestSinceMs: since = 0 } = census
     return {
       findings: checkJobs(queue, census, stands.find(Boolean)),
       oldest: jobId === undefined ? [] : [{ queue, jobId, since }],
     }
   })
-  const all = await Promise.all(found)
+  const all = await known(found)
   const findings = all.flatMap((each) => each.findings)
   const [oldest] = all.flatMap((each) => each.oldest).sort((a, b) => a.since - b.since)
   return { findings, oldest }

@@ -24,8 +24,7 @@ if ARGV.job then
 elseif not mayTake(redis.call('HGET', store, 'resultBegan')) then redis.call('HDEL', store, 'value:result') end
 local fields = redis.call('HGETALL', store)
 -- rule: who-reads-claims
-if ARGV.job then redis.call('HSET', store, 'lock', ARGV.lock)
-else
+if not ARGV.job then
   local began = redis.call('GET', SPACE .. 'seq') or 0
   redis.call('HSET', store, 'token:' .. ARGV.lease, ARGV.fencingToken, 'began:' .. ARGV.lease, began)
 end

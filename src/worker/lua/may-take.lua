@@ -7,5 +7,9 @@ local function mayTake(began)
   local score = redis.call('ZSCORE', lineKey(ARGV.line), placeOf(ARGV.id, ARGV.timestamp))
   -- rule: fresh-needs-a-place
   if not score then return false end
-  return math.abs(score) % 0x100000000 <= tonumber(began or 0) % 0x100000000
+  local joined = math.abs(score) % 0x100000000
+  -- It was put before all others, and nobody knows when it was added.
+  -- rule: fresh-needs-a-known-place
+  if joined == 0 then return false end
+  return joined <= tonumber(began or 0) % 0x100000000
 end

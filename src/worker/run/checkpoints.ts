@@ -12,7 +12,7 @@ export interface Checkpoints {
   save(name: string, value: unknown): Promise<unknown>
 }
 
-/** Forgotten after this long without a step, if they were not removed with the job. */
+/** Forgotten after this long without a step, if they did not end with the job. */
 const CHECKPOINT_TTL_MS = 7 * 24 * 3_600_000
 
 /** Keeps the results of a job's steps. */

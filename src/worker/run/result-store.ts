@@ -14,7 +14,6 @@ import type { Lease } from '../../lock/lease.ts'
 const claimScript = ownScript('worker/lua/claim-result')
 const writeScript = ownScript('worker/lua/write-result')
 const peekScript = ownScript('worker/lua/peek-result')
-const dropScript = ownScript('worker/lua/drop-result')
 
 /** The place of a job that takes no result of a computation that began before it was added. */
 export interface PlaceInLine {
@@ -89,12 +88,6 @@ export class ResultStore {
     const field = FIELD_PREFIX + name
     await this.#write(writeScript, store, writer, ttlMs, { field, value: text })
     return JSON.parse(text)
-  }
-
-  /** A run of a job has completed: its steps are not needed any more. */
-  async dropSteps(job: Pick<Job, 'id' | 'token'>): Promise<void> {
-    const { lock } = runOf(job)
-    await this.#backend.run(dropScript, { store: this.keyOf(stepsKey(job)), lock })
   }
 
   /** The whole name of a store. */

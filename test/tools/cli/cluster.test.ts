@@ -115,7 +115,7 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
     return names.find((name) => shardOf([name], shards) === shard) ?? ''
   }
   const { id = '' } = await queue.add('call', { name: at(1) })
-  await queue.add('call', { name: at(0) }, { jobId: 'mine' })
+  await queue.add('call', { name: at(0) }, { jobId: 'mine', timestamp: Date.now() - 90_000 })
   const { id: lost = '' } = await queue.add('call', { name: at(2) })
   await fixture.redlock()
   await away?.freeze()
@@ -129,9 +129,20 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
   const doctor = await cli(['doctor', '--json'], { env })
   expect(doctor.code).toBe(1)
   const { findings } = doctor.json<{ findings: unknown[] }>()
+  const ofJobs = { code: 'long-wait', where: 'queue calls' }
+  expect(findings).toContainEqual(expect.objectContaining(ofJobs))
   expect(findings).toContainEqual(
     expect.objectContaining({ code: 'unreachable', severity: 'error', where: `queue ${where}` }),
   )
+  for (const shard of [0, 1]) {
+    const seen = await cli(['inspect', at(shard)], { env })
+    expect(seen.code).toBe(1)
+    expect(seen.out).toMatch(/1 +calls +\S+ +waiting/)
+    expect(seen.out).toContain(`not all queues are known: node ${where} of the cluster does not`)
+  }
+  const unseen = await cli(['inspect', at(2), '--json'], { env })
+  const { line } = unseen.json<{ line: { problem: string } }>()
+  expect(line.problem).toContain(where)
   for (const known of [id, 'mine']) {
     const why = await cli(['why', 'calls', known], { env })
     expect(why).toMatchObject({ code: 0, err: '' })

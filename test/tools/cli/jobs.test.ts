@@ -1,6 +1,7 @@
 /** The commands around jobs: `work`, `why`, and `inspect` with a line. */
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Queue } from 'bullmq'
@@ -211,6 +212,21 @@ describe('work', () => {
     const ended = await working.end()
     expect(ended.code).toBe(1)
     expect(ended.err).toContain('some workers did not end in time')
+  })
+
+  it('a port that is taken: says so, and nothing else', async () => {
+    await fixture.redlock(LONG)
+    const taken = createServer().listen(0, '127.0.0.1')
+    fixture.defer(() => taken.close())
+    await once(taken, 'listening')
+    const { port } = taken.address() as AddressInfo
+    const args = ['work', MODULE, '--health-host', '127.0.0.1', '--health-port', String(port)]
+    await using working = runningCli(args, env())
+    const { code, err } = await working.end()
+    expect({ code, err }).toEqual({
+      code: 2,
+      err: [`bullmq-redlock: --health-port ${port} is taken: give another, or 0`],
+    })
   })
 
   it('refuses a missing module, or one without a worker, and says what to export', async () => {

@@ -1,8 +1,11 @@
 /** What an operator does from the page, who may, and that no other site can do it. */
 import { request as httpRequest } from 'node:http'
+import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
+import { silentLogger } from '../../../src/index.ts'
+import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
-import { invoices, invoiceWorker, serve, type Served } from './harness.ts'
+import { invoices, invoiceWorker, listen, optionsFor, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })
 const VIEWER = 'correct-horse-battery'
@@ -147,6 +150,12 @@ test.each([
   expect((await post(served, body, headers)).status).toBe(400)
 })
 
+test('an id that is too long is none: the job of its beginning is another one', async () => {
+  const { served } = await withLog()
+  expect(await act(served, { ...RETRY, jobId: 'x'.repeat(512) })).toMatchObject({ status: 200 })
+  expect(await act(served, { ...RETRY, jobId: 'x'.repeat(513) })).toMatchObject({ status: 400 })
+})
+
 test('retry and skip of a job that holds its line; both are logged with who', async () => {
   let declined = 2
   await invoiceWorker(
@@ -205,7 +214,13 @@ test('pause, resume, slots, rate, cancel and release', async () => {
   expect(await limits()).not.toHaveProperty('paused')
   await act(served, { ...on, action: 'slots', slots: 0 })
   expect(await limits()).toEqual({})
-  expect(await act(served, { ...on, action: 'slots', slots: -4 })).toMatchObject({ ok: false })
+  await act(served, { ...on, action: 'slots', slots: 3 })
+  for (const slots of [-4, 2.5, '2', null, undefined]) {
+    expect(await act(served, { ...on, action: 'slots', slots })).toMatchObject({ ok: false })
+    expect(await act(served, { ...on, action: 'rate', limit: slots })).toMatchObject({ ok: false })
+  }
+  expect(await limits()).toMatchObject({ slots: { slots: 3 } })
+  await act(served, { ...on, action: 'slots', slots: 0 })
   await act(served, { ...on, action: 'rate', limit: 100, perMs: 60_000, reason: 'their API' })
   const rate = { limit: 100, perMs: 60_000, by: 'operator', reason: 'their API' }
   expect(await limits()).toMatchObject({ rate })
@@ -220,6 +235,57 @@ test('pause, resume, slots, rate, cancel and release', async () => {
   const release = { action: 'release', resource: 'order:1' }
   expect(await act(served, release)).toMatchObject({ ok: true })
   expect((await redlock.inspect('order:1')).holder).toBeUndefined()
+})
+
+describe('what is posted is read', () => {
+  const pause = { action: 'pause', queue: 'invoices', resource: 'café:42' }
+  const form = new URLSearchParams({ token: OPERATOR }).toString()
+
+  /** In an application that has a `body` for the dashboard, and may have read the request. */
+  async function inApplication(body: unknown, reads = false): Promise<Served> {
+    const own = { prefix: fixture.namespace, operatorToken: OPERATOR, logger: silentLogger }
+    const dashboard = dashboardHandler(optionsFor(fixture, own))
+    fixture.defer(() => dashboard.close())
+    return listen(fixture, (request, response) => {
+      const next = (): void => {
+        dashboard(Object.assign(request, { body }), response)
+      }
+      if (reads) request.resume().once('end', next)
+      else next()
+    })
+  }
+
+  test.each([
+    ['which no parser was for: Express 4', {}, false],
+    ['as a text', JSON.stringify(pause), true],
+    ['as bytes', Buffer.from(JSON.stringify(pause)), true],
+    ['parsed', pause, true],
+  ])('%s', async (_what, body, reads) => {
+    const served = await inApplication(body, reads)
+    expect(await act(served, pause)).toMatchObject({ ok: true })
+    expect(await invoices(fixture).getLimits('café:42')).toHaveProperty('paused')
+  })
+
+  test.each([
+    ['with a parser of JSON in Express 4', {}, false],
+    ['as a text', form, true],
+  ])('the login, %s', async (_what, body, reads) => {
+    await cookieOf(await inApplication(body, reads), OPERATOR)
+  })
+
+  test('with a character in two chunks', async () => {
+    const { served } = await withLog()
+    const bytes = Buffer.from(JSON.stringify(pause))
+    const middle = bytes.indexOf(0xc3) + 1
+    const headers = { ...JSON_TYPE, authorization: `Bearer ${OPERATOR}` }
+    const { port } = served
+    const request = httpRequest({ host: '127.0.0.1', port, path: '/act', method: 'POST', headers })
+    request.write(bytes.subarray(0, middle))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    request.end(bytes.subarray(middle))
+    await once(request, 'response')
+    expect([...(await invoices(fixture).getAllLimits()).keys()]).toEqual(['café:42'])
+  })
 })
 
 async function stateOf({ base }: Served): ReturnType<Served['state']> {

@@ -417,6 +417,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: first,
       why: /the rest of its resource to end, at 20\d\d-\S+Z, or by `bullmq-redlock resume q-\S+ customer:5`: a job/,
+      estimate: true,
       doctor: [],
       limits: /customer:5 +asleep until 20\d\d-/,
     }

@@ -27,7 +27,7 @@ export const inspect: CommandSpec = {
 async function run(cli: Cli, resource: string): Promise<ExitCode> {
   const { out } = cli
   const detail = await detailOf(await cli.view(), cli.queue(), resource)
-  const { slots, line, ...view } = detail
+  const { slots, line, missing, ...view } = detail
   out.result(detail, () => {
     const parts: string[] = []
     if (slots.length > 0) {
@@ -43,10 +43,15 @@ async function run(cli: Cli, resource: string): Promise<ExitCode> {
     const { ungranted } = view
     if (ungranted !== undefined) parts.push(`No lease is granted: ${printable(ungranted)}`)
     if (line !== undefined) parts.push(describeLine(line))
+    if (missing !== undefined) parts.push(`Its line may have more jobs: ${printable(missing)}`)
     return parts.join('\n\n')
   })
-  const isUnknown = view.state === 'unknown' || (line !== undefined && 'problem' in line)
-  return answeredByQuorum(cli, coverageOf(view), isUnknown ? EXIT.attention : EXIT.done)
+  const isPart = missing !== undefined || (line !== undefined && 'problem' in line)
+  return answeredByQuorum(
+    cli,
+    coverageOf(view),
+    view.state === 'unknown' || isPart ? EXIT.attention : EXIT.done,
+  )
 }
 
 /** Who holds it, in one sentence that is true also where masters do not answer. */

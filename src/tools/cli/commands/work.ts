@@ -66,7 +66,13 @@ async function run(cli: Cli, modules: readonly string[], flags: WorkFlags): Prom
   const stopped = Promise.race([aborted(signal), aborted(refused.signal)])
   // A module may take as long as it likes to start.
   const starting = start(cli, modules, flags, workers, refused)
-  await Promise.race([starting.then(() => stopped), stopped])
+  try {
+    await Promise.race([starting.then(() => stopped), stopped])
+  } catch (error) {
+    // Those that run already would tell of what is closed after this command.
+    await drain(workers, 0)
+    throw error
+  }
   if (refused.signal.aborted) {
     await drain(workers, 0)
     return EXIT.attention

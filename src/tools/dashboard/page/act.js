@@ -64,7 +64,8 @@ async function act(pressed, afterwards) {
   if (SURE[wanted.action] !== undefined && !confirm(SURE[wanted.action])) return
   const reason = byId('reason').value.trim()
   const typed = Object.fromEntries(
-    (FIELDS[wanted.action] ?? []).map((name) => [name, Number(byId(name).value)]),
+    // 0 would reset it, and nothing was typed for that. The server refuses null.
+    (FIELDS[wanted.action] ?? []).map((name) => [name, Number(byId(name).value) || null]),
   )
   pressed.disabled = true
   try {

@@ -39,7 +39,7 @@ async function drawResource() {
     ],
   )
   drawQueues(name, detail.queues)
-  drawLine(detail.line)
+  drawLine(detail)
   syncRows(
     'resource-ended',
     detail.ended,
@@ -102,7 +102,7 @@ function holderOf({ holder, answered, masters, quorum, state, slots }) {
     : 'It is free.'
 }
 
-function drawLine(line) {
+function drawLine({ line, missing }) {
   const entries = Array.isArray(line) ? line : []
   syncRows(
     'resource-line',
@@ -117,8 +117,9 @@ function drawLine(line) {
     ],
   )
   const note = byId('resource-note')
-  note.hidden = entries.length > 0
+  note.hidden = entries.length > 0 && missing === undefined
   if (line === undefined) setText(note, 'Its line is not known: name the queue’s Redis.')
+  else if (missing !== undefined) setText(note, `Its line may have more jobs: ${missing}`)
   else if (Array.isArray(line)) setText(note, 'No jobs waiting.')
   else setText(note, `Its line is not known: ${line.problem}`)
 }

@@ -11,8 +11,8 @@
   the master. That it forgot leases is known to whoever closes it again, until it is opened. What has
   voted since it was opened, and forgot, is not opened a second time.
 ]]
-local known = redis.call('HMGET', KEYS[1], 'runId', 'resizing', 'resized', 'fleetSize', 'votesInMs',
-  'retired', 'forgot')
+local known = redis.call('HMGET', KEYS[1], 'runId', 'resizing', 'resized', 'fleetSize', 'votesInMs', 'retired',
+  'forgot')
 local goal, isClosed = ARGV[2], known[2] and (known[2] == ARGV[2] or known[2] == ARGV[5])
 if known[2] and not isClosed then return {'another', known[2]} end
 if not isClosed then
