@@ -492,7 +492,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'old-leases-are-over-before-masters-open',
-    ['Math.min(from.maxLeaseMs, Math.max(...lefts))', '0'],
+    ['Math.min(longestMs, Math.max(...lefts))', '0'],
     'tools/operator/resize: a lease of the old fleet',
   ),
   mutant(
