@@ -95,7 +95,7 @@ export class Channel {
     this.#threw = threw
   }
 
-  /** False where a fact would go nowhere; of `within`, where nobody runs jobs and steps. */
+  /** False where a fact would go nowhere. Of `within`: false where no listener has it. */
   hears(event: FactName | 'within'): boolean {
     const now = systemClock.now()
     const { changes } = this.#everywhere

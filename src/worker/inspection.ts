@@ -7,6 +7,7 @@ import type { LockService } from '../lock/lock-service.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import type { LineRunner } from '../line/line-runner.ts'
 import type { ResourceLimits } from '../line/limits.ts'
+import { slotNames } from '../lock/slots.ts'
 import { membersOf, type Member } from '../line/members.ts'
 import type { Share } from '../line/shares.ts'
 
@@ -87,8 +88,32 @@ async function waitsIn(
     membersOf(resource, runner, limit, id),
   ])
   const around = { queue: runner.queueName, resource, limits, slots, lease }
-  const waits = members.map((member) => describeWait(member, around))
+  const found = members.map((member) => describeWait(member, around))
+  const taken = found.includes(undefined) ? await takenSlots(resource, slots, locks) : undefined
+  const waits = found.map((wait) => wait ?? taken)
   return { lease, limits, members, waits }
+}
+
+/** Each is one more question to the masters. */
+const MOST_SLOTS = 20
+
+/** Undefined where one of several slots is free, or where there are too many to look at. */
+async function takenSlots(
+  resource: string,
+  slots: number,
+  locks: Pick<LockService, 'inspect'>,
+): Promise<string | undefined> {
+  if (slots < 2 || slots > MOST_SLOTS) return undefined
+  // A worker without `slots` of its own takes the resource for the first one.
+  const names = [resource, ...slotNames(resource, slots)]
+  const asked = await Promise.all(names.map(async (name) => locks.inspect?.(name)))
+  const holders = asked.flatMap((inspection) => inspection?.holder ?? [])
+  if (holders.length < slots) return undefined
+  const ends = holders.map(({ freeInMs }) => (freeInMs < 0 ? Infinity : freeInMs))
+  const first = Math.min(...ends)
+  const end = first === Infinity ? 'none of them ends' : `the first ends within ${first} ms`
+  const who = [...new Set(holders.map(({ name }) => name))].join(', ')
+  return `one of its ${slots} slots. All are held, by ${who}: ${end}`
 }
 
 /** Of the lines of a job, one that keeps it waiting; one that does not, where none does. */

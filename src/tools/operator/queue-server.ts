@@ -138,7 +138,7 @@ export class QueueServer {
     }
   }
 
-  /** Where a node is away that nobody has named, the error names it. */
+  /** The error names a node that is away, unless it is the one that was named. */
   #fault({ probe }: Node, error: unknown): Error {
     if (error instanceof Error && (probe.name === this.name || isErrorReply(error))) return error
     return new Error(`node ${probe.name} of the cluster does not answer: ${messageOf(error)}`)

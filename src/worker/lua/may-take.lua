@@ -8,7 +8,7 @@ local function mayTake(began)
   -- rule: fresh-needs-a-place
   if not score then return false end
   local joined = math.abs(score) % 0x100000000
-  -- It was put before all others, and nobody knows when it was added.
+  -- It was put before all others: its place does not say when it was added.
   -- rule: fresh-needs-a-known-place
   if joined == 0 then return false end
   return joined <= tonumber(began or 0) % 0x100000000

@@ -157,6 +157,11 @@ interface Answers {
 }
 
 const RUNS_FIRST = /^active: nothing: it is being processed\nwaiting: its turn: 1 ahead of it$/
+const WAITS_FOR_A_WORKER = {
+  why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
+  line: /^waiting: a free worker$/,
+  doctor: [],
+}
 const BACKS_OFF =
   /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\. Its last attempt failed: card declined\.\n$/
 
@@ -167,9 +172,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.busy(2)
     return {
       job: await scene.add(),
-      why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
-      line: /^waiting: a free worker$/,
-      doctor: [],
+      ...WAITS_FOR_A_WORKER,
     }
   },
   'a job: behind one that runs': async (scene) => {
@@ -246,10 +249,29 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.busy(2)
     return {
       job: await scene.add(),
-      why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
-      line: /^waiting: a free worker$/,
-      doctor: [],
+      ...WAITS_FOR_A_WORKER,
       limits: /4 slots/,
+    }
+  },
+  'a job of a resource with slots: other clients have all': async (scene) => {
+    await scene.wasQuick()
+    await scene.producer.setSlots('customer:1', 2)
+    for (const [owner, slot] of [
+      ['script-7', 'customer:1'],
+      ['script-8', 'customer:1#2'],
+    ] as const) {
+      await granted(await fixture.redlock({ ...LONG, owner }), slot)
+    }
+    await scene.work()
+    const job = await scene.add()
+    await until('it was sent back', async () => (await scene.producer.getDelayedCount()) > 0)
+    return {
+      job,
+      why: /waits for one of its 2 slots\. All are held, by script-7 .+, script-8 .+: the first ends within \d+ ms/,
+      line: /^(delayed: one of its 2 slots\. .*|active: nothing: .*)$/,
+      inspect: /customer:1 has slots: 2 are held/,
+      doctor: [],
+      limits: /2 slots/,
     }
   },
   'a job: behind one that runs for longer than any did': async (scene) => {

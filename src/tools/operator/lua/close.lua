@@ -8,8 +8,8 @@
            | open: this resize has opened it | late: it lost its memory since
            | another, goal | mismatch, fleetSize
   Keeps: from now on no client is enrolled here, so nothing is granted or extended until a resize opens
-  the master. That it forgot leases is known to whoever closes it again, until it is opened. What has
-  voted since it was opened, and forgot, is not opened a second time.
+  the master. Until it is opened, a later call knows that it forgot leases. A master that has voted since
+  it was opened, and forgot, is not opened a second time.
 ]]
 local known = redis.call('HMGET', KEYS[1], 'runId', 'resizing', 'resized', 'fleetSize', 'votesInMs', 'retired',
   'forgot')
