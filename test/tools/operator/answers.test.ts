@@ -267,7 +267,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await until('it was sent back', async () => (await scene.producer.getDelayedCount()) > 0)
     return {
       job,
-      why: /waits for one of its 2 slots\. All are held, by script-7 .+, script-8 .+: the first ends within \d+ ms/,
+      why: /waits for one of its 2 slots\. All are held, by script-7 .+, script-8 .+: the first ends within \d+ ms|\(active\) has been in progress/,
       line: /^(delayed: one of its 2 slots\. .*|active: nothing: .*)$/,
       inspect: /customer:1 has slots: 2 are held/,
       doctor: [],
