@@ -348,8 +348,12 @@ test('a lock service for each shard', async () => {
 test('drain says that the processor of one shard ignored its signal', async () => {
   const queue = makeQueue()
   const gate = fixture.gate()
-  const worker = await makeWorker(4, () => gate.passed)
+  let started = false
+  const worker = await makeWorker(4, () => {
+    started = true
+    return gate.passed
+  })
   await queue.addBulk(jobsOf(2, 1))
-  await until('it runs', async () => (await queue.getActiveCount()) === 1)
+  await until('it runs', () => started)
   expect(await worker.drain({ timeoutMs: 0 })).toBe(false)
 })
