@@ -22,8 +22,9 @@ afterAll(async () => {
 /** The name of the quarantine, and what is left of it. */
 const quarantine = (): Promise<readonly (string | null)[]> =>
   bench.redis.hmget(bench.keys.master, 'quarantine', 'votesInMs')
-/** The name that the client gave it, and the time of the server. */
-const named = (name: string): unknown => expect.stringMatching(new RegExp(`^${name}@\\d{16}$`))
+/** The name that the client gave it, and the server's TIME: seconds, then microseconds as they are. */
+const named = (name: string): unknown =>
+  expect.stringMatching(new RegExp(`^${name}@\\d{10}\\d{1,6}$`))
 const enrolled = (leftMs: number, name: string): readonly unknown[] => [
   ...['enrolled', leftMs, named(name), 'client-1'],
   expect.any(Number),
