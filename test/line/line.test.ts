@@ -710,15 +710,18 @@ describe('jobs that leave their lines', () => {
     expect(await queue.clean(0, 10, 'failed')).toHaveLength(2)
   })
 
-  test.each(['leave their lines', 'are removed', 'are drained'])(
-    'are no more ready for the shares that they had when they %s',
+  test.each(['leave their lines', 'are removed', 'are drained', 'are cancelled'])(
+    'wait for neither a share nor a deadline any more when they %s',
     async (how) => {
-      const queue = makeQueue({ weight: () => 1 })
+      const queue = makeQueue({ weight: () => 1, maxWaitMs: 60_000 })
       const [job] = await queue.addBulk(jobs('a', 1))
       if (how === 'are removed') await job?.remove()
       else if (how === 'are drained') await queue.drain()
+      else if (how === 'are cancelled') await queue.cancel(job?.id ?? '')
       else expect(await queue.leaveLines()).toBe(1)
-      expect(await redis().keys(`bull:${fixture.namespace}:redlock:::ready*`)).toEqual([])
+      const key = `bull:${fixture.namespace}:redlock:::`
+      expect(await redis().keys(`${key}ready*`)).toEqual([])
+      expect(await redis().keys(`${key}deadlines`)).toEqual([])
     },
   )
 

@@ -206,7 +206,7 @@ const line: readonly Mutant[] = [
     `${LINE}: no job that runs is skipped`,
   ),
   mutant('deleted-job-leaves', 'never', `${LINE}: have no place when they are`),
-  mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),
+  mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: wait for neither`),
   mutant(
     'scheduled-job-is-not-dropped',
     ['(owner[1] or owner[2])', 'owner[1]'],
@@ -225,6 +225,9 @@ const line: readonly Mutant[] = [
   ),
   mutant('held-job-is-not-replaced', 'never', `${LINE}: is not replaced by a job`),
   mutant('steps-end-with-their-job', 'removed', 'worker/instances: end in the trip'),
+  mutant('trimmed-job-ends-its-steps', 'removed', 'worker/instances: end when the queue trims'),
+  mutant('cancelled-job-waits-for-nothing', 'removed', `${LINE}: when they are cancelled`),
+  mutant('no-delay-reaches-those-that-sleep', ['- 2', '* 2'], 'line/limits: the longest delay'),
   mutant(
     'obliterated-parent-waits-for-no-child',
     ["'waiting-children', 0, -1", "'waiting-children', 1, 0"],

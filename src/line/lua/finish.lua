@@ -22,6 +22,13 @@ local rcall = seen
 --- @bullmq functions
 --- @include "fetch-sleeping"
 --- @include "together"
+local removeKeys, areSteps = removeJobKeys, nil
+removeJobKeys = function(jobKey)
+  if areSteps == nil then areSteps = redis.call('EXISTS', SPACE .. 'stores') == 1 end
+  -- rule: trimmed-job-ends-its-steps
+  if areSteps and string.sub(jobKey, 1, #BASE) == BASE then dropSteps(string.sub(jobKey, #BASE + 1)) end
+  return removeKeys(jobKey)
+end
 --- @layer
 local isTrimmed, isPromoted = false, false
 -- Once the queue gives out jobs, it does so for all of these: each that starts has ended another.
@@ -82,10 +89,8 @@ local function finish(i)
   local result = bullmq(KEYS, {id, at, field, value, target, fetches and '1' or '0', BASE, opts, job.fields})
   -- One that failed and is kept may be retried by hand, and continues where it stopped.
   local isDone = type(result) == 'table' or result == 0
-  if job.steps and isDone and (target == 'completed' or redis.call('EXISTS', jobKey) == 0) then
-    -- rule: steps-end-with-their-job
-    dropSteps(id)
-  end
+  -- rule: steps-end-with-their-job
+  if job.steps and isDone and target == 'completed' then dropSteps(id) end
   if isDone or result == -1 then
     if leaves then
       for j = 1, #resources do redis.call('ZREM', lineKey(resources[j]), place) end
