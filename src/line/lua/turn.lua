@@ -81,13 +81,11 @@ local function withTurn(result, taken, burst)
   local job, turn = taken or woken and woken[BASE .. result[2]], 'woken'
   if not job then
     job, turn = jobOf(result[2], result[1]), 'none'
-    job.place = placeOf(job.id, job.timestamp)
-    if job.held then
-      redis.call('HDEL', job.jobKey, 'redlock:held')
-      endDeadline(job)
+    if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
+    if job.lines then
+      -- rule: fetched-job-is-at-the-head
+      turn = isTurn(job.lines, placeOf(job.id, job.timestamp)) and 'yes' or 'no'
     end
-    -- rule: fetched-job-is-at-the-head
-    if job.lines then turn = isTurn(job.lines, job.place) and 'yes' or 'no' end
   end
   if turn == 'yes' or turn == 'woken' then
     if rateOpensAt(job.lines, job.rate, true) then turn = 'no'
