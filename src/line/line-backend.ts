@@ -35,6 +35,8 @@ export interface LineSettings extends AddSettings {
   readonly maxWaitMs: number
   /** What a job that failed for good does to its lines. */
   readonly onFailure: 'continue' | 'block'
+  /** JSON of the resources of a job that failed before it had lines; undefined where it has none. */
+  readonly linesOf?: ((job: Job) => string | undefined) | undefined
   /** Jobs have results of steps, which end with them. */
   readonly keepsSteps?: boolean
   /** BullMQ writes it to the jobs that a worker of this name is given. */
@@ -298,6 +300,7 @@ export class LineBackend extends Backend implements LineRunner {
     return this.#end(job, reason, token, fetches, keepJobs, {
       target: 'failed',
       holds: blocks || undefined,
+      lines: blocks ? this.#settings.linesOf?.(job as Job) : undefined,
       fields: Object.entries(fields).flatMap(([name, value]) =>
         value === undefined ? [] : [name, value as unknown],
       ),
@@ -376,7 +379,7 @@ export class LineBackend extends Backend implements LineRunner {
     token: string,
     fetches: boolean,
     keepJobs: KeepJobs,
-    { target, holds, fields }: Arguments = {},
+    { target, holds, lines, fields }: Arguments = {},
   ): Promise<Completed> {
     const { id = '' } = job
     // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
@@ -385,7 +388,7 @@ export class LineBackend extends Backend implements LineRunner {
     const { back, offers, share, chargeMs }: Partial<Move> = visit?.move ?? {}
     const steps = this.#settings.keepsSteps || undefined
     // Named one by one: JSON of an object that is spread from others takes ten times as long.
-    const more = { target, holds, fields, steps, keeps, back, offers, share, chargeMs }
+    const more = { target, holds, lines, fields, steps, keeps, back, offers, share, chargeMs }
     const opts = finishOptions(job.opts, keepJobs, this.#options)
     const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined

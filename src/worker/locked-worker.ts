@@ -149,6 +149,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       LineBackend.factory({
         ...{ slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name, visits },
         keepsSteps: ours.checkpoints,
+        linesOf: isStrict ? (job) => linesOf(resource as ResourceOf, job) : undefined,
         onDrained: () => super.emit('drained'),
       }),
     )
@@ -510,5 +511,14 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         },
       },
     }
+  }
+}
+
+/** As the hash of a job has them. */
+function linesOf(resource: ResourceOf, job: Job): string | undefined {
+  try {
+    return JSON.stringify(resourcesOf(resource, job, job.id))
+  } catch {
+    return undefined // It names none: the job stands in no line.
   }
 }

@@ -51,8 +51,8 @@ function makeQueue(
   return queue
 }
 
-function plainQueue(options: Partial<QueueOptions> = {}): Queue<Charge> {
-  const queue = new Queue<Charge>(fixture.namespace, { connection: connection(), ...options })
+function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespace): Queue<Charge> {
+  const queue = new Queue<Charge>(name, { connection: connection(), ...options })
   fixture.defer(() => queue.close())
   return queue
 }
@@ -537,6 +537,41 @@ describe('onFailure: block', () => {
       await pause(1_500) // Longer than a sweep.
       expect(order.filter((nr) => nr !== 3)).toEqual([])
       expect(await queue.getFailedCount()).toBeGreaterThanOrEqual(3)
+    },
+  )
+
+  test.each(['that never ran', 'that waited for it'])(
+    'holds the line of a parent %s, when its child of another queue fails',
+    async (which) => {
+      const queue = makeQueue()
+      const name = `${fixture.namespace}-children`
+      const child: FlowJob = {
+        ...{ name: 'charge', queueName: name, data: { customer: 'b', nr: 1 } },
+        opts: { failParentOnFailure: true },
+      }
+      const parent: FlowJob = {
+        ...{ name: 'charge', queueName: fixture.namespace, data: { customer: 'a', nr: 2 } },
+        children: which === 'that never ran' ? [child] : [],
+      }
+      const flows = new FlowProducer({ connection: connection() })
+      fixture.defer(() => flows.close())
+      const children = plainQueue({}, name)
+      const { order } = await work({ onFailure: 'block' }, async (job) => {
+        if (job.data.nr !== 2) return
+        const { id = '', queueQualifiedName } = job
+        const opts = { parent: { id, queue: queueQualifiedName }, failParentOnFailure: true }
+        await children.add('charge', { customer: 'b', nr: 1 }, opts)
+        if (await job.moveToWaitingChildren(job.token ?? '')) throw new WaitingChildrenError()
+      })
+      const { job } = await flows.add(parent)
+      await until('it waits', async () => (await job.getState()) === 'waiting-children')
+      await work({}, failing, name)
+      await until('it failed', async () => (await queue.getFailedCount()) === 1)
+      await queue.addBulk(jobs('a', 3))
+      await pause(300)
+      expect(order).toEqual([])
+      expect(await queue.skip(job.id ?? '')).toBe(true)
+      await until('the line goes on', () => order.length === 1)
     },
   )
 

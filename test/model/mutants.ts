@@ -286,6 +286,11 @@ const line: readonly Mutant[] = [
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
   mutant('failed-job-holds-its-line', 'removed', `${LINE}: holds the line until the failed job`),
+  mutant(
+    'job-that-never-ran-holds-its-line',
+    [' or job.lines', ''],
+    `${LINE}: holds the line of a parent that never ran`,
+  ),
   mutant('no-job-passes-one-that-holds', 'removed', `${LINE}: holds the line also against`),
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),
   mutant(

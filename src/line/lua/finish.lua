@@ -10,6 +10,7 @@
           target: 'failed' · opts: its own
           keeps: fetches no other · back: the next goes behind the jobs that wait
           offers: it is left to other workers · holds: keeps its places if it is not removed
+          lines: JSON, of one that holds and has none yet
           share: its own · chargeMs: what to count for it · fields: to update
           steps: the results of its steps end with it
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
@@ -62,7 +63,8 @@ local function finish(i)
   local jobKey, fetches, target, place = BASE .. id, not job.keeps, job.target or 'completed', id .. ' ' .. timestamp
   if lines == '' then
     local own = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
-    lines, place = own[1] or '[]', placeOf(id, own[2])
+    -- rule: job-that-never-ran-holds-its-line
+    lines, place = own[1] or job.lines or '[]', placeOf(id, own[2])
   end
   local resources = resourcesOf(lines)
   local leaves = not job.holds and resources[1]
@@ -97,9 +99,9 @@ local function finish(i)
       if next and not isTaken then wakeHeads(resources, not job.back, burst) end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
-      redis.call('HSET', jobKey, 'redlock:holds', at) -- As its `finishedOn`.
+      redis.call('HSET', jobKey, 'redlock:holds', at, 'redlock:lines', lines) -- `at`: as its `finishedOn`.
       -- rule: no-job-passes-one-that-holds
-      for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'XX', FIRST, place) end
+      for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), FIRST, place) end
     end
   end
   return withTurn(result, isTaken and next, burst)
