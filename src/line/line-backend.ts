@@ -35,8 +35,8 @@ export interface LineSettings extends AddSettings {
   readonly maxWaitMs: number
   /** What a job that failed for good does to its lines. */
   readonly onFailure: 'continue' | 'block'
-  /** JSON of the resources of a job that failed before it had lines; undefined where it has none. */
-  readonly linesOf?: ((job: Job) => string | undefined) | undefined
+  /** JSON of the resources of a job that fails before it has lines; undefined where it has none. */
+  readonly linesOf?: ((job: MinimalJob) => string | undefined) | undefined
   /** Jobs have results of steps, which end with them. */
   readonly keepsSteps?: boolean
   /** BullMQ writes it to the jobs that a worker of this name is given. */
@@ -300,7 +300,7 @@ export class LineBackend extends Backend implements LineRunner {
     return this.#end(job, reason, token, fetches, keepJobs, {
       target: 'failed',
       holds: blocks || undefined,
-      lines: blocks ? this.#settings.linesOf?.(job as Job) : undefined,
+      lines: blocks ? this.#settings.linesOf?.(job) : undefined,
       fields: Object.entries(fields).flatMap(([name, value]) =>
         value === undefined ? [] : [name, value as unknown],
       ),
