@@ -444,6 +444,14 @@ describe('fenced commands of Redis', () => {
     expect(await redis.hget('account', 'balance')).toBe('11')
   })
 
+  test('need the whole names of keys: a prefix of the client would stand before some', async () => {
+    const prefixed = new Redis(server.url, { keyPrefix: 'app:' })
+    const writing = fencedRedis(prefixed, lease(1), 'p:token', ['p'], [['SET', 'p', 1]])
+    await expect(writing).rejects.toThrow('a client without `keyPrefix`')
+    await prefixed.quit()
+    expect(await redis.keys('*p:*')).toEqual([])
+  })
+
   test('keep bytes as they are', async () => {
     const bytes = Buffer.from([0, 255, 128, 10, 13])
     await fencedRedis(redis, lease(1), 'b:token', ['b'], [['SET', 'b', bytes]])
