@@ -72,6 +72,9 @@ const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
 const REFUSED_PAUSE_MS = 250
 
+/** A replica refuses many calls at once, and ioredis would end the same connection for each. */
+const LEAVE_ONCE_MS = 50
+
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
 
@@ -516,8 +519,14 @@ interface UnreadyClient {
 function leaveReplicas(connection: Connection): void {
   const options = unreadyClientOf(connection)?.options
   if (options === undefined) return
-  // rule: replica-is-left
-  options.reconnectOnError ??= ({ message }: Error) => message.startsWith('READONLY')
+  let leftAt = -Infinity
+  options.reconnectOnError ??= ({ message }: Error) => {
+    const now = systemClock.now()
+    // rule: replica-is-left
+    const leaves = message.startsWith('READONLY') && now - leftAt > LEAVE_ONCE_MS
+    if (leaves) leftAt = now
+    return leaves
+  }
 }
 
 async function refusedLater(error: unknown): Promise<never> {

@@ -414,7 +414,11 @@ const worker: readonly Mutant[] = [
     'removed',
     'compatibility/connections: enableAutoPipelining',
   ),
-  mutant('replica-is-left', 'removed', 'stories/queue-failover: a name that leads to another'),
+  mutant(
+    'replica-is-left',
+    ["message.startsWith('READONLY') &&", 'false &&'],
+    'stories/queue-failover: a name that leads to another',
+  ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'moved-job-stays-where-it-is',
