@@ -672,6 +672,7 @@ const worker: readonly Mutant[] = [
     'fenced/fenced: refuses an older',
   ),
   mutant('stale-commands-do-not-run', 'removed', 'fenced/fenced: refuse an older write'),
+  mutant('missing-row-is-not-stale', 'never', 'fenced/fenced: a duplicate in another unique'),
   mutant('fenced-commands-have-their-own-keys', 'never', 'fenced/fenced: need the whole names'),
   mutant('stale-object-is-not-written', 'never', 'fenced/fenced: refuse an older write'),
 ]
