@@ -1,12 +1,19 @@
 /** Redis commands that run together, or not at all where a later lease has written. */
 import { StaleTokenError } from '../lock-errors.ts'
 import { luaText } from '../lua.ts'
+import { refuse } from '../options.ts'
 
 /** A name and its arguments: `['HSET', 'account:a', 'balance', 10]`. */
 export type RedisCommand = readonly [name: string, ...args: (string | number | Buffer)[]]
 
-/** An ioredis client. */
+interface Prefix {
+  readonly keyPrefix?: string | undefined
+}
+
+/** An ioredis client without a `keyPrefix`. */
 export interface FencedRedisClient {
+  /** Of the client. */
+  readonly options?: Prefix & { readonly redisOptions?: Prefix | undefined }
   /** Runs a script. */
   eval(
     script: string,
@@ -22,7 +29,8 @@ const SCRIPT = luaText('fenced/lua/fenced')
  * expire; one such key may guard many keys. In a cluster all of them are of one slot.
  * @param keys every key that the commands use.
  * @returns the reply of each command. One that fails ends the script; those before it stay done.
- * @throws StaleTokenError when a later lease has written; then nothing ran.
+ * @throws StaleTokenError when a later lease has written; then nothing ran. TypeError for a client
+ * with a `keyPrefix`.
  * @example
  * ```ts
  * const add = ['HINCRBY', 'account:a', 'balance', 10] as const
@@ -36,6 +44,10 @@ export async function fencedRedis(
   keys: readonly string[],
   commands: readonly RedisCommand[],
 ): Promise<readonly unknown[]> {
+  const prefix = redis.options?.keyPrefix ?? redis.options?.redisOptions?.keyPrefix
+  // It would stand before the names of keys, and not before those in the commands.
+  // rule: fenced-commands-have-their-own-keys
+  if (prefix) refuse('redis', 'a client without `keyPrefix`: write whole names of keys', prefix)
   const words = commands.flatMap((command) => [command.length, ...command])
   const all = [tokenKey, ...keys]
   const reply = await redis.eval(SCRIPT, all.length, ...all, lease.fencingToken, ...words)

@@ -107,7 +107,7 @@ export class FencedTable {
    */
   async update(client: FencedClient, lease: Fenced, key: Row, columns: Row): Promise<number> {
     const rowCount = await this.#run(client, this.updateStatement(lease, key, columns))
-    if (rowCount === 0) await this.#refused(client, lease, key, 'may be missing')
+    if (rowCount === 0) await this.#refused(client, lease, key, true)
     return rowCount
   }
 
@@ -142,7 +142,8 @@ export class FencedTable {
   /**
    * The texts of {@link FencedTable.write}. Run them in order until one matches a row: that one has
    * written. Where none does, the token is stale, and nothing was written. MySQL refuses the first
-   * one with `ER_DUP_ENTRY` where the row is there: go on with the second.
+   * one with `ER_DUP_ENTRY` where the row is there: go on with the second. Where the row is missing
+   * after that, another unique column has refused it.
    */
   writeStatements(lease: Fenced, key: Row, columns: Row): readonly Statement[] {
     return this.#statements(lease, key, columns, columns)
@@ -179,15 +180,18 @@ export class FencedTable {
     key: Row,
     statements: readonly Statement[],
   ): Promise<void> {
+    let duplicate: unknown
     for (const statement of statements) {
       const matched = await this.#run(client, statement).catch((error: unknown) => {
         const isThere = (error as { errno?: number }).errno === DUPLICATE
-        if (isThere && statement !== statements.at(-1)) return 0
-        throw error
+        if (!isThere || statement === statements.at(-1)) throw error
+        duplicate = error
+        return 0
       })
       if (matched > 0) return
     }
-    await this.#refused(client, lease, key)
+    await this.#refused(client, lease, key, duplicate !== undefined)
+    throw duplicate // Of another unique column.
   }
 
   #select(key: Row): Statement {
@@ -233,11 +237,18 @@ export class FencedTable {
     }
   }
 
-  async #refused(client: FencedClient, lease: Fenced, key: Row, missing?: string): Promise<void> {
+  /** @throws StaleTokenError, unless the row is missing and may be. */
+  async #refused(
+    client: FencedClient,
+    lease: Fenced,
+    key: Row,
+    mayBeMissing: boolean,
+  ): Promise<void> {
     const { text, values } = this.#select(key)
     const { rows } = await client.query(text, values)
     const [row] = rows as readonly Row[]
-    if (row === undefined && missing !== undefined) return
+    // rule: missing-row-is-not-stale
+    if (row === undefined && mayBeMissing) return
     const stored = row?.[this.#token.slice(1, -1)]
     const what = `${this.#name} ${Object.values(key).join(', ')}`
     throw new StaleTokenError(what, lease.fencingToken, stored == null ? undefined : Number(stored))

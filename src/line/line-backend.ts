@@ -35,6 +35,8 @@ export interface LineSettings extends AddSettings {
   readonly maxWaitMs: number
   /** What a job that failed for good does to its lines. */
   readonly onFailure: 'continue' | 'block'
+  /** JSON of the resources of a job that fails before it has lines; undefined where it has none. */
+  readonly linesOf?: ((job: MinimalJob) => string | undefined) | undefined
   /** Jobs have results of steps, which end with them. */
   readonly keepsSteps?: boolean
   /** BullMQ writes it to the jobs that a worker of this name is given. */
@@ -69,6 +71,9 @@ const TOO_LATE = -101
 const JOIN_LIMIT_MS = 50
 /** BullMQ asks again at once when the server refuses to give it a job. */
 const REFUSED_PAUSE_MS = 250
+
+/** A replica refuses many calls at once, and ioredis would end the same connection for each. */
+const LEAVE_ONCE_MS = 50
 
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
@@ -298,6 +303,7 @@ export class LineBackend extends Backend implements LineRunner {
     return this.#end(job, reason, token, fetches, keepJobs, {
       target: 'failed',
       holds: blocks || undefined,
+      lines: blocks ? this.#settings.linesOf?.(job) : undefined,
       fields: Object.entries(fields).flatMap(([name, value]) =>
         value === undefined ? [] : [name, value as unknown],
       ),
@@ -376,7 +382,7 @@ export class LineBackend extends Backend implements LineRunner {
     token: string,
     fetches: boolean,
     keepJobs: KeepJobs,
-    { target, holds, fields }: Arguments = {},
+    { target, holds, lines, fields }: Arguments = {},
   ): Promise<Completed> {
     const { id = '' } = job
     // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
@@ -385,7 +391,7 @@ export class LineBackend extends Backend implements LineRunner {
     const { back, offers, share, chargeMs }: Partial<Move> = visit?.move ?? {}
     const steps = this.#settings.keepsSteps || undefined
     // Named one by one: JSON of an object that is spread from others takes ten times as long.
-    const more = { target, holds, fields, steps, keeps, back, offers, share, chargeMs }
+    const more = { target, holds, lines, fields, steps, keeps, back, offers, share, chargeMs }
     const opts = finishOptions(job.opts, keepJobs, this.#options)
     const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
@@ -513,8 +519,14 @@ interface UnreadyClient {
 function leaveReplicas(connection: Connection): void {
   const options = unreadyClientOf(connection)?.options
   if (options === undefined) return
-  // rule: replica-is-left
-  options.reconnectOnError ??= ({ message }: Error) => message.startsWith('READONLY')
+  let leftAt = -Infinity
+  options.reconnectOnError ??= ({ message }: Error) => {
+    const now = systemClock.now()
+    // rule: replica-is-left
+    const leaves = message.startsWith('READONLY') && now - leftAt > LEAVE_ONCE_MS
+    if (leaves) leftAt = now
+    return leaves
+  }
 }
 
 async function refusedLater(error: unknown): Promise<never> {

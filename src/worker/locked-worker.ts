@@ -3,7 +3,13 @@
  * come the lease, crash recovery that is derived from the lease's length, and a start that waits
  * for the lock masters.
  */
-import { Worker, type GetNextJobOptions, type Job, type WorkerListener } from 'bullmq'
+import {
+  Worker,
+  type GetNextJobOptions,
+  type Job,
+  type MinimalJob,
+  type WorkerListener,
+} from 'bullmq'
 import type { Channel, Listener } from '../channel.ts'
 import type { ToldWorker } from '../facts.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
@@ -149,6 +155,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       LineBackend.factory({
         ...{ slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name, visits },
         keepsSteps: ours.checkpoints,
+        linesOf: isStrict ? (job) => linesOf(resource as never, job) : undefined,
         onDrained: () => super.emit('drained'),
       }),
     )
@@ -510,5 +517,14 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         },
       },
     }
+  }
+}
+
+/** As the hash of a job has them. */
+function linesOf(resource: (job: MinimalJob) => unknown, job: MinimalJob): string | undefined {
+  try {
+    return JSON.stringify(resourcesOf(resource, job, job.id))
+  } catch {
+    return undefined // It names none: the job stands in no line.
   }
 }

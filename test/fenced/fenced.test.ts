@@ -219,6 +219,22 @@ test('refuses names that are not those of SQL', () => {
   expect(() => table.updateStatement(lease(1), { id: 1 }, { 'x = 1 --': 1 })).toThrow('`column`')
 })
 
+test('a duplicate in another unique column of MySQL is no stale token', async () => {
+  const table = new FencedTable({ table: 'accounts', key: ['id'], dialect: 'mysql' })
+  const duplicate = Object.assign(new Error("Duplicate entry 'x' for key 'email'"), { errno: 1062 })
+  const rows: unknown[] = []
+  const client = {
+    query: (text: string) =>
+      text.startsWith('INSERT')
+        ? Promise.reject(duplicate)
+        : Promise.resolve({ rowCount: 0, rows }),
+  }
+  const write = (): Promise<void> => table.write(client, lease(1), { id: 'a' }, { email: 'x' })
+  await expect(write()).rejects.toBe(duplicate)
+  rows.push({ id: 'a', fencing_token: 2 })
+  await expect(write()).rejects.toMatchObject({ code: 'STALE_TOKEN', storedToken: 2 })
+})
+
 /** Where its sessions lead, and how to end it. */
 interface Database {
   readonly client: readonly string[]
@@ -442,6 +458,14 @@ describe('fenced commands of Redis', () => {
       storedToken: LARGE + 1,
     })
     expect(await redis.hget('account', 'balance')).toBe('11')
+  })
+
+  test('need the whole names of keys: a prefix of the client would stand before some', async () => {
+    const prefixed = new Redis(server.url, { keyPrefix: 'app:' })
+    const writing = fencedRedis(prefixed, lease(1), 'p:token', ['p'], [['SET', 'p', 1]])
+    await expect(writing).rejects.toThrow('a client without `keyPrefix`')
+    await prefixed.quit()
+    expect(await redis.keys('*p:*')).toEqual([])
   })
 
   test('keep bytes as they are', async () => {

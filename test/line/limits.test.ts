@@ -536,6 +536,33 @@ describe('a rate', () => {
     expect(seen.ended).toEqual([1, 2])
   })
 
+  test.each(['of a 429', 'of a job', 'of a job that waited', 'of a retry'])(
+    'the longest delay, %s, is a delay',
+    async (whose) => {
+      const longest = Number.MAX_SAFE_INTEGER
+      const queue = makeQueue()
+      const backoffStrategy = (): number => longest
+      await work({ settings: { backoffStrategy } }, async (_job, lease) => {
+        if (whose === 'of a 429') throw await lease.rateLimit(longest)
+        throw new Error('it failed')
+      })
+      const opts = {
+        'of a 429': {},
+        'of a job': { delay: longest },
+        'of a job that waited': { delay: 600_000 },
+        'of a retry': { attempts: 2, backoff: { type: 'custom' } },
+      }[whose]
+      const job = await queue.add('call', { customer: 'a', nr: 1 }, opts)
+      if (whose === 'of a job that waited') await job.changeDelay(longest)
+      await until('it is delayed', () => job.isDelayed(), 5_000)
+      expect(await queue.getJobCounts('prioritized', 'waiting', 'delayed')).toEqual({
+        ...{ prioritized: 0, waiting: 0, delayed: 1 },
+      })
+      await queue.drain()
+      expect(await job.getState()).toBe('delayed')
+    },
+  )
+
   test('a job that let its resource sleep has not waited too long meanwhile', async () => {
     const queue = makeQueue({ maxWaitMs: 400 })
     const seen = await work({ maxWaitMs: 400 }, async ({ data }, lease) => {

@@ -51,8 +51,8 @@ function makeQueue(
   return queue
 }
 
-function plainQueue(options: Partial<QueueOptions> = {}): Queue<Charge> {
-  const queue = new Queue<Charge>(fixture.namespace, { connection: connection(), ...options })
+function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespace): Queue<Charge> {
+  const queue = new Queue<Charge>(name, { connection: connection(), ...options })
   fixture.defer(() => queue.close())
   return queue
 }
@@ -540,6 +540,41 @@ describe('onFailure: block', () => {
     },
   )
 
+  test.each(['that never ran', 'that waited for it'])(
+    'holds the line of a parent %s, when its child of another queue fails',
+    async (which) => {
+      const queue = makeQueue()
+      const name = `${fixture.namespace}-children`
+      const child: FlowJob = {
+        ...{ name: 'charge', queueName: name, data: { customer: 'b', nr: 1 } },
+        opts: { failParentOnFailure: true },
+      }
+      const parent: FlowJob = {
+        ...{ name: 'charge', queueName: fixture.namespace, data: { customer: 'a', nr: 2 } },
+        children: which === 'that never ran' ? [child] : [],
+      }
+      const flows = new FlowProducer({ connection: connection() })
+      fixture.defer(() => flows.close())
+      const children = plainQueue({}, name)
+      const { order } = await work({ onFailure: 'block' }, async (job) => {
+        if (job.data.nr !== 2) return
+        const { id = '', queueQualifiedName } = job
+        const opts = { parent: { id, queue: queueQualifiedName }, failParentOnFailure: true }
+        await children.add('charge', { customer: 'b', nr: 1 }, opts)
+        if (await job.moveToWaitingChildren(job.token ?? '')) throw new WaitingChildrenError()
+      })
+      const { job } = await flows.add(parent)
+      await until('it waits', async () => (await job.getState()) === 'waiting-children')
+      await work({}, failing, name)
+      await until('it failed', async () => (await queue.getFailedCount()) === 1)
+      await queue.addBulk(jobs('a', 3))
+      await pause(300)
+      expect(order).toEqual([])
+      expect(await queue.skip(job.id ?? '')).toBe(true)
+      await until('the line goes on', () => order.length === 1)
+    },
+  )
+
   test('skip lets the line continue, and a retried job joins the line at its end', async () => {
     const queue = makeQueue()
     const [first, second] = await queue.addBulk(jobs('a', 1, 2))
@@ -710,15 +745,18 @@ describe('jobs that leave their lines', () => {
     expect(await queue.clean(0, 10, 'failed')).toHaveLength(2)
   })
 
-  test.each(['leave their lines', 'are removed', 'are drained'])(
-    'are no more ready for the shares that they had when they %s',
+  test.each(['leave their lines', 'are removed', 'are drained', 'are cancelled'])(
+    'wait for neither a share nor a deadline any more when they %s',
     async (how) => {
-      const queue = makeQueue({ weight: () => 1 })
+      const queue = makeQueue({ weight: () => 1, maxWaitMs: 60_000 })
       const [job] = await queue.addBulk(jobs('a', 1))
       if (how === 'are removed') await job?.remove()
       else if (how === 'are drained') await queue.drain()
+      else if (how === 'are cancelled') await queue.cancel(job?.id ?? '')
       else expect(await queue.leaveLines()).toBe(1)
-      expect(await redis().keys(`bull:${fixture.namespace}:redlock:::ready*`)).toEqual([])
+      const key = `bull:${fixture.namespace}:redlock:::`
+      expect(await redis().keys(`${key}ready*`)).toEqual([])
+      expect(await redis().keys(`${key}deadlines`)).toEqual([])
     },
   )
 

@@ -206,7 +206,7 @@ const line: readonly Mutant[] = [
     `${LINE}: no job that runs is skipped`,
   ),
   mutant('deleted-job-leaves', 'never', `${LINE}: have no place when they are`),
-  mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: are no more ready`),
+  mutant('job-without-a-share-is-not-ready', 'removed', `${LINE}: wait for neither`),
   mutant(
     'scheduled-job-is-not-dropped',
     ['(owner[1] or owner[2])', 'owner[1]'],
@@ -225,6 +225,9 @@ const line: readonly Mutant[] = [
   ),
   mutant('held-job-is-not-replaced', 'never', `${LINE}: is not replaced by a job`),
   mutant('steps-end-with-their-job', 'removed', 'worker/instances: end in the trip'),
+  mutant('trimmed-job-ends-its-steps', 'removed', 'worker/instances: end when the queue trims'),
+  mutant('cancelled-job-waits-for-nothing', 'removed', `${LINE}: when they are cancelled`),
+  mutant('no-delay-reaches-those-that-sleep', ['- 2', '* 2'], 'line/limits: the longest delay'),
   mutant(
     'obliterated-parent-waits-for-no-child',
     ["'waiting-children', 0, -1", "'waiting-children', 1, 0"],
@@ -283,6 +286,11 @@ const line: readonly Mutant[] = [
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
   mutant('failed-job-holds-its-line', 'removed', `${LINE}: holds the line until the failed job`),
+  mutant(
+    'job-that-never-ran-holds-its-line',
+    [' or job.lines', ''],
+    `${LINE}: holds the line of a parent that never ran`,
+  ),
   mutant('no-job-passes-one-that-holds', 'removed', `${LINE}: holds the line also against`),
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),
   mutant(
@@ -406,7 +414,11 @@ const worker: readonly Mutant[] = [
     'removed',
     'compatibility/connections: enableAutoPipelining',
   ),
-  mutant('replica-is-left', 'removed', 'stories/queue-failover: a name that leads to another'),
+  mutant(
+    'replica-is-left',
+    ["message.startsWith('READONLY') &&", 'false &&'],
+    'stories/queue-failover: a name that leads to another',
+  ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'moved-job-stays-where-it-is',
@@ -660,6 +672,8 @@ const worker: readonly Mutant[] = [
     'fenced/fenced: refuses an older',
   ),
   mutant('stale-commands-do-not-run', 'removed', 'fenced/fenced: refuse an older write'),
+  mutant('missing-row-is-not-stale', 'never', 'fenced/fenced: a duplicate in another unique'),
+  mutant('fenced-commands-have-their-own-keys', 'never', 'fenced/fenced: need the whole names'),
   mutant('stale-object-is-not-written', 'never', 'fenced/fenced: refuse an older write'),
 ]
 

@@ -108,6 +108,25 @@ describe('the steps of a job', () => {
     expect(await steps()).toEqual([])
   })
 
+  test.each(['trims it', 'is cleaned of it'])('end when the queue %s', async (how) => {
+    const queue = makeQueue()
+    const opts = how === 'trims it' ? { removeOnFail: { count: 1 } } : {}
+    await work(
+      async (_, lease) => {
+        await lease.step('charge', () => 'charged')
+        throw new Error('the printer is out of paper')
+      },
+      { checkpoints: true },
+    )
+    const first = await queue.add('invoice', { customer: 'a' }, opts)
+    await until('it has failed', () => first.isFailed())
+    if (how !== 'trims it') await queue.clean(0, 10, 'failed')
+    const second = await queue.add('invoice', { customer: 'a' }, opts)
+    await until('the other has failed', () => second.isFailed())
+    expect(await queue.getJob(first.id ?? '')).toBeUndefined()
+    expect(await steps()).toEqual([expect.stringMatching(`:${second.id ?? ''}$`)])
+  })
+
   test('stay when it fails, and end when it is removed', async () => {
     const failed = await charge({}, true)
     expect(await steps()).toHaveLength(1)

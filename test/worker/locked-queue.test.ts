@@ -99,14 +99,19 @@ test('maxWaitMs: a job asleep behind others fails in time, not only when its tur
   await lease.release()
 })
 
-test('maxWaitMs: nothing of it is kept of jobs that ran', async () => {
+test.each([
+  ['in line', {}],
+  ['with shares', { weight: () => 1 }],
+  ['with a rate', { rate: () => ({ limit: 1, perMs: 20 }) }],
+])('maxWaitMs: nothing of it is kept of jobs that ran, %s', async (_, options) => {
   const maxWaitMs = 3_600_000
-  const queue = makeQueue({ maxWaitMs })
+  const queue = makeQueue({ maxWaitMs, ...options })
   const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
   fixture.defer(() => plain.close())
   for (let nr = 0; nr < 9; nr++) {
-    await queue.add('x', { customer: 'a', nr }, nr % 3 === 0 ? { priority: 1 } : {})
-    await plain.add('x', { customer: 'a', nr })
+    const customer = nr === 8 ? 'b' : 'a' // The last one has no other before it.
+    await queue.add('x', { customer, nr }, nr % 3 === 0 ? { priority: 1 } : {})
+    await plain.add('x', { customer, nr })
   }
   const client = new Redis(connection())
   fixture.defer(() => client.quit())

@@ -9,6 +9,7 @@ import { describe, expect, test } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
 import {
   JobLockLostError,
+  LockedQueue,
   LockedWorker,
   silentLogger,
   type LeasedProcessor,
@@ -32,6 +33,16 @@ function plainQueue(): Queue<{ nr: number }> {
   const queue = new Queue<{ nr: number }>(fixture.namespace, {
     connection: { url: fixture.fleet.queue.url },
   })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+function lockedQueue(): LockedQueue<{ nr: number }> {
+  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
+    connection: { url: fixture.fleet.queue.url },
+    resource: ({ nr }) => `customer:${nr}`,
+  })
+  queue.on('error', () => undefined)
   fixture.defer(() => queue.close())
   return queue
 }
@@ -151,6 +162,28 @@ describe.each(['completed', 'failed'] as const)('the end of a job that has %s', 
       expect(ended?.failedReason).toBe(state === 'failed' ? 'no money' : undefined)
     },
   )
+})
+
+test('a replica that refuses many calls at once is left once', async () => {
+  const warnings: Error[] = []
+  const warn = (warning: Error): unknown => warnings.push(warning)
+  process.on('warning', warn)
+  const [redis, queue] = [admin(), lockedQueue()]
+  await queue.waitUntilReady()
+  await redis.replicaof('127.0.0.1', '1')
+  fixture.defer(() => redis.replicaof('NO', 'ONE'))
+  const names = Array.from({ length: 30 }, (_, nr) => `customer:${nr}`)
+  const calls = await Promise.allSettled(names.map((name) => queue.resumeResource(name)))
+  expect(calls.map(({ status }) => status)).toEqual(names.map(() => 'rejected'))
+  await redis.replicaof('NO', 'ONE')
+  const answers = (): Promise<boolean> =>
+    queue.resumeResource('customer:1').then(
+      () => true,
+      () => false,
+    )
+  await until('it answers', answers)
+  process.off('warning', warn)
+  expect(warnings).toEqual([])
 })
 
 test('a queue that still loads its data: no attempt is used, and the jobs run when it has', async () => {

@@ -7,6 +7,7 @@
  */
 import { RedisConnection } from 'bullmq'
 import { luaText, withTexts } from '../../lua.ts'
+import { ASLEEP_DELAY_MS } from '../asleep.ts'
 
 export interface ComposedScript {
   /** BullMQ's scripts whose place it takes. Where there are several, ARGV says which one. */
@@ -25,10 +26,12 @@ interface BullmqScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 15
+const REVISION = 16
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
+/** When a delay ends. BullMQ makes a score of it. */
+const DELAYED_UNTIL = /^( *local delayedTimestamp = )(.*\+ delay\b.*)$/gm
 /** Where a file of ours says that BullMQ's text stands. */
 const FUNCTIONS_STAND = '--- @bullmq functions'
 const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
@@ -175,11 +178,14 @@ export function bullmqScripts(): ReadonlyMap<string, BullmqScript> {
   return found
 }
 
-/** As BullMQ has it, without comments. */
+/** As BullMQ has it, without comments, and with an end of all delays. */
 function scriptOf(name: string): BullmqScript {
   const script = bullmqScripts().get(name)
   if (script === undefined) throw new TypeError(`This BullMQ has no script \`${name}\``)
-  return { ...script, lua: withTexts(script.lua.replace(COMMENT, '')) }
+  const lua = script.lua.replace(COMMENT, '')
+  // rule: no-delay-reaches-those-that-sleep
+  const bounded = lua.replace(DELAYED_UNTIL, `$1math.min($2, ${ASLEEP_DELAY_MS - 2})`)
+  return { ...script, lua: withTexts(bounded) }
 }
 
 function asFunction(name: string, parameters: string, lua: string): string {

@@ -55,7 +55,7 @@ local function enqueue(id, ...)
   priority = command == 'ZADD' and math.floor(priority / 0x100000000) or 0
   redis.call('ZADD', DELAYED, asleepScore(seq, priority), id)
   for _, resource in ipairs(resources) do redis.call('ZADD', SPACE .. 'sleeping-lines', 'NX', order, resource) end
-  if ARGV.maxWaitMs then
+  if isBehind and ARGV.maxWaitMs then
     redis.call('ZADD', SPACE .. 'deadlines', string.format('%.0f', nowMs() + ARGV.maxWaitMs), place)
   end
   if heldUntil then rules('limits').hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)

@@ -10,10 +10,11 @@
 --- @include "line"
 --- @include "turn"
 --- @include "leave"
+--- @include "ready"
 local CANCEL_TTL_MS = 3600000
 local id = ARGV.id
 local jobKey = BASE .. id
-local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'rjk')
+local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'rjk', 'redlock:share')
 local lock = redis.call('GET', jobKey .. ':lock')
 -- rule: request-goes-with-its-run
 if not lock then redis.call('HDEL', SPACE .. 'cancelled', id) end
@@ -34,5 +35,10 @@ if waited > 0 then redis.call('LPUSH', ACTIVE, id) end
 endsAt = theirs[2]
 local result = bullmq({call = seen, pcall = redis.pcall}, KEYS, theirs)
 if result ~= 0 then return redis.error_reply('BullMQ did not fail the job: ' .. tostring(result)) end
-if job[3] then leave(id, job[3], job[1]) end
+if job[3] then
+  -- rule: cancelled-job-waits-for-nothing
+  redis.call('ZREM', SPACE .. 'deadlines', placeOf(id, job[1]))
+  if job[5] then leaveReady(id, job[5]) end
+  leave(id, job[3], job[1])
+end
 return 'failed'

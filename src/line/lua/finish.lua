@@ -10,6 +10,7 @@
           target: 'failed' · opts: its own
           keeps: fetches no other · back: the next goes behind the jobs that wait
           offers: it is left to other workers · holds: keeps its places if it is not removed
+          lines: JSON, of one that holds and has none yet
           share: its own · chargeMs: what to count for it · fields: to update
           steps: the results of its steps end with it
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
@@ -22,6 +23,13 @@ local rcall = seen
 --- @bullmq functions
 --- @include "fetch-sleeping"
 --- @include "together"
+local removeKeys, areSteps = removeJobKeys, nil
+removeJobKeys = function(jobKey)
+  if areSteps == nil then areSteps = redis.call('EXISTS', SPACE .. 'stores') == 1 end
+  -- rule: trimmed-job-ends-its-steps
+  if areSteps and string.sub(jobKey, 1, #BASE) == BASE then dropSteps(string.sub(jobKey, #BASE + 1)) end
+  return removeKeys(jobKey)
+end
 --- @layer
 local isTrimmed, isPromoted = false, false
 -- Once the queue gives out jobs, it does so for all of these: each that starts has ended another.
@@ -55,7 +63,8 @@ local function finish(i)
   local jobKey, fetches, target, place = BASE .. id, not job.keeps, job.target or 'completed', id .. ' ' .. timestamp
   if lines == '' then
     local own = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
-    lines, place = own[1] or '[]', placeOf(id, own[2])
+    -- rule: job-that-never-ran-holds-its-line
+    lines, place = own[1] or job.lines or '[]', placeOf(id, own[2])
   end
   local resources = resourcesOf(lines)
   local leaves = not job.holds and resources[1]
@@ -82,19 +91,17 @@ local function finish(i)
   local result = bullmq(KEYS, {id, at, field, value, target, fetches and '1' or '0', BASE, opts, job.fields})
   -- One that failed and is kept may be retried by hand, and continues where it stopped.
   local isDone = type(result) == 'table' or result == 0
-  if job.steps and isDone and (target == 'completed' or redis.call('EXISTS', jobKey) == 0) then
-    -- rule: steps-end-with-their-job
-    dropSteps(id)
-  end
+  -- rule: steps-end-with-their-job
+  if job.steps and isDone and target == 'completed' then dropSteps(id) end
   if isDone or result == -1 then
     if leaves then
       for j = 1, #resources do redis.call('ZREM', lineKey(resources[j]), place) end
       if next and not isTaken then wakeHeads(resources, not job.back, burst) end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
-      redis.call('HSET', jobKey, 'redlock:holds', at) -- As its `finishedOn`.
+      redis.call('HSET', jobKey, 'redlock:holds', at, 'redlock:lines', lines) -- `at`: as its `finishedOn`.
       -- rule: no-job-passes-one-that-holds
-      for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), 'XX', FIRST, place) end
+      for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), FIRST, place) end
     end
   end
   return withTurn(result, isTaken and next, burst)

@@ -8,11 +8,12 @@
 -- places now.
 local function join(id)
   local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
-    'redlock:share', 'priority', 'redlock:ranked', 'redlock:back')
+    'redlock:share', 'priority', 'redlock:ranked', 'redlock:back', 'redlock:held')
   -- rule: requeued-job-goes-on-waiting
   if job[7] then redis.call('HDEL', BASE .. id, 'redlock:back')
   elseif job[2] then redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs())) end
   if not job[1] then return end
+  if job[8] then redis.call('ZREM', SPACE .. 'deadlines', placeOf(id, job[2])) end
   upNext = nil
   local score = scoreFor(nextSeq(), job[3], job[6], job[5])
   for _, resource in ipairs(resourcesOf(job[1])) do

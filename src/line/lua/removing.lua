@@ -16,6 +16,7 @@ local function removing(view)
     -- rule: deleted-job-leaves
     if job and job[1] then
       if job[3] then leaveReady(id, job[3]) end
+      redis.call('ZREM', SPACE .. 'deadlines', placeOf(id, job[2]))
       for _, resource in ipairs(resourcesOf(job[1])) do
         redis.call('ZREM', lineKey(resource), placeOf(id, job[2]))
         left[#left + 1] = resource
