@@ -352,6 +352,27 @@ describe('maxLeaseMs and fenceTtlMs', () => {
   })
 })
 
+describe('calls that are under way', () => {
+  test('one that outlives the old fleet is not told that its client is closed', async () => {
+    await founder(1)
+    const previous = { masters: urls.slice(0, 1) }
+    const slow = { leaseMs: TERMS.maxLeaseMs, masterTimeoutMs: TERMS.maxLeaseMs }
+    // The process stands still: the old fleet ends at once when this client follows.
+    const after: Clock['after'] = (delayMs, run) =>
+      systemClock.after(delayMs === TERMS.maxLeaseMs && next.quorum === 2 ? 0 : delayMs, run)
+    const clock = Object.assign(Object.create(systemClock) as Clock, { after })
+    const next: Redlock = client(3, { previous, clock, ...slow })
+    await next.ready()
+    await resize(1, 3)
+    await servers[0]?.freeze() // Its answer never comes.
+    expect(next.quorum).toBe(1)
+    const [tried, waited] = [next.tryAcquire('r'), next.acquire('waited', { waitMs: 10_000 })]
+    expect((await tried).status).toBe('unreachable')
+    expect((await waited).remainingMs()).toBeGreaterThan(0)
+    await servers[0]?.thaw()
+  })
+})
+
 describe('refuses what is unsafe, and changes nothing', () => {
   test.each<[string, () => Promise<unknown>, string]>([
     [
