@@ -492,7 +492,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'old-leases-are-over-before-masters-open',
-    ['Math.min(longestMs, Math.max(...lefts))', '0'],
+    ['quarantineMs(Math.max(...lefts), DRIFT_FACTOR)', '0'],
     'tools/operator/resize: a lease of the old fleet',
   ),
   mutant(
@@ -502,8 +502,13 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'leases-are-as-long-as-the-closed-masters-say',
-    [', ...outstanding.map(({ state }) => state.longestMs)', ''],
+    ['...outstanding.map(({ state }) => state.longestMs)', '0'],
     'tools/operator/resize: who planned before another',
+  ),
+  mutant(
+    'leases-of-forgotten-openings-are-over',
+    ['resumes ? to.maxLeaseMs : 0', '0'],
+    'tools/operator/resize: leases of masters that were opened and forgot',
   ),
   mutant(
     'what-was-forgotten-stays-forgotten',
