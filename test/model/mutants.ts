@@ -540,6 +540,11 @@ const worker: readonly Mutant[] = [
     ['> maxLeaseMs', '> Infinity'],
     'tools/operator/resize: leases are as long as the fleet allows',
   ),
+  mutant(
+    'who-founds-is-known-now',
+    ["&& result.reply[0] !== 'unenrolled'", ''],
+    'tools/operator/resize: a client that has not heard',
+  ),
   mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),
   mutant(
     'no-estimate-while-the-line-stands',

@@ -150,6 +150,24 @@ describe('masters', () => {
   })
 })
 
+describe('a client that has not heard of the resize', () => {
+  test('does not enrol a master that lost its memory later in the fleet that was', async () => {
+    const stays = await founder(3)
+    await (await granted(stays, 'r')).release()
+    await resize(3, 5)
+    const [lost] = servers
+    await lost?.restart({ keepData: false })
+    const about = (): string => stays.status().masters[0]?.reason ?? 'votes'
+    await until('it has asked', () => !/^(connecting|enrolling)/.test(about()))
+    expect(about()).toContain('has no memory, and other masters refuse this client')
+    await client(5).ready()
+    await until('the others take it back', async () => {
+      const size = await ask(lost?.url ?? '', (one) => one.hget(`${NAMESPACE}:master`, 'fleetSize'))
+      return size === '5'
+    })
+  })
+})
+
 describe('interrupted', () => {
   test('after all are closed: nothing is granted until it is run again', async () => {
     const redlock = await founder(3)
