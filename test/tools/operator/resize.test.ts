@@ -148,6 +148,14 @@ describe('masters', () => {
     }
     expect(next.quorum).toBe(1)
   })
+
+  test('a follower founds no fleet, also where the one before has lost its memory', async () => {
+    const next = client(3, { previous: { masters: urls.slice(0, 1) } })
+    const reason = (): string => next.status().masters[0]?.reason ?? 'votes'
+    await until('it is refused', () => !/^(connecting|enrolling)/.test(reason()))
+    expect(reason()).toContain('a client with `previous` founds no fleet')
+    expect(await ask(urls[0] ?? '', (one) => one.exists(`${NAMESPACE}:master`))).toBe(0)
+  })
 })
 
 describe('a client that has not heard of the resize', () => {
