@@ -63,6 +63,11 @@ const lock: readonly Mutant[] = [
   mutant('timer-checks-both-clocks', ['/', '*'], 'sim/lease-timer'),
   mutant('too-late-after-the-votes', 'never', 'hazards/expired-grants'),
   mutant(
+    'answers-that-came-in-time-count',
+    'never',
+    'deadlines: an answer that came in time counts',
+  ),
+  mutant(
     'a-quorum-has-exactly-the-token',
     'never',
     'redlock/redlock: counters that differ are levelled on a quorum',
