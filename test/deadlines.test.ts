@@ -3,9 +3,10 @@
  * waits for the end of a turn runs then.
  */
 import { spawnSync } from 'node:child_process'
+import { stat } from 'node:fs/promises'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { Deadlines, Expiring, leave, systemClock } from '../src/clock.ts'
+import { Deadlines, Expiring, leave, systemClock, withinMs } from '../src/clock.ts'
 import { FakeClock } from '../src/testing/index.ts'
 
 class Member extends Expiring {
@@ -99,4 +100,12 @@ test('what fails at the end of a turn keeps nothing else from running', () => {
   const args = ['--import', 'tsx', '--input-type=module', '--eval', program]
   const { stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' })
   expect(stdout.trim().split('\n').sort()).toEqual(['first', 'third', 'thrown: second'])
+})
+
+test('an answer that came in time counts after the process stood still', async () => {
+  const answer = withinMs(systemClock, 50, stat(import.meta.filename))
+  const until = performance.now() + 300
+  while (performance.now() < until);
+  expect(await answer).toBeDefined()
+  expect(await withinMs(systemClock, 50, new Promise(() => undefined))).toBeUndefined()
 })

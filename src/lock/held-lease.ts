@@ -198,6 +198,12 @@ export abstract class HeldLease extends Expiring implements Lease {
     return this.release()
   }
 
+  /** For logs: without the leases beside it, and without its token. */
+  toJSON(): Partial<Lease> {
+    const { resources, fencingToken, leaseMs, trustedUntil } = this
+    return { resources, fencingToken, leaseMs, trustedUntil }
+  }
+
   /** Looks at the clocks: its timer is over. */
   expire(): void {
     if (this.#isOver) return

@@ -56,11 +56,15 @@ const OF_WAITING: Readonly<Record<keyof AcquireOptions, true>> = {
 /**
  * `waiting`: the call has `waitMs` and `signal` too.
  * @throws TypeError for a number, which other libraries take as the duration, and for an option
- * that does not exist.
+ * that does not exist or is no signal.
  */
 export function callOptions(options: unknown, waiting: boolean): void {
   objectOption(options, 'an object, such as { leaseMs: 5_000 }')
   knownOptions(options, waiting ? OF_WAITING : OF_A_LEASE)
+  const signal = options['signal'] as Partial<AbortSignal> | null | undefined
+  if (signal && typeof signal.throwIfAborted !== 'function') {
+    refuse('signal', 'an AbortSignal, such as the `signal` of an AbortController', signal)
+  }
 }
 
 /** How long a lease may last, and who extends it. */

@@ -2,7 +2,7 @@
  * Asks all masters at once and counts: the only place where votes are collected. The verbs say how
  * an answer reads and which vote counts, and the fleet which masters do not vote now.
  */
-import { Expiring, leave } from '../clock.ts'
+import { endOverdue, Expiring, leave } from '../clock.ts'
 import type { Question } from '../facts.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
@@ -16,9 +16,6 @@ export type Verdict = 'for' | 'against'
 
 /** What one master is asked; undefined where its answer is known to be the usual one. */
 type CallOn = (index: number) => Call | undefined
-
-/** Timers are as late as this now and then. */
-const LATE_MS = 10
 
 const NOT_ASKED: CallResult = { kind: 'replied', reply: USUAL }
 
@@ -111,14 +108,11 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
 
   expire(timeoutMs: number): void {
     const { clock } = this.#attempt.fleet.settings
-    const end = (): void => {
+    endOverdue(clock, this.endsAt, () => {
       for (const [index, vote] of this.votes.entries()) {
         this.hear(index, noReply(timeoutMs, vote === ASKED))
       }
-    }
-    // The process stood still: answers that came in time are read behind its timers.
-    if (clock.now() - this.endsAt > LATE_MS) clock.after(0, end)
-    else end()
+    })
   }
 }
 

@@ -312,6 +312,7 @@ export class Redlock implements LockService, AsyncDisposable {
   async #close(): Promise<void> {
     this.#endsBefore?.cancel()
     const fleets = [this.#fleet, this.#next, this.#before].filter((each) => each !== undefined)
+    for (const fleet of fleets) fleet.isClosed = true
     await Promise.all(fleets.map((fleet) => fleet.close()))
     this.#channel.tell('lock:closed', this)
   }
@@ -377,11 +378,11 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /** The resources, or one slot of each. */
   #try(demand: Demand): Promise<AcquireOutcome> {
-    const fleet = this.#fleet
-    if (demand.terms.slots === 1) return new Attempt(fleet, demand.names, demand).take()
+    if (demand.terms.slots === 1) return new Attempt(this.#fleet, demand.names, demand).take()
     const slots = demand.names.map((name) => slotNames(name, demand.terms.slots))
-    const random = (): number => fleet.settings.clock.random()
-    return trySlots(slots, random, (claim) => new Attempt(fleet, claim, demand).take())
+    const random = (): number => this.#fleet.settings.clock.random()
+    // The fleet may be resized between two of them.
+    return trySlots(slots, random, (claim) => new Attempt(this.#fleet, claim, demand).take())
   }
 
   #termsOf(options: LeaseOptions | undefined): LeaseTerms {

@@ -98,6 +98,21 @@ it.each([[-1], [0.5], [Number.NaN], [Infinity]])('a waitMs of %s', async (waitMs
   await expectRefused(waiting, 'Expected `waitMs` to be an integer >= 0', `\`${waitMs}\``)
 })
 
+it('refuses a controller in place of its signal', async () => {
+  const signal = new AbortController() as unknown as AbortSignal
+  await expect(redlock.acquire('r', { signal })).rejects.toThrow('Expected `signal` to be')
+})
+
+it('a lease can be logged as JSON, without the leases beside it and its token', async () => {
+  await using held = await redlock.acquire('a')
+  await using beside = await redlock.acquire('b')
+  expect(beside.remainingMs()).toBeGreaterThan(0)
+  const logged = JSON.parse(JSON.stringify({ status: 'granted', lease: held })) as unknown
+  const { resources, fencingToken, leaseMs, trustedUntil } = held
+  const lease = { resources, fencingToken, leaseMs, trustedUntil }
+  expect(logged).toEqual({ status: 'granted', lease })
+})
+
 describe('a signal that has aborted', () => {
   it.each([
     ['an error', new RangeError('enough')],

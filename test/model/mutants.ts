@@ -63,6 +63,11 @@ const lock: readonly Mutant[] = [
   mutant('timer-checks-both-clocks', ['/', '*'], 'sim/lease-timer'),
   mutant('too-late-after-the-votes', 'never', 'hazards/expired-grants'),
   mutant(
+    'answers-that-came-in-time-count',
+    'never',
+    'deadlines: an answer that came in time counts',
+  ),
+  mutant(
     'a-quorum-has-exactly-the-token',
     'never',
     'redlock/redlock: counters that differ are levelled on a quorum',
@@ -504,7 +509,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'old-leases-are-over-before-masters-open',
-    ['Math.min(longestMs, Math.max(...lefts))', '0'],
+    ['quarantineMs(Math.max(...lefts), DRIFT_FACTOR)', '0'],
     'tools/operator/resize: a lease of the old fleet',
   ),
   mutant(
@@ -514,8 +519,13 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'leases-are-as-long-as-the-closed-masters-say',
-    [', ...outstanding.map(({ state }) => state.longestMs)', ''],
+    ['...outstanding.map(({ state }) => state.longestMs)', '0'],
     'tools/operator/resize: who planned before another',
+  ),
+  mutant(
+    'leases-of-forgotten-openings-are-over',
+    ['resumes ? to.maxLeaseMs : 0', '0'],
+    'tools/operator/resize: leases of masters that were opened and forgot',
   ),
   mutant(
     'what-was-forgotten-stays-forgotten',
@@ -546,6 +556,11 @@ const worker: readonly Mutant[] = [
     'no-lease-is-longer-than-its-fleet-allows',
     ['> maxLeaseMs', '> Infinity'],
     'tools/operator/resize: leases are as long as the fleet allows',
+  ),
+  mutant(
+    'who-founds-is-known-now',
+    ["&& result.reply[0] !== 'unenrolled'", ''],
+    'tools/operator/resize: a client that has not heard',
   ),
   mutant('follower-founds-no-fleet', 'never', 'tools/operator/resize: a follower founds no fleet'),
   mutant(

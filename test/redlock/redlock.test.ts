@@ -101,6 +101,17 @@ describe('acquire', () => {
     expect((await attempt).status).toBe('granted')
   })
 
+  test('so do the answers to one question, also where all masters seem silent', async () => {
+    const redlock = await fixture.redlock({ masterTimeoutMs: 50 })
+    const lease = await granted(redlock, 'stalled')
+    const [inspection, attempt] = [redlock.inspect('stalled'), redlock.tryAcquire('another')]
+    await new Promise((resolve) => setImmediate(resolve))
+    const until = performance.now() + 1_200 // A master that is silent for a second is left.
+    while (performance.now() < until);
+    expect((await inspection).holder?.fencingToken).toBe(lease.fencingToken)
+    expect((await attempt).status).toBe('granted')
+  })
+
   test('an attempt that failed leaves nothing behind', async () => {
     const redlock = await fixture.redlock()
     for (const server of fixture.fleet.masters.slice(0, 3)) {

@@ -10,7 +10,8 @@ import { randomUUID } from 'node:crypto'
 import { instant } from '../../clock.ts'
 import { counted } from '../../counted.ts'
 import { defineScript, luaText, type Script } from '../../lua.ts'
-import type { Refusal } from '../wire/master.ts'
+import { callOf, type Call } from '../wire/calls.ts'
+import { callMaster, type Refusal } from '../wire/master.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import type { LockFleet } from './fleet.ts'
 import type { Voter } from './voter.ts'
@@ -44,6 +45,9 @@ const HOW_TO_AGREE =
   'give every client the same, or another `namespace` where they lock other things; ' +
   'to change it for the fleet, run `bullmq-redlock resize`'
 
+/** Changes nothing: no lease has an empty name. */
+const KNOWS_US: Call = callOf({ verb: 'extend', fence: 0 })
+
 /** @returns why it may not; undefined where it may. */
 export async function admit(
   fleet: LockFleet,
@@ -63,11 +67,15 @@ export async function admit(
   voter.claims.add(facts.runId)
   const { clock, maxLeaseMs, fenceTtlMs, addresses } = fleet.settings
   const sentAt = instant(clock)
-  const args = [
-    ...[facts.runId, maxLeaseMs, fleet.quarantineMs, facts.durable ? 1 : 0, addresses.length],
-    ...[mayFound(fleet, voter) ? 1 : 0, fleet.clientId, randomUUID(), fenceTtlMs],
-  ]
-  const reply = (await voter.master.eval(enrolScript, [fleet.keys.master], args)) as EnrolReply
+  const enrol = async (founds: 0 | 1): Promise<EnrolReply> => {
+    const args = [
+      ...[facts.runId, maxLeaseMs, fleet.quarantineMs, facts.durable ? 1 : 0, addresses.length],
+      ...[founds, fleet.clientId, randomUUID(), fenceTtlMs],
+    ]
+    return (await voter.master.eval(enrolScript, [fleet.keys.master], args)) as EnrolReply
+  }
+  let reply = await enrol(0)
+  if (reply[0] === 'foreign' && (await mayFound(fleet, voter))) reply = await enrol(1)
   if (reply[0] !== 'foreign') voter.knowsUs = reply[0] === 'enrolled'
   if (reply[0] === 'resizing' || reply[0] === 'retired') return CLOSED[reply[0]]
   if (reply[0] !== 'enrolled') return refusal('client', difference(fleet, reply), HOW_TO_AGREE)
@@ -97,14 +105,27 @@ function difference(
 
 /**
  * Only a client that more masters know than refuse may enrol a master without memory: it decides
- * for all.
+ * for all. They are asked now: the fleet may have been resized since they enrolled this client.
  */
-function mayFound({ voters, quorum, resize }: LockFleet, voter: Voter): boolean {
+async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
+  const { voters, quorum, resize, settings } = fleet
+  const { clock, masterTimeoutMs } = settings
   const others = voters.filter((other) => other !== voter)
-  const knowing = others.filter(({ knowsUs }) => knowsUs === true).length
+  const answers = await Promise.all(
+    others.map(async ({ master, knowsUs }) => {
+      if (knowsUs !== true) return knowsUs
+      const result = await callMaster(master, clock, KNOWS_US, masterTimeoutMs)
+      if (result.kind === 'failed') return undefined
+      // rule: who-founds-is-known-now
+      const knowsUsNow = Array.isArray(result.reply) && result.reply[0] !== 'unenrolled'
+      if (!knowsUsNow) master.enrolment.reenrol('it does not know this client any more')
+      return knowsUsNow
+    }),
+  )
+  const knowing = answers.filter((knows) => knows === true).length
   // rule: follower-founds-no-fleet
   if (resize !== undefined) return knowing >= quorum
-  const refusing = others.filter(({ knowsUs }) => knowsUs === false).length
+  const refusing = answers.filter((knows) => knows === false).length
   return refusing === 0 || refusing < knowing
 }
 

@@ -45,7 +45,7 @@ export class LockFleet {
   readonly proposals: Proposals
   /** The duration of the last attempt that a quorum answered; retries wait longer than this. */
   attemptMs = 0
-  /** Nothing is granted any more. */
+  /** Its Redlock is closed: nothing is granted any more. */
   isClosed = false
   /** The state of every master: the same array until one of them changes. */
   states: readonly MasterState[] = []
@@ -206,7 +206,6 @@ export class LockFleet {
   /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
   async close(): Promise<void> {
     const { clock, masterTimeoutMs } = this.settings
-    this.isClosed = true
     await this.leases.close()
     // Quarantined masters hear how long this client has waited for them.
     for (const voter of this.voters) this.inBackground(voter.report())

@@ -4,7 +4,7 @@
  * master cannot stall callers. Each call has its own arguments and reply, and fails alone. Each
  * caller has a deadline; one that passes before the call has left takes the call back.
  */
-import { atEndOfTurn, instant, type Clock, type Timer } from '../../clock.ts'
+import { atEndOfTurn, deadline, instant, type Clock, type Timer } from '../../clock.ts'
 import { luaConstant } from '../../lua.ts'
 import type { BatchSender } from './batch-sender.ts'
 import {
@@ -217,7 +217,7 @@ export class CallQueue {
   #watchSilence(): void {
     const { clock, sender, silenceMs } = this.#options
     this.#wasHeard = false
-    this.#silence = clock.after(silenceMs, () => {
+    this.#silence = deadline(clock, silenceMs, () => {
       this.#silence = undefined
       if (this.#inFlight === 0) return
       if (this.#wasHeard) this.#watchSilence()

@@ -3,7 +3,7 @@
  * throws. Deadlines belong to the caller. `MasterConnection` is the real one.
  */
 import { messageOf } from '../../message-of.ts'
-import type { Clock, Instant } from '../../clock.ts'
+import { deadline, type Clock, type Instant } from '../../clock.ts'
 import type { Script } from '../../lua.ts'
 import type { Call } from './calls.ts'
 import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
@@ -103,10 +103,10 @@ export function callMaster(
     let [isSent, isOver] = [false, false]
     const settle = (result: CallResult): void => {
       isOver = true
-      deadline.cancel()
+      late.cancel()
       resolve(result)
     }
-    const deadline = clock.after(timeoutMs, () => {
+    const late = deadline(clock, timeoutMs, () => {
       settle(noReply(timeoutMs, isSent))
     })
     master.ask({

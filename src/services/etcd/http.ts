@@ -2,7 +2,7 @@
 import { Agent as HttpAgent, request as httpRequest, type ClientRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { text as textOf } from 'node:stream/consumers'
-import type { Clock } from '../../clock.ts'
+import { deadline, type Clock } from '../../clock.ts'
 
 /** Certificates, as `node:tls` takes them. */
 export interface EtcdTls {
@@ -62,7 +62,7 @@ export class EtcdHttp {
   ): Promise<Reply> {
     return new Promise<string>((resolve, reject) => {
       const request = this.request(endpoint, path, token, true)
-      const late = this.#options.clock.after(timeoutMs, () => {
+      const late = deadline(this.#options.clock, timeoutMs, () => {
         const { host } = new URL(endpoint)
         request.destroy(new Error(`${host} did not answer within ${Math.round(timeoutMs)} ms`))
       })

@@ -5,7 +5,7 @@
  * A session that expired never comes back: its leases are gone, and `current()` opens another one.
  */
 import { createClient, Exception, type Client, type Transaction } from 'node-zookeeper-client'
-import { withinMs, type Clock, type Timer } from '../../clock.ts'
+import { deadline, withinMs, type Clock, type Timer } from '../../clock.ts'
 import { Touches } from './touches.ts'
 
 export interface SessionOptions {
@@ -164,7 +164,7 @@ export class Session {
       let late: Timer | undefined
       // Again and again: the next server may be silent as well.
       const watch = (): void => {
-        late = this.#clock.after(this.timeoutMs * SILENT, () => {
+        late = deadline(this.#clock, this.timeoutMs * SILENT, () => {
           this.#disconnect()
           if (!this.#isOver) watch()
         })

@@ -20,7 +20,7 @@ import { diagnose } from './diagnosis.ts'
 import { globEscape } from './glob.ts'
 import { valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
 import type { Probe } from './probe.ts'
-import { maxLeaseOf, surveyFleet, type MasterSurvey } from './survey.ts'
+import { maxLeaseOf, surveyFleet, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
 /** What the fleet shall be. What is left out stays as it is. */
 export interface ResizeTarget {
@@ -87,33 +87,43 @@ export async function planResize(
   }
   const added = nexts.filter(({ runId }) => !olds.some((one) => one.runId === runId))
   const removed = olds.filter(({ runId }) => !nexts.some((one) => one.runId === runId))
-  const enrolments = olds.flatMap(({ enrolment }) => enrolment ?? [])
-  const maxLeaseMs = maxLeaseOf(before.masters)
-  const fenceTtlMs = Math.max(0, ...enrolments.map((one) => one.fenceTtlMs))
-  if (maxLeaseMs === undefined || maxLeaseMs === 0) {
-    return refuse('No client has used these masters: there is no fleet to resize. Use `bootstrap`')
-  }
-  const from: FleetSettings = {
-    masters: before.masters.map(({ master }) => master).sort(),
-    maxLeaseMs,
-    fenceTtlMs: fenceTtlMs || defaultTtlMs(maxLeaseMs),
-  }
-  const to = targetOf(from, after.masters.map(({ master }) => master).sort(), target)
-  const unfinished = [...olds, ...nexts].flatMap(({ enrolment }) => enrolment?.resizing || [])
-  const [begun = '', another] = new Set(unfinished)
+  const enrolments = [...olds, ...nexts].flatMap(({ enrolment }) => enrolment ?? [])
+  const [begun = '', another] = new Set(enrolments.flatMap(({ resizing }) => resizing || []))
   if (another !== undefined) refuse('Two resizes were begun, and neither is finished')
+  const opened = nexts.flatMap(({ enrolment }) => enrolment?.resized || [])
+  const last = begun || opened[0]
+  // What the old masters have forgotten, the goal remembers.
+  const known = settingsOf(before) ?? (last === undefined ? undefined : goalOf(last).from)
+  if (known === undefined) {
+    return refuse(
+      'These masters know of no fleet: they are new, or lost their memory. If a resize was ' +
+        'interrupted, run the same again. Else start a client first; `bootstrap` is only for ' +
+        'a fleet that no client has ever used',
+    )
+  }
+  const from: FleetSettings = { masters: namesOf(before), ...known }
+  const to = targetOf(from, namesOf(after), target)
   const resumes = begun !== '' && sameGoal(begun, to)
-  const hasOpened = olds.some(({ enrolment }) => begun !== '' && enrolment?.resized === begun)
+  const hasOpened = enrolments.some(({ resized }) => begun !== '' && resized === begun)
   const forgot = olds.some(({ enrolment }) => enrolment === undefined)
   if (begun !== '' && !resumes && (hasOpened || forgot)) {
     refuse(`A resize to ${describeGoal(begun)} was begun, and masters are open: finish it first`)
   }
-  checkMembers(olds, added, removed, begun)
-  const goal = resumes ? begun : JSON.stringify({ id: randomUUID(), ...to })
-  const replaces = resumes ? '' : begun
+  const remembering = nexts.filter(({ enrolment }) => enrolment !== undefined).length
+  const wasDone =
+    begun === '' &&
+    opened.length > 0 &&
+    opened.length === remembering &&
+    opened.every((goal) => sameGoal(goal, to))
+  if (!wasDone) checkMembers(olds, added, removed, begun)
   const isSame = isDeepStrictEqual({ ...to, masters: from.masters }, from)
-  const isDone = begun === '' && isSame && added.length + removed.length === 0
-  const pauseMs = quarantineMs(from.maxLeaseMs, DRIFT_FACTOR)
+  const isDone = wasDone || (begun === '' && isSame && added.length + removed.length === 0)
+  const goal = resumes ? begun : JSON.stringify({ id: randomUUID(), from: known, ...to })
+  const replaces = resumes ? '' : begun
+  // Masters that an interrupted one has opened may have granted and forgotten leases, too.
+  // rule: leases-of-forgotten-openings-are-over
+  const longestMs = Math.max(from.maxLeaseMs, resumes ? to.maxLeaseMs : 0)
+  const pauseMs = quarantineMs(longestMs, DRIFT_FACTOR)
   return { from, to, isDone, pauseMs, resumes, goal, replaces, hasOpened }
 }
 
@@ -178,11 +188,12 @@ export async function resizeFleet(
   if (!plan.hasOpened) {
     // Another resize may have made it longer since this one was planned.
     // rule: leases-are-as-long-as-the-closed-masters-say
-    const longestMs = Math.max(from.maxLeaseMs, ...outstanding.map(({ state }) => state.longestMs))
+    const longestMs = Math.max(...outstanding.map(({ state }) => state.longestMs))
+    const mostMs = Math.max(plan.pauseMs, quarantineMs(longestMs, DRIFT_FACTOR))
     const remembersAll = closed.every(({ state }) => state.outcome === 'closed')
     const lefts = remembersAll ? outstanding.map(({ state }) => state.leftMs) : [Infinity]
     // rule: old-leases-are-over-before-masters-open
-    const waitMs = quarantineMs(Math.min(longestMs, Math.max(...lefts)), DRIFT_FACTOR)
+    const waitMs = Math.min(mostMs, quarantineMs(Math.max(...lefts), DRIFT_FACTOR))
     waits(waitMs)
     await sleep(systemClock, waitMs)
   }
@@ -318,13 +329,36 @@ function defaultTtlMs(maxLeaseMs: number): number {
   return Math.max(DAY_MS, FENCE_LEASES * maxLeaseMs)
 }
 
+/** As the masters have them stored; undefined where none has. */
+function settingsOf({ masters }: FleetSurvey): Goal['from'] | undefined {
+  const maxLeaseMs = maxLeaseOf(masters)
+  if (maxLeaseMs === undefined) return undefined
+  const stored = valuesOf(masters).map(({ enrolment }) => enrolment?.fenceTtlMs ?? 0)
+  const fenceTtlMs = Math.max(...stored)
+  return { maxLeaseMs, fenceTtlMs: fenceTtlMs || defaultTtlMs(maxLeaseMs) }
+}
+
+function namesOf({ masters }: FleetSurvey): readonly string[] {
+  return masters.map(({ master }) => master).sort()
+}
+
+/** What masters store of a resize. */
+interface Goal extends FleetSettings {
+  readonly id: string
+  readonly from: Omit<FleetSettings, 'masters'>
+}
+
+function goalOf(goal: string): Goal {
+  return JSON.parse(goal) as Goal
+}
+
 function sameGoal(goal: string, to: FleetSettings): boolean {
-  const { id: _, ...begun } = JSON.parse(goal) as FleetSettings & { readonly id: string }
-  return isDeepStrictEqual(begun, to)
+  const { masters, maxLeaseMs, fenceTtlMs } = goalOf(goal)
+  return isDeepStrictEqual({ masters, maxLeaseMs, fenceTtlMs }, to)
 }
 
 function describeGoal(goal: string): string {
-  const { masters, maxLeaseMs, fenceTtlMs } = JSON.parse(goal) as FleetSettings
+  const { masters, maxLeaseMs, fenceTtlMs } = goalOf(goal)
   return `${masters.join(', ')}, with maxLeaseMs ${maxLeaseMs} and fenceTtlMs ${fenceTtlMs}`
 }
 

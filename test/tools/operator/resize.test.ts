@@ -148,6 +148,32 @@ describe('masters', () => {
     }
     expect(next.quorum).toBe(1)
   })
+
+  test('a follower founds no fleet, also where the one before has lost its memory', async () => {
+    const next = client(3, { previous: { masters: urls.slice(0, 1) } })
+    const reason = (): string => next.status().masters[0]?.reason ?? 'votes'
+    await until('it is refused', () => !/^(connecting|enrolling)/.test(reason()))
+    expect(reason()).toContain('a client with `previous` founds no fleet')
+    expect(await ask(urls[0] ?? '', (one) => one.exists(`${NAMESPACE}:master`))).toBe(0)
+  })
+})
+
+describe('a client that has not heard of the resize', () => {
+  test('does not enrol a master that lost its memory later in the fleet that was', async () => {
+    const stays = await founder(3)
+    await (await granted(stays, 'r')).release()
+    await resize(3, 5)
+    const [lost] = servers
+    await lost?.restart({ keepData: false })
+    const about = (): string => stays.status().masters[0]?.reason ?? 'votes'
+    await until('it has asked', () => !/^(connecting|enrolling)/.test(about()))
+    expect(about()).toContain('has no memory, and other masters refuse this client')
+    await client(5).ready()
+    await until('the others take it back', async () => {
+      const size = await ask(lost?.url ?? '', (one) => one.hget(`${NAMESPACE}:master`, 'fleetSize'))
+      return size === '5'
+    })
+  })
 })
 
 describe('interrupted', () => {
@@ -211,6 +237,56 @@ describe('interrupted', () => {
     expect(
       await ask(second?.url ?? '', (one) => one.hget(`${NAMESPACE}:master`, 'votesInMs')),
     ).not.toBe('0')
+  })
+})
+
+describe('interrupted, and masters lost their memory', () => {
+  test.each([
+    ['the first of 1 to 3, while all are closed', 1, 3, [0, 1, 2], [0], 0],
+    ['the first of 1 to 3, and no other was opened', 1, 3, [1, 2], [0], 0],
+    ['the first of 1 to 3, and another one was opened', 1, 3, [2], [0], 1],
+    ['all that were opened of 3 to 5', 3, 5, [3, 4], [0, 1, 2], 0],
+    ['the first of 1 to 3, after all were opened', 1, 3, [], [0], 0],
+    ['none, after all were opened', 5, 3, [], [], 0],
+  ] as const)('%s: the same command goes on', async (_, from, to, frozen, lost, late) => {
+    await founder(from)
+    const next = await follower(from, to)
+    const first = resize(from, to, () => {
+      for (const index of frozen) void servers[index]?.freeze()
+    })
+    if (frozen.length > 0) await expect(first).rejects.toThrow('Run the same command again')
+    await first.catch(() => undefined)
+    for (const index of frozen) await servers[index]?.thaw()
+    for (const index of lost) await ask(urls[index] ?? '', (one) => one.flushall())
+    const flags = [urls.slice(0, from).map((url) => ['--master', url])]
+    flags.push(urls.slice(0, to).map((url) => ['--to', url]))
+    const env = { BULLMQ_REDLOCK_NAMESPACE: NAMESPACE }
+    const again = await cli(['resize', ...flags.flat(2), '--yes', '--json'], { env })
+    const done = frozen.length === 0 ? { changed: false } : { changed: true, voting: to - late }
+    expect(again.json()).toMatchObject({ ...done, maxLeaseMs: TERMS.maxLeaseMs })
+    expect((await next.acquire('r', { waitMs: 5_000 })).fencingToken).toBeGreaterThan(0)
+    expect(next.quorum).toBe(Math.floor(to / 2) + 1)
+  })
+
+  test('leases of masters that were opened and forgot them are over before it goes on', async () => {
+    await founder(3)
+    const longer = { maxLeaseMs: 5_000 }
+    const frozen = servers[2]
+    const half = resize(3, 3, () => void frozen?.freeze(), longer)
+    await expect(half).rejects.toThrow('Run the same command again')
+    const lease = await client(3, longer).acquire('r', { leaseMs: 5_000 })
+    await frozen?.thaw()
+    for (const url of urls.slice(0, 2)) await ask(url, (one) => one.flushall())
+    let waitMs = 0
+    await resize(3, 3, (ms) => (waitMs = ms), longer)
+    expect(waitMs).toBeGreaterThan(5_000)
+    expect(lease.remainingMs()).toBe(0)
+  })
+
+  test('who forgot a fleet and has no goal is not told that it is new', async () => {
+    await founder(1)
+    await ask(urls[0] ?? '', (one) => one.flushall())
+    await expect(resize(1, 1)).rejects.toThrow('they are new, or lost their memory')
   })
 })
 
@@ -352,6 +428,27 @@ describe('maxLeaseMs and fenceTtlMs', () => {
   })
 })
 
+describe('calls that are under way', () => {
+  test('one that outlives the old fleet is not told that its client is closed', async () => {
+    await founder(1)
+    const previous = { masters: urls.slice(0, 1) }
+    const slow = { leaseMs: TERMS.maxLeaseMs, masterTimeoutMs: TERMS.maxLeaseMs }
+    // The process stands still: the old fleet ends at once when this client follows.
+    const after: Clock['after'] = (delayMs, run) =>
+      systemClock.after(delayMs === TERMS.maxLeaseMs && next.quorum === 2 ? 0 : delayMs, run)
+    const clock = Object.assign(Object.create(systemClock) as Clock, { after })
+    const next: Redlock = client(3, { previous, clock, ...slow })
+    await next.ready()
+    await resize(1, 3)
+    await servers[0]?.freeze() // Its answer never comes.
+    expect(next.quorum).toBe(1)
+    const [tried, waited] = [next.tryAcquire('r'), next.acquire('waited', { waitMs: 10_000 })]
+    expect((await tried).status).toBe('unreachable')
+    expect((await waited).remainingMs()).toBeGreaterThan(0)
+    await servers[0]?.thaw()
+  })
+})
+
 describe('refuses what is unsafe, and changes nothing', () => {
   test.each<[string, () => Promise<unknown>, string]>([
     [
@@ -410,6 +507,6 @@ describe('refuses what is unsafe, and changes nothing', () => {
   })
 
   test('no client has used the masters', async () => {
-    await expect(resize(3, 5)).rejects.toThrow('there is no fleet to resize')
+    await expect(resize(3, 5)).rejects.toThrow('These masters know of no fleet')
   })
 })
