@@ -86,11 +86,7 @@ export class Cli {
    */
   async requiredQueue(queue?: string): Promise<QueueView> {
     const view = this.#queueAt(queueRedisOf(this.settings))
-    await view.server.command('PING').catch((error: unknown) => {
-      throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
-    })
-    const missing = queue === undefined ? undefined : await view.places.missing(queue)
-    if (missing !== undefined) throw new Error(missing)
+    await view.mustHave(queue)
     return view
   }
 

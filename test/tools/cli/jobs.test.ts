@@ -133,6 +133,19 @@ describe('a line that a failed job holds', () => {
   })
 })
 
+it('the name of another key of the queue is no job', async () => {
+  await openQueue().add('post', { customerId: 1 })
+  for (const id of ['wait', 'meta', 'id', 'events']) {
+    for (const command of ['why', 'retry', 'skip']) {
+      const said = await say(command, queue, id)
+      expect(said).toMatchObject({ code: 1 })
+      expect(said.out).toContain(`There is no job ${id} in queue`)
+    }
+    const cancelled = await say('cancel', queue, '--job', id, '--yes', '--json')
+    expect(cancelled.json()).toMatchObject({ jobs: [{ jobId: id, outcome: 'missing' }] })
+  }
+})
+
 describe('a delay', () => {
   const why = async (id: string | undefined): Promise<string> =>
     (await say('why', queue, id ?? '')).out
