@@ -53,9 +53,12 @@ export class Cli {
   }
 
   /** The masters. @throws UsageError when none are configured. */
-  fleet(timeoutMs: number = this.settings.timeoutMs): FleetProbe {
+  fleet(
+    timeoutMs: number = this.settings.timeoutMs,
+    masters: readonly MasterAddress[] = mastersOf(this.settings),
+  ): FleetProbe {
     const { namespace } = this.settings
-    const opened = new FleetProbe({ masters: mastersOf(this.settings), namespace, timeoutMs })
+    const opened = new FleetProbe({ masters, namespace, timeoutMs })
     this.defer(() => {
       opened.close()
     })
