@@ -1,7 +1,5 @@
 /**
  * What one uncontended `acquire` runs. It measures the built package.
- *
- *   npm run bench:path
  */
 import { startFleet } from '../src/testing/index.ts'
 import { Redlock, silentLogger } from './built.ts'

@@ -3,8 +3,6 @@
  * `LockedWorker`. It measures the built package.
  *
  * A timer of the worker may fall into the time of a job, so what counts is what most jobs run.
- *
- *   npm run bench:path
  */
 import { startFleet } from '../src/testing/index.ts'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from './built.ts'

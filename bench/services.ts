@@ -1,7 +1,4 @@
-/**
- * Acquire and release of a free resource per second, for every lock service:
- * `npm run bench:services`.
- */
+/** How often each lock service acquires and releases a second; `--help` says more. */
 import { Pool } from 'pg'
 import { EtcdLocks } from '../src/services/etcd/index.ts'
 import { Redlock, silentLogger, type LockService } from '../src/index.ts'
@@ -11,7 +8,15 @@ import { ZooKeeperLocks } from '../src/services/zookeeper/index.ts'
 import { DEFAULT_TIMING, noEtcd, startEtcd } from '../scripts/lock-servers/etcd-server.ts'
 import { noPostgres, startPostgres } from '../scripts/lock-servers/postgres-server.ts'
 import { noZooKeeper, startZooKeeper } from '../scripts/lock-servers/zookeeper-server.ts'
+import { readOptions } from '../scripts/read-options.ts'
 
+const USAGE = `How often a second one process acquires and releases a free resource, with every lock service whose server is installed.
+
+  npm run bench:services
+
+Exit code: 0 measured, 2 bad arguments.`
+
+readOptions(USAGE, {})
 const WARM_UP_MS = 700
 const MEASURE_MS = 2_000
 const OPTIONS = { logger: silentLogger, leaseMs: 8_000, requestTimeoutMs: 5_000 }

@@ -6,6 +6,7 @@ const PROGRAMS = [
   ...['test/sim/main.ts', 'test/combination/main.ts', 'test/model/main.ts', 'test/soak/main.ts'],
   ...['test/model/mutants-main.ts', 'test/specification/main.ts', 'bench/safety/main.ts'],
   ...['bench/dashboard.ts', 'bench/import-time.ts', 'bench/locks/main.ts', 'workers/dev.ts'],
+  ...['bench/path.ts', 'bench/services.ts'],
 ]
 
 test.each(PROGRAMS)('%s explains itself, and what it does not know', async (program) => {

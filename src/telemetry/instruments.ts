@@ -115,6 +115,11 @@ interface Tally {
   count: number
 }
 
+interface MasterSeen {
+  readonly by: Attributes
+  state: MasterStatus['state']
+}
+
 type Observe = (name: NameOf<'gauge' | 'observed counter'>, value: number, by: Attributes) => void
 
 export class Instruments {
@@ -123,6 +128,9 @@ export class Instruments {
   readonly #counters = new Map<string, Counter>()
   /** By namespace. */
   readonly #leases = new Map<string, number>()
+  /** By namespace. */
+  readonly #quorums = new Map<string, number>()
+  readonly #masters = new Map<string, MasterSeen>()
   /** By queue. */
   readonly #breakers = new Map<string, boolean>()
   readonly #tallies = new Map<string, Tally>()
@@ -173,9 +181,31 @@ export class Instruments {
     // after a close.
     const active = this.#leases
     for (const namespace of active.keys()) active.set(namespace, 0)
+    for (const master of this.#masters.values()) master.state = 'closed'
+    const voting = new Map<string, number>()
     for (const lock of this.#sources.locks) {
-      const leases = observeLock(lock, observe)
-      active.set(lock.namespace, (active.get(lock.namespace) ?? 0) + leases)
+      const { namespace, quorum } = lock
+      const { masters, leases } = lock.status()
+      active.set(namespace, (active.get(namespace) ?? 0) + leases)
+      this.#quorums.set(namespace, quorum)
+      voting.set(namespace, masters.filter(({ state }) => state === 'voting').length)
+      for (const { name, state, clockOffsetMs } of masters) {
+        const by = { 'redlock.namespace': namespace, 'redlock.master': name }
+        this.#masters.set(`${namespace} ${name}`, { by, state })
+        if (clockOffsetMs !== undefined) {
+          observe('redlock.master.clock_offset', clockOffsetMs / 1_000, by)
+        }
+      }
+    }
+    for (const { by, state } of this.#masters.values()) {
+      for (const each of MASTER_STATES) {
+        const value = each === state ? 1 : 0
+        observe('redlock.master.state', value, { ...by, 'redlock.master.state': each })
+      }
+    }
+    for (const [namespace, quorum] of this.#quorums) {
+      const margin = (voting.get(namespace) ?? 0) - quorum
+      observe('redlock.quorum.margin', margin, { 'redlock.namespace': namespace })
     }
     for (const [namespace, leases] of active) {
       observe('redlock.lease.active', leases, { 'redlock.namespace': namespace })
@@ -195,26 +225,6 @@ export class Instruments {
       [...censuses(this.#sources.workers)].map(([queue, all]) => observeLines(queue, all, observe)),
     )
   }
-}
-
-/** Returns how many leases it holds. */
-function observeLock(lock: ToldLock, observe: Observe): number {
-  const { namespace, quorum } = lock
-  const by = { 'redlock.namespace': namespace }
-  const { masters, leases } = lock.status()
-  for (const { name, state, clockOffsetMs } of masters) {
-    const ofMaster = { ...by, 'redlock.master': name }
-    for (const each of MASTER_STATES) {
-      const value = each === state ? 1 : 0
-      observe('redlock.master.state', value, { ...ofMaster, 'redlock.master.state': each })
-    }
-    if (clockOffsetMs !== undefined) {
-      observe('redlock.master.clock_offset', clockOffsetMs / 1_000, ofMaster)
-    }
-  }
-  const voting = masters.filter(({ state }) => state === 'voting').length
-  observe('redlock.quorum.margin', voting - quorum, by)
-  return leases
 }
 
 type CensusOf = NonNullable<ToldWorker['census']>

@@ -91,13 +91,18 @@ test('shows margin, state and losses of the masters', async () => {
   expect(await value('redlock_master_state', voting)).toBe(0)
 })
 
-test('a Redlock that was closed holds nothing', async () => {
+test('a Redlock that was closed holds nothing, and counts no master', async () => {
   const redlock = await fixture.redlock()
   const redlock_namespace = fixture.namespace
   await granted(redlock, 'customer:1')
   expect(await value('redlock_lease_active', { redlock_namespace })).toBe(1)
+  expect(await value('redlock_quorum_margin', { redlock_namespace })).toBe(2)
   await redlock.close()
   expect(await value('redlock_lease_active', { redlock_namespace })).toBe(0)
+  expect(await value('redlock_quorum_margin', { redlock_namespace })).toBe(-3)
+  const state = (redlock_master_state: string): Promise<number> =>
+    value('redlock_master_state', { redlock_namespace, redlock_master_state })
+  expect([await state('voting'), await state('closed')]).toEqual([0, 5])
 })
 
 test('the lines of all shards of a queue add up', async () => {

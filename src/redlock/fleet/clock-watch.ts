@@ -125,6 +125,11 @@ export class ClockWatch {
     return this.#watched.get(master)?.isOutOfLine === true
   }
 
+  /** With fewer clocks, each is far from a quorum, and that says nothing of any. */
+  get areCompared(): boolean {
+    return this.#watched.size >= this.#fleet.quorum
+  }
+
   /** Milliseconds for which the master does not grant; 0 when it does. */
   suspendedMs(master: Master): number {
     const known = this.#watched.get(master)

@@ -69,8 +69,9 @@ export class Voter {
     const state = this.#refusal ?? this.master.state
     if (state.status !== 'enrolled') return { ...state, reason: describeState(state) }
     const suspendedMs = clocks.suspendedMs(this.master)
-    if (suspendedMs > 0) {
-      const reason = clocks.isOutOfLine(this.master)
+    const isOutOfLine = clocks.isOutOfLine(this.master)
+    if (suspendedMs > 0 && (clocks.areCompared || !isOutOfLine)) {
+      const reason = isOutOfLine
         ? 'its clock is far from those of the other masters: check NTP'
         : `its clock jumped; not counted for another ${suspendedMs} ms: check NTP`
       return { status: 'suspended', reason, votesInMs: suspendedMs }

@@ -75,6 +75,7 @@ export class MasterConnection implements Master {
     })
     this.#redis.on('ready', () => {
       this.#wasReady = true
+      this.#lastError = 'the connection was closed'
       this.enrolment.connected()
     })
     this.#redis.on('close', () => {

@@ -53,9 +53,12 @@ export class Cli {
   }
 
   /** The masters. @throws UsageError when none are configured. */
-  fleet(timeoutMs: number = this.settings.timeoutMs): FleetProbe {
+  fleet(
+    timeoutMs: number = this.settings.timeoutMs,
+    masters: readonly MasterAddress[] = mastersOf(this.settings),
+  ): FleetProbe {
     const { namespace } = this.settings
-    const opened = new FleetProbe({ masters: mastersOf(this.settings), namespace, timeoutMs })
+    const opened = new FleetProbe({ masters, namespace, timeoutMs })
     this.defer(() => {
       opened.close()
     })
@@ -86,11 +89,7 @@ export class Cli {
    */
   async requiredQueue(queue?: string): Promise<QueueView> {
     const view = this.#queueAt(queueRedisOf(this.settings))
-    await view.server.command('PING').catch((error: unknown) => {
-      throw new Error(`the queue's Redis ${view.server.name} does not answer: ${messageOf(error)}`)
-    })
-    const missing = queue === undefined ? undefined : await view.places.missing(queue)
-    if (missing !== undefined) throw new Error(missing)
+    await view.mustHave(queue)
     return view
   }
 

@@ -174,7 +174,12 @@ export class Actions {
   async do(wanted: Wanted, who: string, from: string, hands: Hands): Promise<Done> {
     const { action, queue, jobId, resource, reason } = wanted
     const { on, to, act } = ACTIONS[action] as Action
-    const { isDone: ok, told: outcome } = await act(wanted, { ...hands, who }).catch(failed)
+    const acted = async (): ReturnType<Action['act']> => {
+      // To change a queue that is not there would make it.
+      if (on.includes('queue')) await queueOf(hands).mustHave(queue)
+      return act(wanted, { ...hands, who })
+    }
+    const { isDone: ok, told: outcome } = await acted().catch(failed)
     const set = to?.(wanted) ?? ''
     const what = [action, ...on.map((name) => wanted[name]), set].join(' ').trimEnd()
     const fields = { action, queue, job: jobId, resource, reason, set, ok, outcome }

@@ -13,6 +13,8 @@
  *   POST /act                          what an operator does, as JSON
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { messageOf } from '../../message-of.ts'
+import { redacted } from '../../redact.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
@@ -111,6 +113,7 @@ class Dashboard {
     '/job': (to) => this.#job(to),
   }
   #running: JobsByResource = new Map()
+  #isClosed = false
 
   constructor(options: ResolvedOptions) {
     this.#options = options
@@ -138,7 +141,7 @@ class Dashboard {
       return
     }
     makeSafe(response)
-    const answer = await this.#answer(to)
+    const answer = this.#isClosed ? text(503, 'The dashboard is closed.') : await this.#answer(to)
     if (answer !== undefined) give(to, answer)
   }
 
@@ -149,6 +152,7 @@ class Dashboard {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     this.#snapshots.close()
     this.#streams.close()
     this.#fleet?.close()
@@ -259,8 +263,12 @@ class Dashboard {
     }
     const view = this.#queue
     if (view === undefined) return text(404, 'Name the queue’s Redis (--queue-redis, queueRedis).')
-    const job = await jobDetail(view, { queue, jobId }, this.#locks.resource)
-    return job === undefined ? text(404, await view.absence(queue, jobId)) : json(job)
+    try {
+      const job = await jobDetail(view, { queue, jobId }, this.#locks.resource)
+      return job === undefined ? text(404, await view.absence(queue, jobId)) : json(job)
+    } catch (error) {
+      return text(503, `Not known: the queue’s Redis says: ${redacted(messageOf(error))}`)
+    }
   }
 
   async #state(

@@ -32,10 +32,13 @@ export class History {
     queues: readonly QueueCounts[] | null,
     rates: readonly FinishedRates[],
   ): readonly Sample[] {
+    const isWhole = queues?.every(({ missing }) => missing === undefined) === true
     const sum = (name: 'waiting' | 'active'): number | undefined =>
-      queues?.reduce((total, queue) => total + queue[name], 0)
+      isWhole ? queues.reduce((total, queue) => total + queue[name], 0) : undefined
     const rate = (name: 'completed' | 'failed'): number | undefined =>
-      rates.length === 0 ? undefined : rates.reduce((total, one) => total + one[name], 0)
+      rates.length === 0 || !isWhole
+        ? undefined
+        : rates.reduce((total, one) => total + one[name], 0)
     const known = unknown === undefined && !truncated
     const sample: Sample = {
       at,

@@ -162,7 +162,8 @@ export class Snapshots {
     const diagnosis = withFindings(fleet, [...findings, ...checkLeases(leases)])
     const { now, wallNow: at } = instant(systemClock)
     const changes = this.#watch.seen(leases, now, at)
-    const counts = queues !== null && 'problem' in queues ? null : queues
+    const isPart = queues === null || 'problem' in queues || places?.missingNames !== undefined
+    const counts = isPart ? null : queues
     const history = this.#history.add(at, leases, changes, counts, rates)
     const lines = await this.#lines(leases, diagnosis, '')
     const ofJobs = { queues, rates, oldest, failed }

@@ -104,9 +104,6 @@ export async function jobsWithId(
   const { places } = view
   const found = await known(
     (await places.shownNames()).map(async (queue) => {
-      const { base } = await places.ofJob(queue, jobId)
-      const { timestamp } = await fieldsOf(places, base + jobId, ['timestamp'])
-      if (timestamp === undefined) return []
       const explained = await view.explain(queue, jobId, inspect)
       return explained === undefined ? [] : [{ queue, jobId, ...explained }]
     }),
@@ -121,9 +118,9 @@ export async function jobDetail(
   inspect: Inspect,
 ): Promise<JobDetail | undefined> {
   const { places } = view
-  const { base } = await places.ofJob(queue, jobId)
-  const fields = await fieldsOf(places, base + jobId, FIELDS)
-  if (fields.timestamp === undefined) return undefined
+  const place = await places.ofJob(queue, jobId)
+  if (!(await places.hasJob(place, jobId))) return undefined
+  const fields = await fieldsOf(places, place.base + jobId, FIELDS)
   const [explained, log, stepsDone] = await Promise.all([
     view.explain(queue, jobId, inspect),
     logOf(places, queue, jobId),
@@ -196,17 +193,12 @@ type Recent = readonly [id: string, ended: string, started: string, reason: stri
 
 type Fields = Partial<Record<(typeof FIELDS)[number], string>>
 
-/** Empty where the key is of something else than a job. */
 async function fieldsOf(
   { server }: Places,
   key: string,
   wanted: readonly (keyof Fields)[],
 ): Promise<Fields> {
-  const asked = server.command('HMGET', key, ...wanted)
-  const values = (await asked.catch((error: unknown) => {
-    if (String(error).includes('WRONGTYPE')) return []
-    throw error
-  })) as readonly (string | null)[]
+  const values = (await server.command('HMGET', key, ...wanted)) as readonly (string | null)[]
   return Object.fromEntries(wanted.map((field, index) => [field, values[index] ?? undefined]))
 }
 

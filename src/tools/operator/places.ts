@@ -132,6 +132,16 @@ export class Places {
     return places[holder] ?? own
   }
 
+  /** Whether the job is there. Its id may be the name of another key of its queue. */
+  async hasJob({ base }: QueuePlace, jobId: string): Promise<boolean> {
+    const asked = this.server.command('HEXISTS', base + jobId, 'timestamp')
+    const found = await asked.catch((error: unknown) => {
+      if (!messageOf(error).startsWith('WRONGTYPE')) throw error
+      return 0
+    })
+    return found === 1
+  }
+
   /** Where the line of a resource is. */
   async ofResource(queue: string, resource: string): Promise<QueuePlace> {
     const places = await this.of(queue)

@@ -36,6 +36,7 @@ export class Probe {
   readonly #timeoutMs: number
   #connecting: Promise<void> | undefined
   #lastError = CLOSED
+  #isClosed = false
 
   /** @param timeoutMs how long a server may take to connect, and to answer one question. */
   constructor(address: MasterAddress, timeoutMs: number) {
@@ -116,12 +117,15 @@ export class Probe {
     return found
   }
 
+  /** It answers nothing any more. */
   close(): void {
+    this.#isClosed = true
     this.#redis.disconnect()
   }
 
   /** @throws Error with what the server or the network said, or that the deadline passed. */
   async #ask<Reply>(question: (redis: Redis) => Promise<Reply>): Promise<Reply> {
+    if (this.#isClosed) throw new Error(CLOSED)
     await this.#within(this.#connected()).catch(async (error: unknown) => {
       throw new Error(await this.#tls.explain(messageOf(error)))
     })

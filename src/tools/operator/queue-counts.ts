@@ -1,4 +1,5 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
+import { messageOf } from '../../message-of.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/asleep.ts'
 import type { Places } from './places.ts'
@@ -15,19 +16,30 @@ export interface QueueCounts {
   readonly failed: number
   /** As far as they are kept. */
   readonly done: number
+  /** Why there may be more: what a node that is away said. */
+  readonly missing?: string
 }
 
 const countsScript = defineScript('counts', luaText('tools/operator/lua/counts'))
+const NONE = { waiting: 0, delayed: 0, active: 0, failed: 0, done: 0 }
 const KEYS = ['wait', 'paused', 'prioritized', 'delayed', 'active', 'failed', 'completed'] as const
 
 export async function countJobs(places: Places): Promise<readonly QueueCounts[]> {
-  const counts = (await places.shown()).map(async ({ queueName: queue, base }) => {
+  const shown = await places.shown()
+  const counts = shown.map(async ({ queueName: queue, base }) => {
     const keys = KEYS.map((key) => base + key)
     const reply = await places.server.run(countsScript, keys, [ASLEEP])
     const [waiting, delayed, active, failed, done] = reply as Five
     return { queue, waiting, delayed, active, failed, done }
   })
-  return summed(await known(counts))
+  await known(counts)
+  const rows = counts.map((asked, index) =>
+    asked.catch((error: unknown) => {
+      const queue = shown[index]?.queueName ?? ''
+      return { queue, ...NONE, missing: messageOf(error) }
+    }),
+  )
+  return summed(await Promise.all(rows))
 }
 
 type Five = [number, number, number, number, number]
@@ -43,7 +55,7 @@ export function summed<Row extends { readonly queue: string }>(
       name,
       typeof value === 'number' ? value + Number(before[name] ?? 0) : value,
     ])
-    sums.set(row.queue, Object.fromEntries(added) as Row)
+    sums.set(row.queue, { ...before, ...Object.fromEntries(added) } as Row)
   }
   return [...sums.values()]
 }

@@ -6,6 +6,7 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { QueueServer } from './queue-server.ts'
+import { messageOf } from '../../message-of.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type Cancelled, type CancelOptions } from '../../line/cancel.ts'
 import { explainJob, noSuchJob, type Explanation } from '../../worker/inspection.ts'
@@ -61,6 +62,15 @@ export class QueueView {
     this.places = new Places(this.server, prefix)
   }
 
+  /** @throws Error where the server does not answer, or lacks the queue. */
+  async mustHave(queue?: string): Promise<void> {
+    await this.server.command('PING').catch((error: unknown) => {
+      throw new Error(`the queue's Redis ${this.server.name} does not answer: ${messageOf(error)}`)
+    })
+    const missing = queue === undefined ? undefined : await this.places.missing(queue)
+    if (missing !== undefined) throw new Error(missing)
+  }
+
   /** Why there is no such job. */
   async absence(queue: string, jobId: string): Promise<string> {
     return (await this.places.missing(queue)) ?? noSuchJob(queue, jobId)
@@ -76,9 +86,9 @@ export class QueueView {
     inspect: Inspect,
     resources?: readonly string[],
   ): Promise<JobExplanation | undefined> {
-    const place = await this.places.ofJob(queue, jobId)
-    const job = await this.#within(place, (opened) => Job.fromId(opened, jobId))
-    if (job === undefined) return undefined
+    const place = await this.#placeOf(queue, jobId)
+    const job = place && (await this.#within(place, (opened) => Job.fromId(opened, jobId)))
+    if (place === undefined || job === undefined) return undefined
     const recorded = await this.server.command('HGET', place.base + jobId, 'redlock:lines')
     const lines = resources ?? linesIn(recorded)
     let isUngranted = false
@@ -100,7 +110,8 @@ export class QueueView {
 
   /** Tries a failed job again, in its place in line. */
   async retry(queue: string, jobId: string): Promise<Acted> {
-    const place = await this.places.ofJob(queue, jobId)
+    const place = await this.#placeOf(queue, jobId)
+    if (place === undefined) return this.#missing(queue, jobId)
     const outcome = await this.#within(place, async (opened) => {
       const job = await Job.fromId(opened, jobId)
       const state = await job?.getState()
@@ -114,7 +125,8 @@ export class QueueView {
 
   /** A failed job lets its lines go on, and stays failed. */
   async skip(queue: string, jobId: string): Promise<Acted> {
-    const place = await this.places.ofJob(queue, jobId)
+    const place = await this.#placeOf(queue, jobId)
+    if (place === undefined) return this.#missing(queue, jobId)
     const isDone = await this.#within(place, (opened) => skipJob(LineBackend.of(opened), jobId))
     const told = `The line goes on. Job ${jobId} stays failed.`
     if (isDone) return { isDone, outcome: 'skipped', told }
@@ -122,11 +134,20 @@ export class QueueView {
     return { isDone, outcome, told: await this.#refusal(place, jobId, outcome) }
   }
 
+  /** Where a job is; undefined where there is none. */
+  async #placeOf(queue: string, jobId: string): Promise<QueuePlace | undefined> {
+    const place = await this.places.ofJob(queue, jobId)
+    return (await this.places.hasJob(place, jobId)) ? place : undefined
+  }
+
+  async #missing(queue: string, jobId: string): Promise<Acted> {
+    return { isDone: false, outcome: 'missing', told: await this.absence(queue, jobId) }
+  }
+
   async #refusal(place: QueuePlace, jobId: string, fault: string): Promise<string> {
-    const queue = place.queueName
     const state = await this.#within(place, (opened) => opened.getJobState(jobId))
-    if (state === 'unknown') return this.absence(queue, jobId)
-    return `Job ${jobId} ${fault}: it is ${state}. See \`${commandLine`why ${queue} ${jobId}`}\`.`
+    const seeWhy = commandLine`why ${place.queueName} ${jobId}`
+    return `Job ${jobId} ${fault}: it is ${state}. See \`${seeWhy}\`.`
   }
 
   /** What is set for a resource of a queue, or for all of which something is set. */
@@ -157,8 +178,9 @@ export class QueueView {
     const limitMs = options.timeoutMs + CANCEL_LIMIT_MS
     const place =
       typeof target === 'string'
-        ? await this.places.ofJob(queue, target)
+        ? await this.#placeOf(queue, target)
         : await this.places.ofResource(queue, target.resource)
+    if (place === undefined) return [{ jobId: target as string, outcome: 'missing' }]
     return this.#within(place, (opened) => cancelJobs(opened, target, options), limitMs)
   }
 

@@ -138,6 +138,13 @@ function checkEnrolment(
     report('warning', 'not-enrolled', fact, fix)
   } else if (enrolment.runId !== runId) {
     if (runId === '') return
+    if (processOf(enrolment.runId) === processOf(runId)) {
+      const fact =
+        'a replica or `redis-cli --rdb` has copied it since a worker enrolled it: workers that are connected count it'
+      const fix = `detach the replica, and make no copies: it grants nothing for ${waitMs} ms after the next worker has connected`
+      report('warning', 'copied', fact, fix)
+      return
+    }
     const fact = 'has restarted, and no worker has connected since'
     const fix = `start a worker or wait for one: it votes at most ${waitMs} ms after that`
     report('warning', 'restarted', fact, fix)
@@ -147,6 +154,11 @@ function checkEnrolment(
       'keep a worker running: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
     report('warning', 'quarantined', fact, fix)
   }
+}
+
+/** Of `identity`, what a copy does not change. */
+function processOf(runId: string): string {
+  return runId.split(':')[0] ?? ''
 }
 
 function checkClock(

@@ -40,7 +40,7 @@ export async function standingJobs(places: Places): Promise<StandingJobs> {
     const stands = each.map((shard) => shard.stands)
     const { oldest: jobId, oldestSinceMs: since = 0 } = census
     return {
-      findings: checkJobs(queue, census, stands.find(Boolean)),
+      findings: checkJobs(queue, census, stands.find(Boolean), each.length < shards.length),
       oldest: jobId === undefined ? [] : [{ queue, jobId, since }],
     }
   })
@@ -72,19 +72,21 @@ function checkJobs(
   queue: string,
   census: Census,
   stands: Standstill | undefined,
+  isPart: boolean,
 ): readonly Finding[] {
   const { waiting, oldest: oldestId = '', oldestSinceMs = 0, held, heldResource = '' } = census
   const { holder = '', failedReason = '', behind = 0, fullAtMs, fullResource } = census
   const { refused, dropped, ofWorker = '', ofProducer = '' } = census
   return findingsOf(`queue ${queue}`, (report) => {
     const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
+    const some = `${isPart ? 'at least ' : ''}${jobs(waiting)}`
     const oldest = `job ${oldestId} has waited for ${duration(Math.max(0, ageMs))}`
     if (stands !== undefined) {
-      const fact = `${jobs(waiting)}, and ${oldest}: ${stands.fact}`
+      const fact = `${some}, and ${oldest}: ${stands.fact}`
       report('warning', 'queue-stands', fact, stands.fix)
     } else if (ageMs > LONG_MS) {
       const fix = `see why: ${commandLine`why ${queue} ${oldestId}`}`
-      report('note', 'long-wait', `${jobs(waiting)}, and ${oldest}`, fix)
+      report('note', 'long-wait', `${some}, and ${oldest}`, fix)
     }
     if (held > 0) {
       const fact =

@@ -6,11 +6,30 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import { MasterRefusedError, type MasterStatus, type Redlock } from '../../../src/index.ts'
+import { MasterRefusedError, Redlock, type MasterStatus } from '../../../src/index.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
-import { granted, until, useFleet } from '../../fixtures.ts'
+import { granted, MAX_LEASE_MS, until, useFleet } from '../../fixtures.ts'
 
 const fixture = useFleet({ masters: 3, queue: false })
+
+test('of a master that is there alone, nothing is said about its clock', async () => {
+  const { masters } = fixture.fleet
+  await (await fixture.redlock()).close()
+  for (const master of masters.slice(1)) {
+    await master.freeze()
+    fixture.defer(() => master.thaw())
+  }
+  const { namespace, fleet } = fixture
+  const redlock = new Redlock({ masters: fleet.urls, namespace, maxLeaseMs: MAX_LEASE_MS })
+  fixture.defer(() => redlock.close())
+  await until('it is enrolled', () => redlock.status().masters[0]?.clockOffsetMs !== undefined)
+  expect(redlock.status().masters.map(({ state }) => state)).toEqual([
+    'voting',
+    'connecting',
+    'connecting',
+  ])
+  expect((await redlock.tryAcquire('r')).status).not.toBe('granted')
+})
 
 interface Sickness {
   /** Makes the server refuse. */

@@ -9,7 +9,7 @@ import { callOf } from '../../../src/redlock/wire/calls.ts'
 import type { MasterAddress } from '../../../src/redlock/wire/connection-settings.ts'
 import { defineScript } from '../../../src/lua.ts'
 import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts'
-import { callMaster } from '../../../src/redlock/wire/master.ts'
+import { callMaster, type MasterState } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
 import { watchLeaks } from '../../support/leaks.ts'
@@ -58,10 +58,12 @@ interface Connected {
   readonly master: MasterConnection
   /** The run ids that asked to be admitted, in their order. */
   readonly admitted: readonly string[]
+  readonly states: readonly MasterState[]
 }
 
 function connect(address: MasterAddress): Connected {
   const admitted: string[] = []
+  const states: MasterState[] = []
   const master = new MasterConnection({
     index: 0,
     address,
@@ -72,11 +74,11 @@ function connect(address: MasterAddress): Connected {
       admitted.push(runId)
       return Promise.resolve(undefined)
     },
-    onState: () => undefined,
+    onState: (state) => states.push(state),
     onTime: () => undefined,
   })
   opened.push(master)
-  return { master, admitted }
+  return { master, admitted, states }
 }
 
 it('answers before it is ready: not now, and certainly not run', async () => {
@@ -91,6 +93,15 @@ it('answers before it is ready: not now, and certainly not run', async () => {
     kind: 'replied',
     reply: 1,
   })
+})
+
+it('a connection that the server closed was connected', async () => {
+  const { master, states } = connect(server.url)
+  await master.enrolment.whenEnrolled(NO_HURRY_MS)
+  await watcher.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  await until('it is known', () => states.some(({ status }) => status === 'connecting'))
+  const detail = 'the connection was closed'
+  expect(states).toContainEqual(expect.objectContaining({ status: 'connecting', detail }))
 })
 
 it('gives up at its deadline a call that may have run', async () => {

@@ -6,6 +6,8 @@ import { shardOf } from '../../../src/sharded/placement.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
 import { useFleet } from '../../fixtures.ts'
 import { startCluster } from '../../support/redis-cluster.ts'
+import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
+import { listen } from '../dashboard/harness.ts'
 import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
 
 const fixture = useFleet({ masters: 1, queue: false })
@@ -130,10 +132,18 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
   expect(doctor.code).toBe(1)
   const { findings } = doctor.json<{ findings: unknown[] }>()
   const ofJobs = { code: 'long-wait', where: 'queue calls' }
-  expect(findings).toContainEqual(expect.objectContaining(ofJobs))
+  const fact = expect.stringMatching(/^at least 2 jobs wait, and job mine/) as string
+  expect(findings).toContainEqual(expect.objectContaining({ ...ofJobs, fact }))
   expect(findings).toContainEqual(
     expect.objectContaining({ code: 'unreachable', severity: 'error', where: `queue ${where}` }),
   )
+  const options = { masters: fleet.urls, queueRedis: named?.url ?? '', namespace: prefix, prefix }
+  const handler = dashboardHandler({ ...options, timeoutMs: 300 })
+  fixture.defer(() => handler.close())
+  const { queues, history } = await (await listen(fixture, handler)).state()
+  const missing = expect.stringContaining(where) as string
+  expect(queues).toMatchObject([{ queue: 'calls', waiting: 2, missing }])
+  expect(history.at(-1)).not.toHaveProperty('waiting')
   for (const shard of [0, 1]) {
     const seen = await cli(['inspect', at(shard)], { env })
     expect(seen.code).toBe(1)

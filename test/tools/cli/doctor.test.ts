@@ -192,6 +192,24 @@ describe('doctor', () => {
     expect(codes(after, hostOf(fleet.urls[0] ?? ''))).toEqual(['quarantined'])
   })
 
+  it('a master that was copied: connected workers count it', async () => {
+    const fleet = await bootstrapped(1)
+    const { host, port } = fleet.masters[0] ?? { host: '', port: 0 }
+    const replica = await startServer({ config: { replicaof: `${host} ${port}` } })
+    closers.push(() => replica.close())
+    await until('it is copied', () =>
+      ask(replica.url, async (redis) =>
+        (await redis.info('replication')).includes('master_link_status:up'),
+      ),
+    )
+    const env = fleetEnv(fleet.urls, NAMESPACE)
+    const said = await cli(['doctor', '--json'], { env })
+    expect(said).toMatchObject({ code: 1 })
+    const diagnosis = said.json<Diagnosis>()
+    expect(codes(diagnosis, hostOf(fleet.urls[0] ?? ''))).toEqual(['copied'])
+    expect(diagnosis).toMatchObject({ voting: 1 })
+  })
+
   it('a queue that evicts, keeps nothing, and is a lock master', async () => {
     const fleet = await bootstrapped(1)
     const evicting = await startServer({ config: { 'maxmemory-policy': 'volatile-lru' } })

@@ -133,6 +133,19 @@ describe('a line that a failed job holds', () => {
   })
 })
 
+it('the name of another key of the queue is no job', async () => {
+  await openQueue().add('post', { customerId: 1 })
+  for (const id of ['wait', 'meta', 'id', 'events']) {
+    for (const command of ['why', 'retry', 'skip']) {
+      const said = await say(command, queue, id)
+      expect(said).toMatchObject({ code: 1 })
+      expect(said.out).toContain(`There is no job ${id} in queue`)
+    }
+    const cancelled = await say('cancel', queue, '--job', id, '--yes', '--json')
+    expect(cancelled.json()).toMatchObject({ jobs: [{ jobId: id, outcome: 'missing' }] })
+  }
+})
+
 describe('a delay', () => {
   const why = async (id: string | undefined): Promise<string> =>
     (await say('why', queue, id ?? '')).out
@@ -201,6 +214,31 @@ describe('work', () => {
     expect(await long.isFailed()).toBe(false)
     const leases = await say('leases')
     expect(leases.out).toBe('no leases\n')
+  })
+
+  it('is ready before, and after a resize that it was told of', async () => {
+    await fixture.redlock(LONG)
+    const { urls } = fixture.fleet
+    const first = ['--master', urls[0] ?? '']
+    await using working = runningCli(
+      [
+        ...['work', MODULE, '--health-port', '0', '--health-host', '127.0.0.1', ...first],
+        ...urls.flatMap((url) => ['--previous-master', url]),
+      ],
+      env(),
+    )
+    const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+    const masters = async (): Promise<unknown> => {
+      const answer = await fetch(`${base}/readyz`)
+      return answer.status === 200 && ((await answer.json()) as { masters: unknown }).masters
+    }
+    const is = async (wanted: object): Promise<boolean> =>
+      JSON.stringify(await masters()) === JSON.stringify(wanted)
+    await until('it is ready', () => is({ voting: 3, quorum: 2 }))
+    expect(await say('resize', '--to', urls[0] ?? '', '--yes')).toMatchObject({ code: 0 })
+    await until('it has followed', () => is({ voting: 1, quorum: 1 }))
+    working.kill('SIGTERM')
+    expect((await working.end()).code).toBe(0)
   })
 
   it('ends with 1 where a processor ignored its signal', async () => {

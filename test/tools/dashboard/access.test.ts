@@ -243,6 +243,17 @@ describe('mounted in an application', () => {
     }
   })
 
+  test('after `close` it answers nothing, and opens no connection', async () => {
+    const handler = dashboardHandler(optionsFor(fixture))
+    const served = await listen(fixture, handler)
+    expect((await ask(served, '/state')).status).toBe(200)
+    await handler.close()
+    for (const path of ['/', '/state', '/events', '/job?queue=q&id=1']) {
+      expect((await ask(served, path)).status).toBe(503)
+    }
+    await expect(handler.why('invoices', '1')).rejects.toThrow('the connection was closed')
+  })
+
   test('without `next` an unknown path is not found', async () => {
     expect((await ask(await serve(fixture), '/other')).status).toBe(404)
   })

@@ -1,7 +1,8 @@
 /** What an operator does from the page, who may, and that no other site can do it. */
 import { request as httpRequest } from 'node:http'
 import { once } from 'node:events'
-import { describe, expect, test } from 'vitest'
+import { Redis } from 'ioredis'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
@@ -150,6 +151,16 @@ test.each([
   expect((await post(served, body, headers)).status).toBe(400)
 })
 
+test('a queue that is not there is not made', async () => {
+  const { served } = await withLog()
+  const pause = { action: 'pause', queue: 'invoice', resource: 'customer:42' }
+  const outcome = expect.stringContaining('There is no queue `invoice`') as string
+  expect(await act(served, pause)).toMatchObject({ ok: false, outcome })
+  const redis = new Redis(fixture.fleet.queue.url)
+  fixture.defer(() => redis.quit())
+  expect(await redis.keys(`${fixture.namespace}:invoice:*`)).toEqual([])
+})
+
 test('an id that is too long is none: the job of its beginning is another one', async () => {
   const { served } = await withLog()
   expect(await act(served, { ...RETRY, jobId: 'x'.repeat(512) })).toMatchObject({ status: 200 })
@@ -254,6 +265,10 @@ describe('what is posted is read', () => {
       else next()
     })
   }
+
+  beforeEach(async () => {
+    await invoices(fixture).add('invoice', { customer: '7' })
+  })
 
   test.each([
     ['which no parser was for: Express 4', {}, false],

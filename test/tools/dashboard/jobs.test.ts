@@ -91,6 +91,16 @@ test('a job from all sides, with its stack, its steps and why it stands', async 
   expect((await fetch(`${served.base}/job?queue=invoices&id=nobody`)).status).toBe(404)
 })
 
+test('while the queue’s Redis is away, the page of a job says so', async () => {
+  await invoices(fixture).add('invoice', { customer: '42' }, { jobId: 'a' })
+  const served = await serve(fixture, { ...OWN(), timeoutMs: 300 })
+  await fixture.fleet.queue.freeze()
+  fixture.defer(() => fixture.fleet.queue.thaw())
+  const answer = await fetch(`${served.base}/job?queue=invoices&id=a`)
+  expect(answer.status).toBe(503)
+  expect(await answer.text()).toBe('Not known: the queue’s Redis says: no reply within 300 ms\n')
+})
+
 test('the search finds a job by its id, and lines by resource and by tenant', async () => {
   const queue = invoices(fixture, { tenant: ({ customer }) => (customer === '7' ? 'acme' : 'ltd') })
   for (const customer of ['7', '7', '42', '42']) {

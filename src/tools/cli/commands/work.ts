@@ -12,7 +12,13 @@ import { listen, pageServer } from '../listen.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
 import { mastersOf, queueRedisOf } from '../settings.ts'
-import { atMostOnceASecond, healthPages, voteCount, type HealthOptions } from '../work/health.ts'
+import {
+  atMostOnceASecond,
+  healthPages,
+  voteCount,
+  type HealthOptions,
+  type VoteCount,
+} from '../work/health.ts'
 import { openMetrics, type Metrics } from '../work/metrics.ts'
 import type { WorkerContext } from '../../../worker/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
@@ -241,9 +247,17 @@ function votesOf(
       return answer === undefined ? { voting: 0, quorum: 1, problem } : voteCount(answer)
     }
   }
-  if (cli.settings.masters.length === 0) return undefined
-  const fleet = fleetView(cli.fleet(timeoutMs))
-  return async () => voteCount(await fleet.diagnose())
+  const { masters, previousMasters } = cli.settings
+  if (masters.length === 0) return undefined
+  const fleets = [masters, previousMasters]
+    .filter(({ length }) => length > 0)
+    .map((list) => fleetView(cli.fleet(timeoutMs, list)))
+  return async () => {
+    const counted = fleets.map(async (fleet) => voteCount(await fleet.diagnose()))
+    const [now, before] = (await Promise.all(counted)) as [VoteCount, VoteCount?]
+    // Until a resize, workers use the fleet before it.
+    return [now, before].find((one) => one && one.voting >= one.quorum) ?? now
+  }
 }
 
 /** False when a processor does not listen to its signal. */

@@ -37,7 +37,7 @@ export async function drawJob(bullBoard) {
   setText(byId('job-title'), `Job ${jobId} of ${queue}`)
   section.hidden = false
   if (!answer.ok) {
-    setText(byId('job-why'), answer.status === 404 ? await answer.text() : 'It is not known.')
+    setText(byId('job-why'), await answer.text())
     syncRows('job-facts', [], String, () => [])
     byId('job-stack').hidden = true
     return

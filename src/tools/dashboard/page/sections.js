@@ -51,14 +51,16 @@ export function drawFound({ jobs, search }) {
 }
 
 export function drawFailed({ failed, queues }) {
-  const total = Array.isArray(queues) ? queues.reduce((sum, one) => sum + one.failed, 0) : undefined
+  const rows = Array.isArray(queues) ? queues : undefined
+  const total = rows?.reduce((sum, one) => sum + one.failed, 0)
+  const atLeast = rows?.some(({ missing }) => missing !== undefined) ? 'At least ' : ''
   setText(
     byId('failed-summary'),
     total === undefined
       ? queuesSummary(queues)
-      : total === 0
+      : total === 0 && atLeast === ''
         ? 'No failed job is kept.'
-        : `${count(total, 'failed job')}${failed.length < total ? `; the last ${failed.length}` : ''}. Those that hold a line come first.`,
+        : `${atLeast}${count(total, 'failed job')}${failed.length < total ? `; the last ${failed.length}` : ''}. Those that hold a line come first.`,
   )
   syncRows(
     'failed',
@@ -208,19 +210,20 @@ export function drawQueues(queues, rates) {
     'queues',
     rows,
     ({ queue }) => queue,
-    ({ queue, waiting, delayed, active, failed, done }) => [
-      queue,
-      known(rateOf(queue)?.completed, perSecondOf),
-      whole(waiting),
-      whole(delayed),
-      whole(active),
-      stateOf(failed > 0 ? 'soon' : '', whole(failed)),
-      whole(done),
-    ],
+    ({ queue, waiting, delayed, active, failed, done, missing }) => {
+      const atLeast = (words) => (missing === undefined ? words : `≥ ${words}`)
+      return [
+        queue,
+        known(rateOf(queue)?.completed, (number) => atLeast(perSecond(number, 1_000))),
+        atLeast(whole(waiting)),
+        atLeast(whole(delayed)),
+        atLeast(whole(active)),
+        stateOf(failed > 0 ? 'soon' : '', atLeast(whole(failed))),
+        atLeast(whole(done)),
+      ]
+    },
   )
 }
-
-const perSecondOf = (number) => perSecond(number, 1_000)
 
 function queuesSummary(queues) {
   if (queues === null) return 'Queues are not known: name their Redis (--queue-redis, queueRedis).'
