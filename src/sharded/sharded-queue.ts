@@ -34,17 +34,6 @@ const sums = (answers: readonly object[]): Record<string, number> => {
 }
 const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
   new Map(answers.flatMap((each) => [...each]))
-/** Minute by minute, the latest first. One that has counted nothing since has fewer minutes. */
-const joined = (answers: readonly Metrics[]): Metrics => {
-  const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
-  const rows = answers.map(({ meta, data }) => {
-    const isBehind = data.length > 0 ? Math.floor((prevTS - meta.prevTS) / MINUTE_MS) : 0
-    return [...Array<number>(isBehind).fill(0), ...data]
-  })
-  const data = Object.values(sums(rows))
-  const meta = sums(answers.map((each) => each.meta)) as object as Metrics['meta']
-  return { meta: { ...meta, prevTS }, data, count: data.length }
-}
 const timeOf = (item: Job | JobSchedulerJson): number => {
   if ('key' in item) return item.next ?? 0
   return item.finishedOn ?? item.priority * 1e13 + item.timestamp + item.delay
@@ -153,12 +142,20 @@ export class ShardedQueue<
     return (await Promise.all(lists)).flat()
   }
 
-  /** As BullMQ's. A minute counts in all shards. */
+  /** As BullMQ's. A shard that has counted nothing since has fewer minutes. */
   override async getMetrics(
     ...[type, start = 0, end = -1]: Parameters<Queue['getMetrics']>
   ): Promise<Metrics> {
-    const { data, ...all } = joined(await this.#parts.ask((queue) => queue.getMetrics(type)))
-    return { ...all, data: data.slice(start, end + 1 || undefined) }
+    const answers = await this.#parts.ask((queue) => queue.getMetrics(type))
+    const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
+    const rows = answers.map(({ meta, data }) => {
+      const isBehind = data.length > 0 ? Math.floor((prevTS - meta.prevTS) / MINUTE_MS) : 0
+      return [...Array<number>(isBehind).fill(0), ...data]
+    })
+    const all = Object.values(sums(rows))
+    const meta = sums(answers.map((each) => each.meta)) as object as Metrics['meta']
+    const data = all.slice(start, end + 1 || undefined)
+    return { meta: { ...meta, prevTS }, data, count: all.length }
   }
 
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
