@@ -34,7 +34,7 @@ export class ShardedQueueEvents extends QueueEvents {
     for (const each of all) each.emit = this.emit.bind(this)
     const parts = new Shards<QueueEvents>([this, ...all])
     parts.lend(this, 'run waitUntilReady', found)
-    parts.lend(this, 'close', later, true)
+    parts.lend(this, 'close disconnect', later, true)
     const fail = (error: unknown): unknown => this.closing ?? this.emit('error', error as Error)
     if (autorun) this.run().catch(fail)
   }

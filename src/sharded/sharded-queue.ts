@@ -2,10 +2,10 @@ import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics, Queue } from
 import { randomBytes } from 'node:crypto'
 import { ShardError } from '../errors.ts'
 import { resourcesOf } from '../line/resource.ts'
-import { objectOption, refuse } from '../options.ts'
+import { objectOption } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
 import { prefixesOf, shardOf } from './placement.ts'
-import { found, shardNamed, Shards, type Lent } from './shards.ts'
+import { found, later, shardNamed, Shards, type Lent } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** The options of a `LockedQueue`, and how many shards it has. */
@@ -21,7 +21,7 @@ type Add<Data, Name> = { name: Name; data: Data; opts?: JobsOptions }
 type Range = [start?: number, end?: number, asc?: boolean]
 
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
-const EVENTS = 'error waiting progress removed cleaned paused/resumed resumed/paused'
+const EVENTS = 'error waiting progress removed paused/resumed resumed/paused'
 const MINUTE_MS = 60_000
 const sum = (answers: readonly number[]): number => answers.reduce((all, each) => all + each, 0)
 /** Of what has one name, or one index. */
@@ -34,19 +34,8 @@ const sums = (answers: readonly object[]): Record<string, number> => {
 }
 const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
   new Map(answers.flatMap((each) => [...each]))
-/** Minute by minute, the latest first. One that has counted nothing since has fewer minutes. */
-const metrics = (answers: readonly Metrics[]): unknown => {
-  const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
-  const rows = answers.map(({ meta, data }) => {
-    const isBehind = data.length > 0 ? Math.floor((prevTS - meta.prevTS) / MINUTE_MS) : 0
-    return [...Array<number>(isBehind).fill(0), ...data]
-  })
-  const data = Object.values(sums(rows))
-  return { meta: { ...sums(answers.map(({ meta }) => meta)), prevTS }, data, count: data.length }
-}
-/** One that was removed meanwhile is listed as undefined. */
-const timeOf = (item?: Job | JobSchedulerJson): number => {
-  if (item === undefined || 'key' in item) return item?.next ?? 0
+const timeOf = (item: Job | JobSchedulerJson): number => {
+  if ('key' in item) return item.next ?? 0
   return item.finishedOn ?? item.priority * 1e13 + item.timestamp + item.delay
 }
 
@@ -61,7 +50,6 @@ export const LENT: readonly (readonly [names: string, to: Lent])[] = [
   ['removeJobScheduler getJobScheduler getDeduplicationJobId getDebounceJobId', found],
   ['getJobCounts getCountsPerPriority', sums],
   ['getAllLimits', union],
-  ['getMetrics', metrics],
   ['getRanges', '`getJobs`'],
   ['setGlobalConcurrency removeGlobalConcurrency', '`setSlots`'],
   ['setGlobalRateLimit removeGlobalRateLimit', '`setRate`'],
@@ -104,6 +92,7 @@ export class ShardedQueue<
     this.#parts = new Shards(this.shards)
     for (const [names, to] of LENT) this.#parts.lend(this, names, to)
     this.#parts.forward(this, EVENTS)
+    new Shards([this, ...this.shards]).lend(this, 'close disconnect', later, true)
   }
 
   /**
@@ -153,14 +142,33 @@ export class ShardedQueue<
     return (await Promise.all(lists)).flat()
   }
 
+  /** As BullMQ's. A shard that has counted nothing since has fewer minutes. */
+  override async getMetrics(
+    ...[type, start = 0, end = -1]: Parameters<Queue['getMetrics']>
+  ): Promise<Metrics> {
+    const answers = await this.#parts.ask((queue) => queue.getMetrics(type))
+    const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
+    const rows = answers.map(({ meta, data }) => {
+      const isBehind = data.length > 0 ? Math.floor((prevTS - meta.prevTS) / MINUTE_MS) : 0
+      return [...Array<number>(isBehind).fill(0), ...data]
+    })
+    const all = Object.values(sums(rows))
+    const meta = sums(answers.map((each) => each.meta)) as object as Metrics['meta']
+    const data = all.slice(start, end + 1 || undefined)
+    return { meta: { ...meta, prevTS }, data, count: all.length }
+  }
+
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
-  override async clean(...[graceMs, limit, type]: Parameters<Queue['clean']>): Promise<string[]> {
+  override async clean(
+    ...[graceMs, limit, type = 'completed']: Parameters<Queue['clean']>
+  ): Promise<string[]> {
     const removed: string[] = []
     await this.#parts.check()
     for (const queue of this.shards) {
       const rest = limit && limit - removed.length
       if (rest > 0 || limit === 0) removed.push(...(await queue.clean(graceMs, rest, type)))
     }
+    this.emit('cleaned', removed, type)
     return removed
   }
 
@@ -174,14 +182,10 @@ export class ShardedQueue<
     this.#parts.recorded = undefined
   }
 
-  /** Closes all shards. */
-  override async close(): Promise<void> {
-    await Promise.all([super.close(), ...this.shards.map((queue) => queue.close())])
-  }
-
   /** @throws ResourceError, ShardError */
-  #placed(data: Data, opts: JobsOptions = {}): { shard: number; opts: JobsOptions } {
+  #placed(data: Data, given?: JobsOptions): { shard: number; opts: JobsOptions } {
     const { length } = this.shards
+    const opts = given ?? {}
     const { jobId = '', parent } = opts
     const shard = shardOf(resourcesOf(this.#resource, data, opts.jobId), length)
     const own = this.#parts.at(shard).qualifiedName
@@ -189,7 +193,7 @@ export class ShardedQueue<
     // rule: flow-is-in-one-shard
     if (parent !== undefined && parent.queue !== own) faults.push(`a parent in \`${parent.queue}\``)
     // rule: id-names-the-shard-of-its-job
-    if ((shardNamed(jobId) ?? shard) !== shard) faults.push(`the id ${jobId}`)
+    if ((shardNamed(jobId, length) ?? shard) !== shard) faults.push(`the id ${jobId}`)
     if (faults.length > 0) {
       throw new ShardError(
         `A job has its resource in shard ${shard}, \`${own}\`, and ${faults.join(' and ')} of another shard. ` +
@@ -202,15 +206,22 @@ export class ShardedQueue<
     return { shard, opts: { ...opts, jobId: id } }
   }
 
-  /** Those of one shard that are equal stay in their order. */
+  /** Those of one shard stay in their order, so that each is on one page. */
   async #list<Item extends Job | JobSchedulerJson>(
     [start = 0, end = -1, asc = false]: Range,
     ask: (queue: LockedQueue<Data, Result, Name>, ...all: Required<Range>) => Promise<Item[]>,
   ): Promise<Item[]> {
-    if (start < 0) refuse('start', '0 or more in a sharded queue', start)
-    if (end < -1) refuse('end', '-1 or more in a sharded queue', end)
-    const lists = await this.#parts.ask((queue) => ask(queue, 0, end, asc))
-    const items = lists.flat().sort((a, b) => (asc ? 1 : -1) * (timeOf(a) - timeOf(b)))
-    return items.slice(start, end === -1 ? undefined : end + 1)
+    const last = start < 0 || end < 0 ? -1 : end
+    const lists = await this.#parts.ask((queue) => ask(queue, 0, last, asc))
+    const items = lists.flatMap((list) => {
+      let place = -Infinity
+      return list.map((item: Item | undefined) => {
+        // One that was removed meanwhile is listed as undefined.
+        if (item !== undefined) place = Math.max(place, (asc ? 1 : -1) * timeOf(item))
+        return { item: item as Item, place }
+      })
+    })
+    items.sort((a, b) => a.place - b.place || 0)
+    return items.slice(start, end + 1 || undefined).map(({ item }) => item)
   }
 }

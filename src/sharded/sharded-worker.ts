@@ -34,7 +34,7 @@ const EVENTS =
   'locksRenewed breaker drained/active paused/resumed resumed/paused ready/ closing/ closed/'
 type Asking = 'why' | 'inspect' | 'run' | 'pause' | 'resume' | 'waitUntilReady'
 type AtOnce = 'isStarting' | 'isRunning' | 'isPaused' | 'cancelJob' | 'cancelAllJobs'
-type Hears = 'on' | 'once' | 'off' | 'emit' | 'drain' | 'close'
+type Hears = keyof EventEmitter | 'drain' | 'close'
 const Lending = EventEmitter as unknown as new <Data, Result, Name extends string>() => Pick<
   LockedWorker<Data, Result, Name>,
   Asking | AtOnce | Hears
@@ -102,9 +102,10 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'isPaused', (answers) => answers.every(Boolean), true)
     parts.lend(this, 'close', later, true)
     parts.lend(this, 'drain', allEnded, true)
-    parts.forward(this as never, EVENTS)
-    const fail = (error: unknown): unknown =>
-      parts.at(0).closing ?? this.emit('error', error as Error)
+    parts.forward(this, EVENTS)
+    const [first] = this.shards
+    // BullMQ's `emit` prints an error for which nobody listens.
+    const fail = (error: unknown): unknown => first?.closing ?? first?.emit('error', error as Error)
     if (autorun) this.run().catch(fail)
   }
 

@@ -91,13 +91,15 @@ export class Shards<Shard extends Part> {
    * The host tells what a shard tells. Of an event with a stroke, such as `drained/active`, only
    * the last shard counts, and what follows the stroke undoes it.
    */
-  forward(host: EventEmitter, events: string): void {
+  forward(host: Pick<EventEmitter, 'emit'>, events: string): void {
     for (const [event = '', undone] of events.split(' ').map((each) => each.split('/'))) {
       const told = new Set<Shard>()
       for (const shard of this.all) {
         shard.on(event, (...args: readonly unknown[]) => {
+          // What all have told, and tell again, the first one tells for all.
+          const counts = !told.has(shard) || shard === this.at(0)
           const isWhole = undone === undefined || told.add(shard).size === this.all.length
-          if (isWhole) host.emit(event, ...args)
+          if (isWhole && counts) host.emit(event, ...args)
         })
         if (undone) shard.on(undone, () => told.delete(shard))
       }
@@ -123,7 +125,7 @@ export class Shards<Shard extends Part> {
     if (resource !== undefined) return this.at(shardOf([resourceName(resource)], length))
     if (to !== 'job') throw new ShardError(`A sharded queue has no \`${method}\`. Use ${to}.`)
     const id = String(target)
-    const named = this.all[length === 1 ? 0 : (shardNamed(id) ?? length)]
+    const named = this.all[length === 1 ? 0 : (shardNamed(id, length) ?? length)]
     if (named !== undefined) return named
     const states = await this.ask((shard) => LineBackend.of(shard).getState(id))
     const [holder = this.at(0), ...more] = this.all.filter((_, nr) => states[nr] !== 'unknown')
@@ -136,7 +138,7 @@ export class Shards<Shard extends Part> {
 }
 
 /** The shard that an id names; undefined for one that a user or a scheduler has chosen. */
-export function shardNamed(jobId: string): number | undefined {
-  const named = /^(\d+)~/.exec(jobId)?.[1]
-  return named === undefined ? undefined : Number(named)
+export function shardNamed(jobId: string, shards: number): number | undefined {
+  const named = Number(/^(\d+)~/.exec(jobId)?.[1] ?? shards)
+  return named < shards ? named : undefined
 }
