@@ -22,7 +22,7 @@ afterAll(async () => {
 /** The name of the quarantine, and what is left of it. */
 const quarantine = (): Promise<readonly (string | null)[]> =>
   bench.redis.hmget(bench.keys.master, 'quarantine', 'votesInMs')
-/** The name that the client gave it, and the server's TIME: seconds, then microseconds as they are. */
+/** The client's name of it, and the server's TIME: its microseconds have no leading zeros. */
 const named = (name: string): unknown =>
   expect.stringMatching(new RegExp(`^${name}@\\d{10}\\d{1,6}$`))
 const enrolled = (leftMs: number, name: string): readonly unknown[] => [
