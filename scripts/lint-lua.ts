@@ -15,7 +15,7 @@ const MODULES = /^--- @modules (.*)$/
 const DEFINED = /^local function (\w+)/gm
 /** Where BullMQ's functions and its script stand in ours. */
 const BULLMQ = /^--- @bullmq (functions|script)(?:, with (.*))?$/
-const FUNCTIONS = [...Object.keys(BULLMQ_FUNCTIONS), ...ADDS_CALL].join(', ')
+const FUNCTIONS = [...Object.keys(BULLMQ_FUNCTIONS), ...ADDS_CALL]
 
 interface Line {
   readonly file: string
@@ -41,8 +41,8 @@ function expanded(file: string): readonly Line[] {
     const mark = (text: string): Line => ({ ...line, text })
     const [, bullmq, replaced = ''] = BULLMQ.exec(line.text) ?? []
     if (bullmq === 'functions') {
-      const lines = ['-- luacheck: push ignore 211 221 631', `local ${FUNCTIONS} = rcall`]
-      return [...lines, '-- luacheck: pop'].map(mark)
+      const globals = FUNCTIONS.map((each) => `-- luacheck: globals ${each}`)
+      return [...globals, 'local _ = rcall'].map(mark)
     }
     if (bullmq === 'script') {
       const ours = replaced.replace(/ for \w+/g, '')

@@ -230,8 +230,8 @@ const line: readonly Mutant[] = [
   ),
   mutant('held-job-is-not-replaced', 'never', `${LINE}: is not replaced by a job`),
   mutant('steps-end-with-their-job', 'removed', 'worker/instances: end in the trip'),
-  mutant('trimmed-job-ends-its-steps', 'removed', 'worker/instances: end when the queue trims'),
-  mutant('cancelled-job-waits-for-nothing', 'removed', `${LINE}: when they are cancelled`),
+  mutant('trimmed-job-ends-its-steps', 'removed', 'worker/instances: end when the queue'),
+  mutant('cancelled-job-waits-for-nothing', 'removed', `${LINE}: wait for neither`),
   mutant('no-delay-reaches-those-that-sleep', ['- 2', '* 2'], 'line/limits: the longest delay'),
   mutant(
     'obliterated-parent-waits-for-no-child',
@@ -294,7 +294,7 @@ const line: readonly Mutant[] = [
   mutant(
     'job-that-never-ran-holds-its-line',
     [' or job.lines', ''],
-    `${LINE}: holds the line of a parent that never ran`,
+    `${LINE}: holds the line of a parent`,
   ),
   mutant('no-job-passes-one-that-holds', 'removed', `${LINE}: holds the line also against`),
   mutant('priority-orders-a-line', 'always', `${LINE}: within a line by priority`),

@@ -80,6 +80,7 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
   trimEvents: 'metaKey, eventStreamKey',
   getOrSetMaxEvents: 'metaKey',
   isQueuePausedOrMaxed: 'queueMetaKey, activeKey',
+  removeJobKeys: 'jobKey',
 }
 
 /**

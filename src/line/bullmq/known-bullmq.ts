@@ -31,7 +31,6 @@ const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
     /rcall\("HINCRBY", jobKey, "ats", 1\)/,
     /return \{rcall\("HGETALL", jobKey\), jobId, 0, 0\}/,
     /cmsgpack\.unpack\(ARGV\[8\]\)/,
-    /^local function removeJobKeys\(jobKey\)$/m,
   ],
   moveToActive: [/^local rcall = redis\.call$/m, /rcall\("RPOPLPUSH", waitKey, activeKey\)/],
   moveToDelayed: [/rcall\("ZADD", delayedKey, score, jobId\)/],
