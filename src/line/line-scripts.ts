@@ -38,7 +38,7 @@ export const ADDS_CALL: readonly string[] = [
 ]
 /** The same of jobs that end. */
 const ENDS_CALL = [
-  ...['addBaseMarkerIfNeeded', 'removeJobKeys', 'removeLock'],
+  ...['addBaseMarkerIfNeeded', 'removeLock'],
   ...['removeDeduplicationKeyIfNeededOnFinalization', 'updateJobFields'],
 ]
 
