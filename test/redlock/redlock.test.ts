@@ -2,7 +2,7 @@ import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { LeaseLostError, RedlockClosedError, ResourceTakenError } from '../../src/index.ts'
 import type { TestServer } from '../../src/testing/index.ts'
-import { aborted, granted, until, useFleet } from '../fixtures.ts'
+import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5 })
 
