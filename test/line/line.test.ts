@@ -611,6 +611,20 @@ describe('onFailure: block', () => {
     expect(order).toEqual([1, 2])
   })
 
+  test("has no line to hold with order: 'relaxed': a failed job that is retried runs", async () => {
+    const queue = new Queue<Charge>(fixture.namespace, { connection: connection() })
+    fixture.defer(() => queue.close())
+    const [first] = await queue.addBulk(jobs('a', 1))
+    let isBroken = true
+    const { order } = await work({ onFailure: 'block', order: 'relaxed' }, async (job) => {
+      if (isBroken) await failing(job)
+    })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    isBroken = false
+    await first?.retry()
+    await until('it ran', () => order.length === 1)
+  })
+
   test('no longer when a plain worker has finished a job that held it', async () => {
     const queue = makeQueue()
     queue.on('error', () => undefined) // It reports the plain worker.

@@ -99,7 +99,8 @@ local function finish(i)
       if next and not isTaken then wakeHeads(resources, not job.back, burst) end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
-      redis.call('HSET', jobKey, 'redlock:holds', at, 'redlock:lines', lines) -- `at`: as its `finishedOn`.
+      redis.call('HSET', jobKey, 'redlock:holds', at) -- As its `finishedOn`.
+      if resources[1] then redis.call('HSET', jobKey, 'redlock:lines', lines) end
       -- rule: no-job-passes-one-that-holds
       for _, resource in ipairs(resources) do redis.call('ZADD', lineKey(resource), FIRST, place) end
     end
