@@ -78,6 +78,8 @@ export const rate: Row = {
 const SLOT_WORK_MS = 50
 const STEPS = [4, 1, 8]
 const STEP_MS = 3_000
+/** A job that was given out before a change may start a moment after it. */
+const STARTING_MS = 20
 
 export const liveSlots: Row = {
   name: 'live-slots',
@@ -106,10 +108,11 @@ export const liveSlots: Row = {
     const figures = changes.map(({ slots, at }, index) => {
       const until = changes[index + 1]?.at ?? endedAt
       // Those that ran when it was lowered are counted out.
-      const ran = runsAt(runs, at)
+      const from = at + STARTING_MS
+      const ran = runsAt(runs, from)
       const later = runs.filter((run) => !ran.includes(run))
       for (const { startedAt } of later.filter(
-        (run) => run.startedAt > at && run.startedAt < until,
+        (run) => run.startedAt > from && run.startedAt < until,
       )) {
         const beside = runsAt(later, startedAt).length
         const stillRunning = ran.filter((run) => run.endedAt > startedAt).length
