@@ -763,11 +763,13 @@ describe('jobs that leave their lines', () => {
     'wait for neither a share nor a deadline any more when they %s',
     async (how) => {
       const queue = makeQueue({ weight: () => 1, maxWaitMs: 60_000 })
-      const [job] = await queue.addBulk(jobs('a', 1))
-      if (how === 'are removed') await job?.remove()
+      // The first one is ready, and the second one has a deadline.
+      const added = await queue.addBulk(jobs('a', 1, 2))
+      if (how === 'are removed') for (const job of added) await job.remove()
       else if (how === 'are drained') await queue.drain()
-      else if (how === 'are cancelled') await queue.cancel(job?.id ?? '')
-      else expect(await queue.leaveLines()).toBe(1)
+      else if (how === 'are cancelled') {
+        for (const { id = '' } of added.toReversed()) await queue.cancel(id)
+      } else expect(await queue.leaveLines()).toBe(2)
       const key = `bull:${fixture.namespace}:redlock:::`
       expect(await redis().keys(`${key}ready*`)).toEqual([])
       expect(await redis().keys(`${key}deadlines`)).toEqual([])
