@@ -104,7 +104,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'drain', allEnded, true)
     parts.forward(this, EVENTS)
     const [first] = this.shards
-    // BullMQ's `emit` prints an error for which nobody listens.
+    // BullMQ's `emit` prints an error that has no listener.
     const fail = (error: unknown): unknown => first?.closing ?? first?.emit('error', error as Error)
     if (autorun) this.run().catch(fail)
   }

@@ -127,10 +127,11 @@ async function whereItWaits(
   for (const resource of resources) {
     const { lease, members, waits } = await waitsIn(resource, locks, runner, undefined, jobId)
     const nr = members.findIndex((member) => member.jobId === jobId)
-    // One that runs may be about to ask for a lease that another client has.
-    const isKept = members[nr]?.activeSince === undefined || lease?.holder !== undefined
-    if (waits[nr] !== undefined && isKept) return { resource, wait: waits[nr] }
     if (nr >= 0) place = { resource }
+    // One that runs waits for nothing. It may be about to ask for a lease that another client has.
+    if (members[nr]?.activeSince !== undefined) {
+      if (lease?.holder !== undefined) return { resource }
+    } else if (waits[nr] !== undefined) return { resource, wait: waits[nr] }
   }
   return place
 }

@@ -78,8 +78,6 @@ export const rate: Row = {
 const SLOT_WORK_MS = 50
 const STEPS = [4, 1, 8]
 const STEP_MS = 3_000
-/** A job that was given out before a change may start a moment after it. */
-const STARTING_MS = 20
 
 export const liveSlots: Row = {
   name: 'live-slots',
@@ -93,10 +91,13 @@ export const liveSlots: Row = {
     const count = Math.ceil((stepMs / SLOT_WORK_MS) * STEPS.reduce((sum, slots) => sum + slots, 0))
     await queue.addBulk(jobs(key, count, SLOT_WORK_MS))
     await harness.processes.work(harness.orders('strict', name, 25))
-    const changes: { readonly slots: number; readonly at: number }[] = []
+    const changes: { readonly slots: number; readonly at: number; readonly given: number[] }[] = []
     for (const slots of STEPS) {
       await queue.setSlots(key, slots)
-      changes.push({ slots, at: monotonicMs() })
+      const at = monotonicMs()
+      // They may start a moment later.
+      const given = (await queue.getActive()).map(({ data }) => data.nr)
+      changes.push({ slots, at, given })
       await delay(stepMs)
     }
     await queue.setSlots(key, 25)
@@ -105,14 +106,14 @@ export const liveSlots: Row = {
     const { runs } = await harness.stop()
     await queue.close()
     let above = 0
-    const figures = changes.map(({ slots, at }, index) => {
+    const figures = changes.map(({ slots, at, given }, index) => {
       const until = changes[index + 1]?.at ?? endedAt
-      // Those that ran when it was lowered are counted out.
-      const from = at + STARTING_MS
-      const ran = runsAt(runs, from)
+      // Those that had been given out when it was lowered are counted out.
+      const before = runsAt(runs, at)
+      const ran = runs.filter((run) => before.includes(run) || given.includes(run.nr))
       const later = runs.filter((run) => !ran.includes(run))
       for (const { startedAt } of later.filter(
-        (run) => run.startedAt > from && run.startedAt < until,
+        (run) => run.startedAt > at && run.startedAt < until,
       )) {
         const beside = runsAt(later, startedAt).length
         const stillRunning = ran.filter((run) => run.endedAt > startedAt).length

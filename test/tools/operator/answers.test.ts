@@ -236,7 +236,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(2, { also: [1] }),
       why: /for `customer:2` and waits for the lease of script-7|lease is held by script-7/,
-      line: /^(delayed: the lease of script-7 .* ms, in line for `customer:2`|\w+: nothing: .*)$/,
+      line: /^(delayed: (the lease of script-7 .* ms, in line for `customer:2`|its delay .*)|active: nothing: .*)$/,
       inspect: /customer:1 is free/,
       doctor: [],
     }
@@ -268,7 +268,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job,
       why: /waits for one of its 2 slots\. All are held, by script-7 .+, script-8 .+: the first ends within \d+ ms|\(active\) has been in progress/,
-      line: /^(delayed: one of its 2 slots\. .*|\w+: nothing: .*)$/,
+      line: /^(delayed: one of its 2 slots\. .*|active: nothing: .*)$/,
       inspect: /customer:1 has slots: 2 are held/,
       doctor: [],
       limits: /2 slots/,
@@ -468,7 +468,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       // A worker tries to get the lease for a moment, before it parks the job.
       why: /the lease of script-7 .*for at most another \d+ ms|lease is held by script-7/,
       inspect: /customer:1 is held by script-7 .*for another/,
-      line: /^(delayed: the lease of script-7 .*another \d+ ms|\w+: nothing: .*)$/,
+      line: /^(delayed: the lease of script-7 .*another \d+ ms|active: nothing: .*)$/,
       doctor: [],
     }
   },
