@@ -16,6 +16,8 @@ export const LEASE_MS = 2_000
 const PROCESSES = 4
 const POSTGRES: readonly Contender[] = ['pg-boss', 'graphile-worker']
 const ADD_AT_ONCE = 1_000
+/** Neighbours get durations of work that are far apart. */
+const PRIME = 7_919
 
 export interface Load {
   readonly jobs: readonly KeyedJob[]
@@ -234,11 +236,16 @@ function calls(stats: string, counts: (name: string) => boolean): number {
 }
 
 /** `each` jobs for every one of `keys`, in turns, as customers' orders come in. */
-export function inTurns(keys: number, each: number, workMs: number): readonly KeyedJob[] {
+export function inTurns(
+  keys: number,
+  each: number,
+  workMs: number,
+  spreadMs = 0,
+): readonly KeyedJob[] {
   const prefix = newQueueName() // Lines are shared by queues: each load has lines of its own.
   return Array.from({ length: keys * each }, (_, index) => ({
     key: `${prefix}-key-${index % keys}`,
     nr: Math.floor(index / keys),
-    workMs,
+    workMs: workMs - spreadMs + ((index * PRIME) % (2 * spreadMs + 1)),
   }))
 }

@@ -1,3 +1,5 @@
+import { atEndOfTurn } from '../clock.ts'
+
 /**
  * Sends together what happens in one turn of the event loop, a few items at a time, and gives each
  * its own reply: see `lua/together.lua`.
@@ -21,7 +23,7 @@ export abstract class TurnGroup<Item> {
    */
   add(item: Item, bytes: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (this.#waiting.length === 0) process.nextTick(this.flush)
+      if (this.#waiting.length === 0) atEndOfTurn(this.flush)
       this.#waiting.push({ item, resolve, reject })
       this.#bytes += bytes
       const { items: mostItems, bytes: mostBytes } = this.#most

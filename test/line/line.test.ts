@@ -316,6 +316,29 @@ describe('turns', () => {
     expect(Number(waits)).toBeLessThan(25)
   })
 
+  test('jobs that end in one turn of the event loop leave in one call, each in its own callback', async () => {
+    const [queue, client] = [makeQueue(), redis()]
+    const lines = Array.from({ length: 8 }, (_, nr) => `line ${nr}`)
+    await queue.addBulk(lines.flatMap((line) => jobs(line, 1, 2)))
+    const ends: (() => void)[] = []
+    const { started } = await work({ concurrency: 8 }, () => {
+      return new Promise<void>((end) => ends.push(end))
+    })
+    await until('all first jobs run', () => ends.length === 8)
+    const calls = async (): Promise<number> => {
+      const stats = await client.info('commandstats')
+      // The first call of a script has its text.
+      return [...stats.matchAll(/cmdstat_eval(?:sha)?:calls=(\d+)/g)]
+        .map(([, count]) => Number(count))
+        .reduce((sum, count) => sum + count, 0)
+    }
+    const before = await calls()
+    for (const end of ends.splice(0)) setImmediate(end)
+    await until('all second jobs run', () => started.length === 16)
+    expect((await calls()) - before).toBe(1)
+    for (const end of ends) end()
+  })
+
   test('jobs that touch several resources never wait for each other', async () => {
     const queue = makeQueue()
     const pairs = [['a', 'b'], ['b', 'c'], ['c', 'a'], 'a', 'b', ['a', 'b', 'c']]

@@ -45,7 +45,7 @@ export const rows: readonly Row[] = [
     ...{ throughput: [0.7, 0.8], groupmq: [1.5] },
   }),
   throughput('jobs-of-5-ms', {
-    ...{ lines: 8, each: 1_000, processes: 1, concurrency: 8, workMs: 5 },
+    ...{ lines: 8, each: 1_000, processes: 1, concurrency: 8, workMs: 5, spreadMs: 2 },
     ...{ throughput: [0.97, 0.99], clientCpu: [1.3, 1.15] },
   }),
   addBulk,

@@ -22,6 +22,8 @@ interface Shape {
   readonly concurrency: number
   /** @defaultValue 0 */
   readonly workMs?: number
+  /** So much more or less, so that no two end together. @defaultValue 0 */
+  readonly spreadMs?: number
   /** Jobs that are done are kept, as BullMQ does by default. */
   readonly kept?: true
   /** Of plain BullMQ's. */
@@ -33,15 +35,16 @@ interface Shape {
 }
 
 export function throughput(name: string, shape: Shape): Row {
-  const { lines, each, processes, concurrency, workMs = 0, kept = false } = shape
-  const work = workMs === 0 ? 'that do nothing' : `of ${workMs} ms`
+  const { lines, each, processes, concurrency, workMs = 0, spreadMs = 0, kept = false } = shape
+  const work =
+    workMs === 0 ? 'that do nothing' : `of ${workMs - spreadMs} to ${workMs + spreadMs} ms`
   const where = processes === 1 ? '1 process' : `${processes} processes`
   const end = kept ? 'kept' : 'removed'
   return {
     name,
     load: `${lines} lines × ${each} jobs ${work}, ${end} when done, ${where} × ${concurrency}`,
     async run(harness, extent) {
-      const jobs = inTurns(lines, extent.smoke ? Math.ceil(each / 10) : each, workMs)
+      const jobs = inTurns(lines, extent.smoke ? Math.ceil(each / 10) : each, workMs, spreadMs)
       const load = { jobs, concurrency, processes, kept }
       const contenders = [
         ...(['plain', 'strict'] as const),
