@@ -108,7 +108,7 @@ function defineAll(): LineScripts {
     }),
     replacement('drain', own('drain', 'remove-many'), () => ({ which: 'both' })),
     replacement('cleanJobsInSet', own('cleanJobsInSet', 'remove-many'), (argv) => {
-      return { which: CLEANED[String(argv[3])] }
+      return { which: CLEANED[String(argv[3])], most: Number(argv[2]) }
     }),
   ]
   return {

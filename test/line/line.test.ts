@@ -339,6 +339,16 @@ describe('turns', () => {
     for (const end of ends) end()
   })
 
+  test('clean with a limit moves no more of the jobs that sleep', async () => {
+    const [queue, client] = [makeQueue(), redis()]
+    await queue.addBulk(jobs('a', ...Array.from({ length: 500 }, (_, nr) => nr)))
+    await client.config('RESETSTAT')
+    expect(await queue.clean(0, 10, 'wait')).toHaveLength(10)
+    const [, moved] = /cmdstat_lpush:calls=(\d+)/.exec(await client.info('commandstats')) ?? []
+    expect(Number(moved)).toBe(11) // And the next job, which it wakes.
+    expect((await queue.getWaiting()).at(0)?.data.nr).toBe(10)
+  })
+
   test('jobs that touch several resources never wait for each other', async () => {
     const queue = makeQueue()
     const pairs = [['a', 'b'], ['b', 'c'], ['c', 'a'], 'a', 'b', ['a', 'b', 'c']]
