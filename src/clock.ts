@@ -53,6 +53,8 @@ export const systemClock: Clock = {
   random: Math.random,
 }
 
+/** A test of a user may have replaced it by one that stands still. */
+const { setImmediate } = globalThis
 let atEnd: (() => void)[] = []
 
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */

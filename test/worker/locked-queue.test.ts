@@ -4,7 +4,7 @@
  */
 import { Queue, Worker } from 'bullmq'
 import { Redis } from 'ioredis'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   lockedProcessor,
   LockedQueue,
@@ -87,6 +87,19 @@ describe('a job that is added again under its name', () => {
     const again = await queue.add('x', { customer: 'a', nr: 1 }, { jobId: 'j1' })
     expect(await again.getState()).toBe('failed')
   })
+})
+
+test('adds while a test runner has replaced all timers, as BullMQ does', async () => {
+  const queue = makeQueue()
+  await queue.waitUntilReady()
+  vi.useFakeTimers()
+  try {
+    await queue.add('charge', { customer: 'a', nr: 1 })
+    await queue.addBulk([{ name: 'charge', data: { customer: 'a', nr: 2 } }])
+    expect(await queue.count()).toBe(2)
+  } finally {
+    vi.useRealTimers()
+  }
 })
 
 test('maxWaitMs: a job asleep behind others fails in time, not only when its turn comes', async () => {
