@@ -49,7 +49,7 @@ export const LINES = {
     'a listener threw: its errors are ignored from now on. Fix the listener',
   ],
   'breaker:open': ['warn', 'the lock masters have no quorum: this worker fetches no jobs'],
-  'breaker:closed': ['info', 'the lock masters have a quorum again: this worker fetches jobs'],
+  'breaker:closed': ['warn', 'the lock masters have a quorum again: this worker fetches jobs'],
   'job:started': ['debug', 'job runs under its lease'],
   'job:ended': ['debug', 'job ended'],
   'job:requeued': ['debug', 'job requeued'],

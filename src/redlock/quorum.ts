@@ -1,6 +1,7 @@
 import { counted } from '../counted.ts'
 import type { Inspection, MasterView } from '../lock/inspection.ts'
 import { luaConstant } from '../lua.ts'
+import { withoutStop } from '../message-of.ts'
 
 /** What a majority is, and who holds a resource by it: the only place that says so. Pure. */
 
@@ -14,7 +15,7 @@ export function quorumOf(masters: number): number {
 export function noQuorum(voting: number, masters: number, others: readonly string[]): string {
   const needed = counted(quorumOf(masters), 'is', 'are')
   const votes = `${voting} of ${counted(masters, 'master votes', 'masters vote')} and ${needed} needed`
-  return [votes, ...others].join('. ')
+  return [votes, ...others.map(withoutStop)].join('. ')
 }
 
 /** Stands in a reply in place of a holder: the resource is free, and reserved for waiters. */

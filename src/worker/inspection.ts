@@ -10,6 +10,7 @@ import type { ResourceLimits } from '../line/limits.ts'
 import { slotNames } from '../lock/slots.ts'
 import { membersOf, type Member } from '../line/members.ts'
 import type { Share } from '../line/shares.ts'
+import { withoutStop } from '../message-of.ts'
 
 /** One job in a line. */
 export interface LineEntry {
@@ -252,7 +253,9 @@ export async function explainJob(
   const state = await backend.getState(job.id ?? '')
   const { failedReason } = job
   const before =
-    state === 'delayed' && failedReason ? ` Its last attempt failed: ${failedReason}.` : ''
+    state === 'delayed' && failedReason
+      ? ` Its last attempt failed: ${withoutStop(failedReason)}.`
+      : ''
   const why = (await whyWaits(job, state, resources, locks, backend, standstill)) + before
   const isOver = ['active', 'completed', 'failed'].includes(state)
   const stands = isOver ? undefined : await standstill()
@@ -293,7 +296,7 @@ async function whyWaits(
   }
   if (state === 'failed') {
     const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
-    return `Job ${id} has failed: ${job.failedReason}. To try it again: ${again}.`
+    return `Job ${id} has failed: ${withoutStop(job.failedReason)}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })

@@ -129,6 +129,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   #isLeaving = false
   #pausedByUser = false
   #starting: Promise<void> | undefined
+  #hasStarted = false
   #closed: Promise<void> | undefined
 
   /**
@@ -247,16 +248,20 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /**
    * Starts fetching as soon as the lock masters are ready; until then emits `error` with what is
-   * wrong and tries again. Called by the constructor unless `autorun` is false.
+   * wrong and tries again. Called by the constructor unless `autorun` is false. A worker that they
+   * were ready for waits no more: BullMQ calls this when it resumes.
    * @throws Error when it runs already.
    */
   override async run(): Promise<void> {
     if (this.isRunning()) throw new Error('Worker is already running.')
-    this.#starting = mastersReady(this.#redlock, this.#closing.signal, this.#onError)
-    try {
-      await this.#starting
-    } finally {
-      this.#starting = undefined
+    if (!this.#hasStarted) {
+      this.#starting = mastersReady(this.#redlock, this.#closing.signal, this.#onError)
+      try {
+        await this.#starting
+      } finally {
+        this.#starting = undefined
+      }
+      this.#hasStarted = true
     }
     await super.run()
   }

@@ -125,6 +125,30 @@ test('the lines of all shards of a queue add up', async () => {
   expect(await value('redlock_line_longest', { messaging_destination_name })).toBe(3)
 })
 
+test('of a paused queue nothing is runnable: more workers would start nothing', async () => {
+  const { host, port } = fixture.fleet.queue
+  const common = { connection: { host, port }, resource: ({ data }: { data: string }) => data }
+  const queue = new LockedQueue<string>(fixture.namespace, {
+    ...common,
+    resource: (name) => name,
+  })
+  const worker = new LockedWorker<string>(fixture.namespace, () => Promise.resolve(), {
+    ...{ ...common, redlock: await fixture.redlock(), autorun: false },
+  })
+  fixture.defer(async () => {
+    await worker.close()
+    await queue.close()
+  })
+  for (const name of ['a', 'b', 'a']) await queue.add('charge', name)
+  const by = { messaging_destination_name: fixture.namespace }
+  expect(await value('redlock_job_runnable', by)).toBe(2)
+  await queue.pause()
+  expect(await value('redlock_job_runnable', by)).toBe(0)
+  expect(await value('redlock_job_parked', by)).toBe(1)
+  await queue.resume()
+  expect(await value('redlock_job_runnable', by)).toBe(2)
+})
+
 test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every documented series', async () => {
   const redlock = await fixture.redlock()
   const { host, port } = fixture.fleet.queue

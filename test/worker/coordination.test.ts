@@ -554,6 +554,28 @@ describe('the breaker', () => {
     expect(jobs.every((job) => job.attemptsMade === 1)).toBe(true)
   })
 
+  test('masters that refused a moment ago are no fault when it continues', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock(SHORT)
+    const states: string[] = []
+    const errors: string[] = []
+    const worker = work(redlock, () => Promise.resolve('ok'))
+    worker.on('breaker', (state) => states.push(state))
+    worker.on('error', ({ message }) => errors.push(message))
+    await queue.add('report', { of: 'warm-up' })
+    await allDone(queue, 1)
+    const full = fixture.fleet.urls.slice(0, 3).map((url) => new Redis(url))
+    fixture.defer(() => Promise.all(full.map((redis) => redis.quit())))
+    for (const redis of full) await redis.config('SET', 'maxmemory', '1')
+    await queue.add('report', { of: 'delta' })
+    await until('it is open', () => states.includes('open'))
+    await pause(1_000)
+    for (const redis of full) await redis.config('SET', 'maxmemory', '0')
+    await allDone(queue, 2)
+    expect(states).toEqual(['open', 'closed'])
+    expect(errors).toEqual([])
+  })
+
   test('does not resume a worker that its user paused', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock(SHORT)

@@ -14,11 +14,15 @@ local found = {
   lines = redis.call('ZCARD', SPACE .. 'sleeping-lines'), parked = asleep, longest = 0,
   limited = redis.call('HLEN', SPACE .. 'limits'), tenants = redis.call('ZCARD', SPACE .. 'ready'),
   refused = tonumber(full[3] or 0), dropped = tonumber(full[4] or 0), oldestMs = 0, waiting = waiting,
-  runnable = redis.call('LLEN', WAIT) + redis.call('ZCARD', PRIORITIZED) + redis.call('LLEN', ACTIVE),
+  runnable = redis.call('LLEN', ACTIVE),
   fullAtMs = tonumber(full[1] or 0), fullResource = full[2] or '', held = 0,
 }
-for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, ARGV.most - 1)) do
-  found.runnable = found.runnable + redis.call('ZCARD', readyJobsKey(tenant))
+-- A paused queue starts none.
+if redis.call('HEXISTS', BASE .. 'meta', 'paused') == 0 then
+  found.runnable = found.runnable + redis.call('LLEN', WAIT) + redis.call('ZCARD', PRIORITIZED)
+  for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, ARGV.most - 1)) do
+    found.runnable = found.runnable + redis.call('ZCARD', readyJobsKey(tenant))
+  end
 end
 -- Of the jobs that start next, the one that waits longest.
 for _, id in ipairs({

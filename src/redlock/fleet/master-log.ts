@@ -1,12 +1,12 @@
 /**
- * What is told of the masters. A change of state is told once. A state that repeats, such as every
- * failed attempt to connect, is told at most once a minute, with how often it occurred.
- * Masters that begin a quarantine within a moment share one line.
+ * What is told of the masters. A change of state, or of its reason, is told once. What repeats,
+ * such as every failed attempt to connect, is told at most once a minute, with how often it
+ * occurred. Masters that begin a quarantine within a moment share one line.
  */
 import type { Clock, Timer } from '../../clock.ts'
 import type { Channel } from '../../channel.ts'
 import type { Master } from '../wire/master.ts'
-import { Repeats } from '../../repeats.ts'
+import { Repeats, withoutNumbers } from '../../repeats.ts'
 import type { Silence } from './voter.ts'
 
 const GATHER_MS = 250
@@ -14,7 +14,8 @@ const GATHER_MS = 250
 export class MasterLog {
   readonly #channel: Channel
   readonly #clock: Clock
-  readonly #repeats: Repeats<Master>
+  /** The status that was told last, and its reasons. */
+  readonly #told = new Map<Master, { readonly status: string; readonly reasons: Repeats<string> }>()
   readonly #quarantined: { readonly name: string; readonly votesInMs: number }[] = []
   #timer: Timer | undefined
   /** Nothing is told: its fleet is not yet, or no longer, in use. */
@@ -25,7 +26,6 @@ export class MasterLog {
   constructor(channel: Channel, clock: Clock) {
     this.#channel = channel
     this.#clock = clock
-    this.#repeats = new Repeats(clock)
   }
 
   /**
@@ -37,7 +37,7 @@ export class MasterLog {
     const silence = why?.status === 'suspended' ? undefined : why
     const status = silence?.status ?? 'voting'
     if (this.isSilent || status === 'enrolling' || status === 'closed') return
-    const times = this.#repeats.due(master, status)
+    const times = this.#due(master, status, silence?.reason ?? '')
     if (times === undefined) return
     if (silence !== undefined) this.#isDegraded = true
     const fields = { master: master.name, ...(times > 1 && { times }) }
@@ -56,6 +56,16 @@ export class MasterLog {
     if (this.isSilent || !this.#isDegraded) return
     this.#isDegraded = false
     this.#channel.tell('fleet:votes', { voting: masters, masters })
+  }
+
+  /** @see Repeats.due */
+  #due(master: Master, status: string, reason: string): number | undefined {
+    let told = this.#told.get(master)
+    if (told?.status !== status) {
+      told = { status, reasons: new Repeats(this.#clock) }
+      this.#told.set(master, told)
+    }
+    return told.reasons.due(withoutNumbers(reason), status)
   }
 
   close(): void {

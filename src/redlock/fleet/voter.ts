@@ -150,7 +150,7 @@ export class Voter {
     else if (result.reason === 'error') this.#refusal = refusalBy(result.detail)
     if (this.#refusal === undefined) this.#trial = undefined
     else trial.next = clock.after(TRIAL_MS, () => void this.#try())
-    if (this.#refusal?.problem !== known?.problem) this.#fleet.tell(this)
+    if ((this.#refusal ?? known) !== undefined) this.#fleet.tell(this)
   }
 
   #entered(state: MasterState): void {

@@ -40,6 +40,8 @@ export function connectionSettings(
     keyPrefix: '',
     autoResubscribe: false,
     enableReadyCheck: true,
+    // A server that has read its data is asked again after this; by default, after ten seconds.
+    maxLoadingRetryTime: 1_000,
     keepAlive: 5_000,
     noDelay: true,
     connectTimeout: limits.connectTimeoutMs,

@@ -3,6 +3,7 @@
  * whenever it might not be the server that was enrolled.
  */
 import type { Redis } from 'ioredis'
+import type { Timer } from '../../clock.ts'
 import type { Script } from '../../lua.ts'
 import { batchSender } from './batch-sender.ts'
 import { CallQueue, onlyReply } from './calls.ts'
@@ -23,8 +24,11 @@ import {
 } from './master.ts'
 import { Enrolment, trialCall } from './enrolment.ts'
 import { ioredis } from '../../ioredis.ts'
-import { readServerFacts } from './server-facts.ts'
+import { isLoading, LOADING, parseInfo, readServerFacts } from './server-facts.ts'
 import { TlsCheck } from '../../tls-check.ts'
+
+/** A server that is ready says so sooner. */
+const SLOW_MS = 500
 
 export class MasterConnection implements Master {
   readonly name: string
@@ -37,6 +41,7 @@ export class MasterConnection implements Master {
   #lastError = 'not connected yet'
   readonly #tls: TlsCheck
   #wasReady = false
+  #slow: Timer | undefined
 
   constructor(options: MasterConnectionOptions) {
     this.name = masterName(options.address)
@@ -73,12 +78,18 @@ export class MasterConnection implements Master {
     this.#redis.on('error', (error: Error) => {
       this.#lastError = error.message === '' ? error.name : error.message
     })
+    this.#redis.on('connect', () => {
+      this.#slow?.cancel()
+      this.#slow = clock.after(SLOW_MS, () => void this.#notReady())
+    })
     this.#redis.on('ready', () => {
+      this.#slow?.cancel()
       this.#wasReady = true
       this.#lastError = 'the connection was closed'
       this.enrolment.connected()
     })
     this.#redis.on('close', () => {
+      this.#slow?.cancel()
       if (this.#wasReady) this.enrolment.disconnected(this.#lastError)
       else void this.#neverReady()
     })
@@ -124,6 +135,14 @@ export class MasterConnection implements Master {
     return undefined
   }
 
+  /** It is connected, and ioredis waits in silence until the server has read its data. */
+  async #notReady(): Promise<void> {
+    const info = parseInfo(await this.#redis.info().catch(() => ''))
+    if (this.#redis.status !== 'connect' || !isLoading(info)) return
+    this.enrolment.disconnected(LOADING)
+    this.#slow = this.#options.clock.after(SLOW_MS, () => void this.#notReady())
+  }
+
   async #neverReady(): Promise<void> {
     const detail = await this.#tls.explain(this.#lastError)
     if (!this.#wasReady) this.enrolment.disconnected(detail)
@@ -132,6 +151,7 @@ export class MasterConnection implements Master {
   close(): void {
     if (this.state.status === 'closed') return
     this.enrolment.close()
+    this.#slow?.cancel()
     this.#redis.disconnect()
     for (const listener of this.#listeners) listener.disconnect()
   }

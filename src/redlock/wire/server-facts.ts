@@ -29,6 +29,13 @@ export function parseInfo(text: string): ReadonlyMap<string, string> {
   return new Map([...fields].map(([, name = '', value = '']) => [name, value]))
 }
 
+/** A server that loads answers INFO, and little else. */
+export function isLoading(info: ReadonlyMap<string, string>): boolean {
+  return info.get('loading') === '1'
+}
+
+export const LOADING = 'LOADING it reads its data from disk'
+
 /**
  * Of CONFIG. Managed services and ACLs may deny it: undefined. Without proof a master counts as not
  * durable, and serves its full delayed restart.

@@ -23,6 +23,8 @@ const SCAN_COUNT = 1_000
 const PAGE = 400
 
 const CLOSED = 'the connection was closed'
+/** Of a question on a connection that is gone. */
+const GIVEN_UP = /enableOfflineQueue|Connection is closed|connection close$/
 
 type KeyFacts = readonly [value: string, ttlMs: number]
 
@@ -129,7 +131,10 @@ export class Probe {
     await this.#within(this.#connected()).catch(async (error: unknown) => {
       throw new Error(await this.#tls.explain(messageOf(error)))
     })
-    return this.#within(question(this.#redis))
+    return this.#within(question(this.#redis)).catch((error: unknown) => {
+      // Another question has given the connection up; ioredis says how it noticed.
+      throw GIVEN_UP.test(messageOf(error)) ? new Error(this.#lastError) : error
+    })
   }
 
   async #connected(): Promise<void> {

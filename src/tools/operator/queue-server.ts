@@ -162,6 +162,22 @@ function placedAt(address: MasterAddress, host: string, port: number): MasterAdd
   return url.href
 }
 
+/**
+ * Whether the server could start a job: it refuses a script that may write where it refuses writes.
+ * Nothing is written. @throws Error with why not.
+ */
+export async function takesWrites(server: QueueServer): Promise<void> {
+  try {
+    await server.command('EVAL', '#!lua\nreturn 1', 0)
+  } catch (error) {
+    const said = messageOf(error)
+    if (said.startsWith('OOM'))
+      throw new Error('OOM it is full and refuses writes', { cause: error })
+    // Before Redis 7 the first line of the script is none that it knows.
+    if (!said.includes('compiling script')) throw error
+  }
+}
+
 /** A client of all nodes. Undefined for one server, and for one that does not answer. */
 export async function clusterAt(
   address: MasterAddress,

@@ -36,8 +36,11 @@ export function checkMaster(
 ): readonly Finding[] {
   return findingsOf(where, (report) => {
     checkServer(master, around, report)
-    checkConstants(master, around, report)
-    checkEnrolment(master, around, report)
+    // What a replica has stored is another master's.
+    if (master.role === 'master') {
+      checkConstants(master, around, report)
+      checkEnrolment(master, around, report)
+    }
     checkClock(master, around, report)
     checkCapacity(master, report)
     checkPersistence(master, report)
@@ -208,12 +211,12 @@ export function unreachable(problem: string, where: string): Finding {
 }
 
 function fixFor(problem: string): string {
-  if (/NOAUTH|WRONGPASS|AUTH/.test(problem)) return 'put the user and the password into its URL'
+  if (problem.startsWith('WRONGPASS')) return 'correct the user and the password in its URL'
+  if (/AUTH/.test(problem)) return 'put the user and the password into its URL'
   if (problem.startsWith('NOPERM')) return 'give this user the rights to INFO, TIME, EVAL and SCAN'
   if (problem.includes('unknown command')) return ALLOW_COMMANDS
   if (problem.includes('TLS on this port')) return 'correct its URL'
-  if (problem.startsWith('LOADING'))
-    return 'wait: it reads its data from disk, and votes afterwards'
+  if (problem.startsWith('LOADING')) return 'wait: it answers when it has read its data'
   if (problem.startsWith('no reply')) {
     return 'check its machine and the network to it: it is frozen, overloaded or cut off'
   }

@@ -4,7 +4,14 @@
  */
 import type { Redis } from 'ioredis'
 import { systemClock } from '../../clock.ts'
-import { identity, parseInfo, readClock, setting } from '../../redlock/wire/server-facts.ts'
+import {
+  identity,
+  isLoading,
+  LOADING,
+  parseInfo,
+  readClock,
+  setting,
+} from '../../redlock/wire/server-facts.ts'
 
 export interface ServerSurvey {
   /** As in {@link ServerFacts.runId}. */
@@ -32,8 +39,7 @@ const ROUND_TRIPS = 5
 /** @throws Error for a server that still loads its data; what ioredis throws. */
 export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
   const info = parseInfo(await redis.info())
-  // It answers INFO, and nothing else of what follows.
-  if (info.get('loading') === '1') throw new Error('LOADING it reads its data from disk')
+  if (isLoading(info)) throw new Error(LOADING)
   const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]
   const samples = await readClock(redis, systemClock, ROUND_TRIPS)
   const number = (field: string): number => Number(info.get(field) ?? 0)
@@ -65,7 +71,6 @@ function persistenceOf(
 
 function writesRefused(info: ReadonlyMap<string, string>): string | undefined {
   const failed = (field: string): boolean => (info.get(field) ?? 'ok') !== 'ok'
-  if (info.get('loading') === '1') return 'it is loading its data'
   if (failed('aof_last_write_status')) return 'its last write to the append-only file failed'
   if (failed('rdb_last_bgsave_status')) return 'its last snapshot failed'
   return undefined

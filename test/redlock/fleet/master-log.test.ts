@@ -19,7 +19,8 @@ function lines(): { readonly all: Line[]; readonly logger: Logger } {
 }
 
 const master = (name: string): Master => ({ name }) as Master
-const away: Silence = { status: 'connecting', reason: '', detail: 'connect ECONNREFUSED' }
+const REFUSED = 'connect ECONNREFUSED'
+const away: Silence = { status: 'connecting', reason: REFUSED, detail: REFUSED }
 
 test('logs a state that repeats once a minute, with a count', async () => {
   const { all, logger } = lines()
@@ -31,12 +32,28 @@ test('logs a state that repeats once a minute, with a count', async () => {
     log.entered(a, away)
     await clock.advance(1_000)
   }
-  const line = { event: 'master:connecting', master: 'a:1', detail: 'connect ECONNREFUSED' }
+  const line = { event: 'master:connecting', master: 'a:1', detail: REFUSED }
   expect(all).toEqual([line, { ...line, times: 60 }, { ...line, times: 60 }])
 
   log.entered(a, undefined)
   log.entered(a, away)
   expect(all.slice(3)).toEqual([{ event: 'master:enrolled', master: 'a:1' }, line])
+})
+
+test('a new reason is told at once, and each of them once a minute', async () => {
+  const { all, logger } = lines()
+  const clock = new FakeClock()
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
+  const a = master('a:1')
+  const closed: Silence = { status: 'connecting', reason: 'closed', detail: 'closed' }
+  for (let second = 0; second < 60; second++) {
+    log.entered(a, closed)
+    log.entered(a, away)
+    await clock.advance(1_000)
+  }
+  expect(all).toMatchObject([{ detail: 'closed' }, { detail: REFUSED }])
+  log.entered(a, away)
+  expect(all.slice(2)).toMatchObject([{ detail: REFUSED, times: 60 }])
 })
 
 test('masters that are quarantined at once share one line', async () => {
@@ -65,7 +82,7 @@ test('a master whose clock is not compared yet is no outage that ends', () => {
 
 const fixture = useFleet({ masters: 3 })
 
-test('a dead master is one line for all its attempts', async () => {
+test('a dead master is one line for each reason, for all its attempts', async () => {
   const { all, logger } = lines()
   const redlock = await fixture.redlock({ logger })
   const [first] = fixture.fleet.masters
@@ -74,5 +91,8 @@ test('a dead master is one line for all its attempts', async () => {
   await until('it has been tried again', tried)
   await new Promise((resolve) => setTimeout(resolve, 1_500))
   const gone = all.filter(({ event }) => event === 'master:connecting')
-  expect(gone).toHaveLength(1)
+  expect(gone.map(({ detail }) => detail)).toEqual([
+    'the connection was closed',
+    expect.stringContaining('ECONNREFUSED'),
+  ])
 })

@@ -133,7 +133,7 @@ describe('two of three: a client knows it from the first refusal until it is ove
     await expect(redlock.ready()).rejects.toThrow(MasterRefusedError)
     const inspection = await redlock.inspect('r').catch(() => undefined)
     if (inspection !== undefined)
-      expect(inspection.ungranted).toMatch(/^1 of 3 masters vote.*refuses/)
+      expect(inspection.ungranted).toMatch(/^1 of 3 masters vote.*refuses((?!\.\.).)*[^.]$/)
 
     await Promise.all(sick.map(heal))
     // Counted at once, without a look: who excludes a master goes on asking it.

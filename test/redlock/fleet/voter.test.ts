@@ -113,3 +113,32 @@ describe('what is left of a quarantine', () => {
     expect(master.reports).toEqual([])
   })
 })
+
+test('a master that goes on refusing is told of at every trial, and when it is over', async () => {
+  const clock = new FakeClock()
+  const told: (string | undefined)[] = []
+  let refuses = true
+  const connect: Connect = () =>
+    ({
+      state: { status: 'enrolled' },
+      ask: ({ hear }: { hear: (index: number, result: unknown) => void }) => {
+        const detail = 'OOM command not allowed'
+        const refusal = { kind: 'failed', reason: 'error', detail, mayHaveRun: true }
+        hear(0, refuses ? refusal : { kind: 'replied', reply: true })
+      },
+    }) as unknown as Master
+  const fleet = {
+    settings: { clock, connect, masterTimeoutMs: 100 },
+    ...{ quarantineMs: 1_000, clocks: { suspendedMs: () => 0, isOutOfLine: () => false } },
+    tell: ({ silence }: Voter) => told.push(silence?.status),
+  } as unknown as LockFleet
+  const voter = new Voter(fleet, 0, 'redis://full', { name: '', lua: '', sha1: '' })
+  voter.suspect()
+  await clock.advance(1_000)
+  await clock.advance(1_000)
+  refuses = false
+  await clock.advance(1_000)
+  voter.suspect() // One error, and it refuses nothing.
+  await clock.advance(1_000)
+  expect(told).toEqual(['refused', 'refused', 'refused', undefined])
+})

@@ -1,5 +1,10 @@
 /** Servers that accept connections and do not answer, or answer slowly. */
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { Redis } from 'ioredis'
+import { systemClock } from '../../../src/clock.ts'
+import { batchScript } from '../../../src/redlock/wire/batch-script.ts'
+import type { MasterState } from '../../../src/redlock/wire/master.ts'
+import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts'
 import { connectionSettings } from '../../../src/redlock/wire/connection-settings.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
@@ -76,4 +81,29 @@ it('gets ready on a slow network, where a low `commandTimeout` is a reconnect lo
     expect(ready).toBe(false)
   }
   expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
+})
+
+it('says that it reads its data, and counts when it has', async () => {
+  const config = { save: '', 'loading-process-events-interval-bytes': '1024' }
+  await using slow = await startServer({ config })
+  const redis = new Redis(slow.url)
+  for (let nr = 0; nr < 2_000; nr++) void redis.set(`key:${nr}`, 'x'.repeat(100))
+  await redis.save()
+  redis.disconnect()
+  const states: MasterState[] = []
+  const master = new MasterConnection({
+    ...{ index: 0, address: slow.url, limits: LIMITS, clock: systemClock },
+    ...{ script: batchScript({ namespace: 'ns' }), onTime: () => undefined },
+    admit: () => Promise.resolve(undefined),
+    onState: (state) => states.push(state),
+  })
+  const saysLoading = (): boolean =>
+    states.some((state) => 'detail' in state && state.detail.startsWith('LOADING'))
+  await until('it is enrolled', () => master.state.status === 'enrolled')
+  await slow.kill()
+  const restarted = slow.restart({ config: { 'key-load-delay': '1000' } })
+  await until('it says why it is not', saysLoading)
+  await restarted
+  await until('it is enrolled again', () => master.state.status === 'enrolled')
+  master.close()
 })

@@ -88,7 +88,7 @@ describe('doctor', () => {
       return named()?.fact.includes('LOADING') === true
     })
     expect(said.code).toBe(1)
-    expect(named()?.fix).toBe('wait: it reads its data from disk, and votes afterwards')
+    expect(named()?.fix).toBe('wait: it answers when it has read its data')
     expect(said.json<Diagnosis>()).toMatchObject({ voting: 2, quorum: 2 })
   })
 
@@ -170,9 +170,24 @@ describe('doctor', () => {
     expect(at(5)).toContain('same-server')
     expect(at(6)).toEqual(['unreachable'])
     const refused = diagnosis.findings.find(({ where }) => where === hostOf(wrong))
-    expect(refused).toMatchObject({ fix: 'put the user and the password into its URL' })
+    expect(refused).toMatchObject({ fix: 'correct the user and the password in its URL' })
     expect(said.out + said.err).not.toMatch(/geheim|falsch/)
     expect(said.code).toBe(3)
+  })
+
+  it('a master that was made a replica: nothing is said of what it copied', async () => {
+    const fleet = await bootstrapped(3)
+    const [first] = fleet.masters
+    const [, replica = ''] = fleet.urls
+    await ask(replica, (redis) => redis.replicaof('127.0.0.1', first?.port ?? 0))
+    await until('it has copied the other', () =>
+      ask(replica, async (redis) =>
+        (await redis.info('replication')).includes('master_link_status:up'),
+      ),
+    )
+    const said = await cli(['doctor', '--json'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    const found = codes(said.json<Diagnosis>(), hostOf(replica))
+    expect(found).toEqual(['replica'])
   })
 
   it('a restart with durable memory, and the quarantine after one without', async () => {

@@ -3,7 +3,7 @@ import type { LockClient } from '../../../services/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
-import { clusterAt } from '../../operator/queue-server.ts'
+import { clusterAt, takesWrites } from '../../operator/queue-server.ts'
 import { bullmqConnection } from '../../operator/queue-view.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
@@ -22,8 +22,7 @@ import {
 import { openMetrics, type Metrics } from '../work/metrics.ts'
 import type { WorkerContext } from '../../../worker/worker-context.ts'
 import { loadWorkers, type RunnableWorker } from '../work/load-workers.ts'
-import { messageOf } from '../../../message-of.ts'
-import { Repeats, withoutNumbers } from '../../../repeats.ts'
+import { reporter } from '../work/reporter.ts'
 
 interface WorkFlags {
   readonly drainMs: number
@@ -122,40 +121,6 @@ async function start(
   out.note(`works on ${queues.join(', ')}`, { event: 'working', queues, pid: process.pid })
 }
 
-/** Errors of a worker: each is said once, then once a minute. */
-function reporter(
-  { out }: Cli,
-  worker: RunnableWorker,
-  refused: AbortController,
-): (error: unknown) => void {
-  const { name } = worker
-  const repeats = new Repeats<string>(systemClock)
-  let isAway = false
-  const back = (): void => {
-    if (!isAway) return
-    isAway = false
-    const message = "the queue's Redis answers again"
-    out.note(`${name}: ${message}`, { event: 'queue-back', queue: name, message })
-  }
-  // A worker says only once that it is ready.
-  for (const each of worker.shards ?? [worker]) each.getBackend?.().on('ready', back)
-  return (error) => {
-    const message = messageOf(error)
-    const { code, isOwnFault } = error as { readonly code?: unknown; readonly isOwnFault?: unknown }
-    isAway ||= AWAY.test(`${String(code)} ${message}`)
-    const times = repeats.due(withoutNumbers(message), 'error')
-    if (times !== undefined) {
-      const count = times > 1 ? ` (${times} times in the last minute)` : ''
-      out.note(`${name}: ${message}${count}`, { event: 'error', queue: name, message, times })
-    }
-    // Of the class that the module has loaded, which may be another copy.
-    if (isOwnFault === true) refused.abort()
-  }
-}
-
-/** What BullMQ's connections say of a server that is away. */
-const AWAY = /ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|Connection is closed|QUEUE_UNREACHABLE/
-
 /** @throws UsageError where metrics were asked for and cannot be served. */
 async function metricsFor({ healthPort, metrics }: WorkFlags): Promise<Metrics | undefined> {
   if (healthPort === undefined) {
@@ -216,7 +181,7 @@ async function serveHealth(
   const { out, signal } = cli
   const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
   const queue = cli.queue(timeoutMs)?.server
-  const asksQueue = queue && (() => queue.command('PING'))
+  const asksQueue = queue && (() => takesWrites(queue))
   const votes = votesOf(cli, locks, timeoutMs)
   const asksMasters = votes && atMostOnceASecond(votes)
   const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))

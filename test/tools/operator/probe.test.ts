@@ -1,0 +1,26 @@
+/** An operator's connection: each question has its own deadline, and says why it has no answer. */
+import { expect, it } from 'vitest'
+import { Probe } from '../../../src/tools/operator/probe.ts'
+import { useFleet } from '../../fixtures.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
+
+assertNoLeaks()
+const fixture = useFleet({ masters: 1, queue: false })
+
+it('every question to a server that hangs says so, also after another gave the connection up', async () => {
+  const [server] = fixture.fleet.masters
+  const probe = new Probe(server?.url ?? '', 400)
+  fixture.defer(() => {
+    probe.close()
+    return Promise.resolve()
+  })
+  await probe.command('TIME')
+  await server?.freeze()
+  fixture.defer(() => server?.thaw() ?? Promise.resolve())
+  const asked: Promise<unknown>[] = []
+  for (let nr = 0; nr < 12; nr++) {
+    asked.push(probe.command('TIME').catch((error: unknown) => (error as Error).message))
+    await new Promise((resolve) => setTimeout(resolve, 100))
+  }
+  expect(new Set(await Promise.all(asked))).toEqual(new Set(['no reply within 400 ms']))
+})
