@@ -140,7 +140,7 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
   })
 
   it.each([
-    ['no certificate', () => ({ ca: pem('ca.crt') })],
+    ['no certificate', () => ({ ca: pem('ca.crt') }), /TLS: .*alert/, /give its clients a cert/],
     [
       'a certificate of another authority',
       () => ({
@@ -148,22 +148,35 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
         cert: pem('../foreign/client.crt'),
         key: pem('../foreign/client.key'),
       }),
+      /TLS: .*alert/,
+      /give its clients a certificate/,
     ],
     [
       'an authority that did not sign the server',
       () => ({ ...withCertificate(), ca: pem('../foreign/ca.crt') }),
+      /certificate/,
+      /give it a valid certificate for this name, and its clients the `ca`/,
     ],
-    ['no TLS', () => undefined],
-  ])('nothing is said to a client with %s', async (_what, tls) => {
+    ['no TLS', () => undefined, /the server speaks TLS on this port/, /correct its URL/],
+  ])('nothing is said to a client with %s, but why', async (_what, tls, says, fix) => {
     const [server] = servers
     if (server === undefined) throw new Error('there are three')
+    const own = address(server, tls())
     const redis = new Redis({
-      ...address(server, tls()),
+      ...own,
       ...{ lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0 },
     })
     redis.on('error', () => undefined) // The rejection says it too.
     await expect(redis.connect().then(() => redis.time())).rejects.toThrow()
     redis.disconnect()
+    await using redlock = new Redlock({ masters: [own], logger: silentLogger })
+    await expect(redlock.ready()).rejects.toThrow(says)
+    const file = join(directory, 'refused.json')
+    await writeFile(file, JSON.stringify({ masters: [own], timeoutMs: 10_000 }))
+    const doctor = await cli(['doctor', '--config', file])
+    expect(doctor.out).toMatch(says)
+    expect(doctor.out).toMatch(fix)
+    expect(doctor.out).not.toMatch(/SSL routines/)
   })
 
   it('a URL without TLS for a port with it, and the other way round: both are said', async () => {

@@ -54,7 +54,8 @@ export function connectionSettings(
     protocol: 2,
     replyMapping: 'legacy',
     disableClientInfo: true,
-    connectionName: 'bullmq-redlock',
+    // The name is given later: the handshake hides why a server takes no client.
+    connectionName: '',
     // After close() a dead server's socket holds the process this long; ioredis would wait two
     // seconds.
     disconnectTimeout: 250,

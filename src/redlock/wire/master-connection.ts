@@ -25,6 +25,7 @@ import {
 import { Enrolment, trialCall } from './enrolment.ts'
 import { ioredis } from '../../ioredis.ts'
 import { isLoading, LOADING, parseInfo, readServerFacts } from './server-facts.ts'
+import { messageOf } from '../../message-of.ts'
 import { TlsCheck } from '../../tls-check.ts'
 
 /** A server that is ready says so sooner. */
@@ -76,7 +77,7 @@ export class MasterConnection implements Master {
     calls.close(notReady(this.state))
     this.ask = calls.ask
     this.#redis.on('error', (error: Error) => {
-      this.#lastError = error.message === '' ? error.name : error.message
+      this.#lastError = messageOf(error)
     })
     this.#redis.on('connect', () => {
       this.#slow?.cancel()
@@ -166,5 +167,8 @@ function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis
       : new Redis({ ...address, ...settings })
   // Without a listener Node would throw; what matters of an error shows in the state.
   redis.on('error', () => undefined)
+  redis.on('ready', () => {
+    redis.client('SETNAME', 'bullmq-redlock').catch(() => undefined)
+  })
   return redis
 }

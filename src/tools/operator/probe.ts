@@ -12,6 +12,7 @@ import {
   masterName,
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
+import { isErrorReply } from '../../redlock/wire/master.ts'
 import { ioredis } from '../../ioredis.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
@@ -25,6 +26,9 @@ const PAGE = 400
 const CLOSED = 'the connection was closed'
 /** Of a question on a connection that is gone. */
 const GIVEN_UP = /enableOfflineQueue|Connection is closed|connection close$/
+
+/** One command, and not the client. */
+const DENIES = /^NOPERM|unknown command/
 
 type KeyFacts = readonly [value: string, ttlMs: number]
 
@@ -50,7 +54,6 @@ export class Probe {
       lazyConnect: true,
       enableReadyCheck: false, // A server that loads its data is to say so.
       retryStrategy: () => null, // The next question connects again.
-      connectionName: 'bullmq-redlock-operator',
     }
     const { Redis } = ioredis()
     this.#redis =
@@ -59,7 +62,7 @@ export class Probe {
         : new Redis({ ...address, ...settings })
     this.#tls = new TlsCheck(this.#redis.options)
     this.#redis.on('error', (error: Error) => {
-      this.#lastError = error.message === '' ? error.name : error.message
+      this.#lastError = messageOf(error)
     })
   }
 
@@ -147,8 +150,12 @@ export class Probe {
     this.#lastError = CLOSED
     try {
       await this.#redis.connect()
-    } catch {
-      throw new Error(this.#lastError) // ioredis itself says only that the connection is closed.
+      // The first command hears why a server takes no client. Some servers deny this one.
+      await this.#redis.client('SETNAME', 'bullmq-redlock-operator')
+    } catch (error) {
+      // ioredis itself says only that the connection is closed.
+      const said = isErrorReply(error) ? error.message : this.#lastError
+      if (!DENIES.test(said)) throw new Error(said, { cause: error })
     } finally {
       this.#connecting = undefined
     }

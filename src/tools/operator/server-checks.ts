@@ -28,6 +28,7 @@ const SLOW_MS = 100
 const CLOCK_WARNING_MS = 1_000
 const DEFAULT_MAX_LEASE_MS = 30_000
 const FULL = 0.9
+const BE_A_MASTER = 'list only independent masters; to make it one, run `REPLICAOF NO ONE`'
 
 export function checkMaster(
   where: string,
@@ -75,8 +76,7 @@ function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: 
     report('error', 'old-version', `runs version ${version}`, fix)
   }
   if (role !== 'master') {
-    const fix = 'list only independent masters; to make it one, run `REPLICAOF NO ONE`'
-    report('error', 'replica', `is a ${role === 'slave' ? 'replica' : role}`, fix)
+    report('error', 'replica', `is a ${role === 'slave' ? 'replica' : role}`, BE_A_MASTER)
   }
   checkMemory(master, 'leases', report)
   // A replica is told of above.
@@ -210,17 +210,29 @@ export function unreachable(problem: string, where: string): Finding {
   return { severity: 'error', code: 'unreachable', where, fact, fix: fixFor(problem) }
 }
 
+const FIXES: readonly (readonly [RegExp, string])[] = [
+  [/^WRONGPASS/, 'correct the user and the password in its URL'],
+  [/AUTH/, 'put the user and the password into its URL'],
+  [/^NOPERM/, 'give this user the rights to INFO, TIME, EVAL and SCAN'],
+  [/unknown command/, ALLOW_COMMANDS],
+  [/TLS on this port/, 'correct its URL'],
+  [/^TLS: .*alert/, 'give its clients a certificate (`cert` and `key`) that it accepts'],
+  [
+    /certificate|altnames/,
+    'give it a valid certificate for this name, and its clients the `ca` that signed it',
+  ],
+  [/^LOADING/, 'wait: it answers when it has read its data'],
+  [/^no reply/, 'check its machine and the network to it: it is frozen, overloaded or cut off'],
+  [/max number of clients/, 'raise its `maxclients`, or end programs that hold connections to it'],
+  [/^DENIED/, 'give it users: deploy/redis/make-acl.sh makes them'],
+  [/^MASTERDOWN/, BE_A_MASTER],
+  [/^BUSY/, 'wait, or `SCRIPT KILL` on it'],
+  [/^[A-Z]+ /, 'read its log'],
+]
+
 function fixFor(problem: string): string {
-  if (problem.startsWith('WRONGPASS')) return 'correct the user and the password in its URL'
-  if (/AUTH/.test(problem)) return 'put the user and the password into its URL'
-  if (problem.startsWith('NOPERM')) return 'give this user the rights to INFO, TIME, EVAL and SCAN'
-  if (problem.includes('unknown command')) return ALLOW_COMMANDS
-  if (problem.includes('TLS on this port')) return 'correct its URL'
-  if (problem.startsWith('LOADING')) return 'wait: it answers when it has read its data'
-  if (problem.startsWith('no reply')) {
-    return 'check its machine and the network to it: it is frozen, overloaded or cut off'
-  }
-  return 'start it, or correct its address; `redis-cli -h HOST -p PORT ping` must answer'
+  const [, fix] = FIXES.find(([said]) => said.test(problem)) ?? []
+  return fix ?? 'start it, or correct its address; `redis-cli -h HOST -p PORT ping` must answer'
 }
 
 /** BullMQ refuses servers below the first and recommends the second. */

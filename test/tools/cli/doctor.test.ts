@@ -190,6 +190,19 @@ describe('doctor', () => {
     expect(found).toEqual(['replica'])
   })
 
+  it('a master that takes no more clients says so, to a worker too', async () => {
+    const fleet = await bootstrapped(1)
+    const [url = ''] = fleet.urls
+    await ask(url, async (redis) => {
+      await redis.config('SET', 'maxclients', '1')
+      const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+      expect(said.out).toContain('does not answer: ERR max number of clients reached')
+      expect(said.out).toContain('fix: raise its `maxclients`')
+      await using redlock = new Redlock({ masters: fleet.urls, logger: silentLogger })
+      await expect(redlock.ready()).rejects.toThrow('max number of clients reached')
+    })
+  })
+
   it('a restart with durable memory, and the quarantine after one without', async () => {
     const fleet = await bootstrapped(3, { appendonly: 'yes', appendfsync: 'everysec' })
     const env = fleetEnv(fleet.urls, NAMESPACE)
