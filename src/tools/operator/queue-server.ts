@@ -9,12 +9,16 @@ import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { ioredis } from '../../ioredis.ts'
 import { isErrorReply } from '../../redlock/wire/master.ts'
 import { answerOf, type ServerAnswer } from './fleet-probe.ts'
+import { refuses } from '../../worker/run/failure.ts'
 import { Probe } from './probe.ts'
 import type { ServerSurvey } from './server-survey.ts'
 
 /** SlotRange move seldom, and one at a time. */
 const MAX_REDIRECTS = 3
 const MOVED = /^MOVED \d+ (.*):(\d+)$/
+/** Of keys that move to another node now, some or all. */
+const MOVES = /^(?:ASK|TRYAGAIN) /
+const MOVING = 'a slot of the cluster moves to another node: ask again when it has moved'
 
 interface Node {
   readonly address: MasterAddress
@@ -131,15 +135,21 @@ export class QueueServer {
         return reply
       } catch (error) {
         const [, host, port] = MOVED.exec(messageOf(error)) ?? []
+        // Who answered another question may not have these keys, and be away.
+        const isGuess = redirects === 0 && node !== this.#named && !isErrorReply(error)
         this.#last = this.#named
-        if (port === undefined || redirects === MAX_REDIRECTS) throw this.#fault(node, error)
-        node = this.#at(host, Number(port))
+        if (isGuess) node = this.#named
+        else if (port === undefined || redirects === MAX_REDIRECTS) throw this.#fault(node, error)
+        else node = this.#at(host, Number(port))
       }
     }
   }
 
   /** The error names a node that is away, unless it is the one that was named. */
   #fault({ probe }: Node, error: unknown): Error {
+    if (MOVES.test(messageOf(error))) {
+      return new Error(MOVING)
+    }
     if (error instanceof Error && (probe.name === this.name || isErrorReply(error))) return error
     return new Error(`node ${probe.name} of the cluster does not answer: ${messageOf(error)}`)
   }
@@ -163,18 +173,18 @@ function placedAt(address: MasterAddress, host: string, port: number): MasterAdd
 }
 
 /**
- * Whether the server could start a job: it refuses a script that may write where it refuses writes.
- * Nothing is written. @throws Error with why not.
+ * Whether a job of the queue that has the key could start: a server refuses a script that may write
+ * where it refuses writes. Nothing is written. @throws Error with why not.
  */
-export async function takesWrites(server: QueueServer): Promise<void> {
+export async function takesWrites(server: QueueServer, key: string): Promise<void> {
   try {
-    await server.command('EVAL', '#!lua\nreturn 1', 0)
+    await server.command('EVAL', '#!lua\nreturn 1', 1, key)
   } catch (error) {
     const said = messageOf(error)
     if (said.startsWith('OOM'))
       throw new Error('OOM it is full and refuses writes', { cause: error })
-    // Before Redis 7 the first line of the script is none that it knows.
-    if (!said.includes('compiling script')) throw error
+    // What else it answers is no refusal: before Redis 7 it does not know the first line.
+    if (said !== MOVING && (!isErrorReply(error) || refuses(error))) throw error
   }
 }
 

@@ -264,6 +264,10 @@ function checkQueueServer(server: ServerSurvey, report: Report): void {
   if (server.role !== 'master') {
     report('error', 'replica', 'is a replica', 'give the address of its master: BullMQ writes')
   }
+  if (server.slotsServed !== undefined) {
+    const fact = `its cluster serves ${server.slotsServed} of 16384 slots: queues of the others stand still`
+    report('error', 'slots', fact, 'start its nodes, or `redis-cli --cluster fix HOST:PORT`')
+  }
   checkMemory(server, 'jobs and lines', report)
   const { usedBytes, maxBytes } = server
   if (maxBytes > 0 && usedBytes >= maxBytes) {

@@ -28,6 +28,8 @@ export interface ServerSurvey {
   readonly appendfsync: string | undefined
   /** Why the server refuses writes; undefined when it does not. */
   readonly writesRefused: string | undefined
+  /** Of a node, the slots that its cluster serves; undefined where it serves all, or is none. */
+  readonly slotsServed: number | undefined
   /** The server's clock minus ours, to within half of the shortest round trip. */
   readonly clockOffsetMs: number
   /** The median of a few round trips. */
@@ -55,9 +57,24 @@ export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
     persistence: persistenceOf(info, save),
     appendfsync,
     writesRefused: writesRefused(info),
+    slotsServed: await slotsServed(redis, info),
     clockOffsetMs: samples[0]?.clockOffsetMs ?? 0,
     roundTripMs: samples[Math.floor(ROUND_TRIPS / 2)]?.roundTripMs ?? 0,
   }
+}
+
+const ALL_SLOTS = 16_384
+
+async function slotsServed(
+  redis: Redis,
+  info: ReadonlyMap<string, string>,
+): Promise<number | undefined> {
+  if (info.get('cluster_enabled') !== '1') return undefined
+  const cluster = parseInfo(await redis.cluster('INFO').catch(() => ''))
+  const served = Number(cluster.get('cluster_slots_ok') ?? ALL_SLOTS)
+  // Unless it is told otherwise, a cluster that lacks one slot serves none.
+  if (cluster.get('cluster_state') === 'fail') return 0
+  return served < ALL_SLOTS ? served : undefined
 }
 
 function persistenceOf(

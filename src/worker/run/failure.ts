@@ -43,9 +43,16 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
 const PASSING =
   /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY)\b/
 
+const DENIES = /^(NOAUTH|WRONGPASS|NOPERM)\b/
+
 /** The server said so, and did nothing. */
 export function isPassing(error: unknown): boolean {
   return error instanceof Error && PASSING.test(error.message)
+}
+
+/** A server that does nothing for this client, for a time or until its operator acts. */
+export function refuses(error: unknown): boolean {
+  return isPassing(error) || (error instanceof Error && DENIES.test(error.message))
 }
 
 /** The worker, or the lock service, was closed under a running job. */

@@ -1,11 +1,12 @@
 /** A queue on a Redis Cluster: the address of any node is enough. */
-import { Cluster } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { LockedQueue, ShardedQueue } from '../../../src/index.ts'
 import { shardOf } from '../../../src/sharded/placement.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
-import { useFleet } from '../../fixtures.ts'
-import { startCluster } from '../../support/redis-cluster.ts'
+import { until, useFleet } from '../../fixtures.ts'
+import { moveSlot, ownerOf, startCluster } from '../../support/redis-cluster.ts'
+import { QueueServer, takesWrites } from '../../../src/tools/operator/queue-server.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
 import { listen } from '../dashboard/harness.ts'
 import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
@@ -167,4 +168,82 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
     const { code, err } = await cli(args, { env })
     expect([code, err]).toEqual([1, expect.stringContaining(`node ${where} of the cluster does`)])
   }
+})
+
+describe('a cluster with troubles', () => {
+  const env = (): NodeJS.ProcessEnv => ({
+    ...fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[0]?.url),
+    BULLMQ_REDLOCK_PREFIX: '{moved}',
+  })
+
+  it('a slot that moves: commands say so, and answer when it has moved', async () => {
+    const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+    const queue = new LockedQueue('calls', {
+      ...{ connection, prefix: '{moved}', resource: () => 'customer:1' },
+    })
+    fixture.defer(async () => {
+      await queue.close()
+      connection.disconnect()
+    })
+    await fixture.redlock()
+    const { id = '' } = await queue.add('call', {})
+    const server = new QueueServer(nodes[0]?.url ?? '', 2_000)
+    await moveSlot(nodes, `{moved}:calls:${id}`, async () => {
+      const why = await cli(['why', 'calls', id], { env: env() })
+      expect(why.err).toContain('a slot of the cluster moves to another node: ask again')
+      expect(why.err).not.toMatch(/ASK|does not answer/)
+      await takesWrites(server, `{moved}:calls:${id}`)
+    })
+    const why = await cli(['why', 'calls', id], { env: env() })
+    expect(why.out).toContain('waits for a free worker')
+    server.close()
+  })
+
+  it('slots that no node has: doctor says so; and who would need them is not ready', async () => {
+    await fixture.redlock()
+    const clients = nodes.map(({ url }) => new Redis(url))
+    const slot = Number(await clients[0]?.cluster('KEYSLOT', '{lost}'))
+    const owner = clients[await ownerOf(clients, '{lost}')]
+    const server = new QueueServer(nodes[0]?.url ?? '', 2_000)
+    fixture.defer(async () => {
+      await owner?.cluster('ADDSLOTS', slot).catch(() => undefined)
+      server.close()
+      for (const redis of clients) redis.disconnect()
+    })
+    for (const redis of clients) await redis.cluster('DELSLOTS', slot).catch(() => undefined)
+    await until('it is down', async () => {
+      return String(await clients[0]?.cluster('INFO')).includes('cluster_state:fail')
+    })
+    const doctor = await cli(['doctor'], { env: env() })
+    expect(doctor.code).toBe(1)
+    expect(doctor.out).toMatch(/error +queue .*: its cluster serves 0 of 16384 slots/)
+    await expect(takesWrites(server, '{lost}:calls:meta')).rejects.toThrow('CLUSTERDOWN')
+    await owner?.cluster('ADDSLOTS', slot)
+    await until('it is whole', async () => {
+      const after = await cli(['doctor'], { env: env() })
+      return !after.out.includes('its cluster serves')
+    })
+  })
+
+  it('a node that is away: only queues on it are not ready', async () => {
+    const server = new QueueServer(nodes[0]?.url ?? '', 500)
+    const clients = nodes.map(({ url }) => new Redis(url))
+    fixture.defer(() => {
+      server.close()
+      for (const redis of clients) redis.disconnect()
+      return Promise.resolve()
+    })
+    const [here = '', there = ''] = await Promise.all(
+      [0, 2].map(async (index) => {
+        for (let nr = 0; ; nr++) {
+          if ((await ownerOf(clients, `{${nr}}`)) === index) return `{${nr}}:calls:meta`
+        }
+      }),
+    )
+    await takesWrites(server, there)
+    await nodes[2]?.freeze()
+    fixture.defer(() => nodes[2]?.thaw() ?? Promise.resolve())
+    await takesWrites(server, here)
+    await expect(takesWrites(server, there)).rejects.toThrow('does not answer')
+  })
 })

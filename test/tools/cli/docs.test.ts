@@ -1,5 +1,5 @@
 /** `docs/cli.md` names every command, option, setting and exit code; `--help` works everywhere. */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
@@ -8,7 +8,9 @@ import { buildProgram } from '../../../src/tools/cli/program.ts'
 import { CONFIG, SETTINGS } from '../../../src/tools/cli/settings.ts'
 import { cli } from './run-cli.ts'
 
-const doc = readFileSync(join(import.meta.dirname, '..', '..', '..', 'docs', 'cli.md'), 'utf8')
+const ROOT = join(import.meta.dirname, '..', '..', '..')
+const SRC = join(ROOT, 'src')
+const doc = readFileSync(join(ROOT, 'docs', 'cli.md'), 'utf8')
 const program = buildProgram()
 
 /** As its help shows it: `inspect <resource>`. */
@@ -70,4 +72,16 @@ it('help and version go to standard output, with exit code 0', async () => {
   const version = await cli(['--version'])
   expect(version).toMatchObject({ code: 0, err: '' })
   expect(version.out).toMatch(/^\d+\.\d+\.\d+\n$/)
+})
+
+it('every code of a finding is documented', () => {
+  const folders = ['tools/operator', 'services'].map((folder) => join(SRC, folder))
+  const files = folders.flatMap((folder) =>
+    readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter(({ name }) => name.endsWith('.ts'))
+      .map(({ parentPath, name }) => readFileSync(join(parentPath, name), 'utf8')),
+  )
+  const codes = [...files.join('').matchAll(/report\([^,]+, '([a-z-]+)'/g)].map(([, code]) => code)
+  expect(codes.length).toBeGreaterThan(25)
+  expect(codes.filter((code) => !doc.includes(`\`${code ?? ''}\``))).toEqual([])
 })

@@ -181,7 +181,10 @@ async function serveHealth(
   const { out, signal } = cli
   const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
   const queue = cli.queue(timeoutMs)?.server
-  const asksQueue = queue && (() => takesWrites(queue))
+  const { prefix } = cli.settings
+  const asksQueue =
+    queue &&
+    (() => Promise.all(workers.map(({ name }) => takesWrites(queue, `${prefix}:${name}:meta`))))
   const votes = votesOf(cli, locks, timeoutMs)
   const asksMasters = votes && atMostOnceASecond(votes)
   const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))

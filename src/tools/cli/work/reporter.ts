@@ -2,14 +2,12 @@
 import { systemClock, type Timer } from '../../../clock.ts'
 import { messageOf } from '../../../message-of.ts'
 import { Repeats, withoutNumbers } from '../../../repeats.ts'
+import { refuses } from '../../../worker/run/failure.ts'
 import type { Cli } from '../cli.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
 /** What BullMQ's connections say of a server that is away. */
 const AWAY = /ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|Connection is closed|QUEUE_UNREACHABLE/
-/** What a server says that cannot do what it is told, for a time. */
-const REFUSES =
-  /^(?:OOM|MISCONF|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|LOADING|NOAUTH|WRONGPASS|NOPERM)\b/
 /** Which script was refused, and where: it differs, and means nothing to an operator. */
 const PLACE = /\s*script: \w+, on @user_script:\d+\.$/
 /** A worker asks more often: BullMQ rests for 15 seconds after an error. */
@@ -43,10 +41,10 @@ export function reporter(
   return (error) => {
     const said = messageOf(error)
     const { code, isOwnFault } = error as { readonly code?: unknown; readonly isOwnFault?: unknown }
-    const refuses = REFUSES.test(said)
-    const message = refuses ? said.replace(PLACE, '') : said
+    const isRefused = refuses(error)
+    const message = isRefused ? said.replace(PLACE, '') : said
     isAway ||= AWAY.test(`${String(code)} ${said}`)
-    if (refuses) {
+    if (isRefused) {
       quiet?.cancel()
       quiet = systemClock.after(QUIET_MS, () => {
         back(`has refused nothing for ${QUIET_MS / 1_000} s`)
