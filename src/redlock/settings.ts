@@ -142,6 +142,9 @@ function addressOption(address: unknown, index: number): MasterAddress {
       'an address, not a connection: Redlock makes its own, because a shared one queues and re-sends commands'
     return refuse(name, why, address)
   }
+  if ('sentinels' in address) {
+    return refuse(name, 'one server by itself: after a failover its replica lacks leases', address)
+  }
   const { host, path } = address as Partial<Record<'host' | 'path', unknown>>
   for (const [field, value] of Object.entries({ host, path })) {
     const isName = typeof value === 'string' && !/@|:\/\//.test(value)

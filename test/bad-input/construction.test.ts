@@ -114,6 +114,12 @@ describe('masters', () => {
     expect(message).toContain('Redlock makes its own, because a shared one queues and re-sends')
     shared.disconnect()
   })
+
+  it('refuses a server that Sentinel replaces', () => {
+    const address = { sentinels: [{ host: '127.0.0.1', port: 26_379 }], name: 'shop' }
+    const message = refusal({ masters: [FIVE[0], address] })
+    expect(message).toMatch(/^Expected `masters\[1\]` to be one server by itself: after a failover/)
+  })
 })
 
 describe('durations and counts', () => {

@@ -64,9 +64,15 @@ export function connectionSettings(
   }
 }
 
+/** Of the queue: sentinels say where its server is. */
+export function isWatched(address: MasterAddress): boolean {
+  return typeof address === 'object' && address.sentinels !== undefined
+}
+
 /** `host:port` (or the socket's path) without user name or password, for logs and errors. */
 export function masterName(address: MasterAddress): string {
   if (typeof address !== 'string') {
+    if (isWatched(address)) return `${address.name ?? ''} (Sentinel)`
     return address.path ?? `${address.host ?? '127.0.0.1'}:${address.port ?? 6379}`
   }
   const url = new URL(address)

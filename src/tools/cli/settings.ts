@@ -94,7 +94,7 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
     variable: 'BULLMQ_REDLOCK_QUEUE',
     servers: 'queue',
     help: "BullMQ's Redis",
-    read: addressOf,
+    read: queueAddressOf,
   },
   prefix: {
     flag: '--prefix <text>',
@@ -274,9 +274,17 @@ function addressOf({ value, source }: Given): MasterAddress {
   if (isUrl && URL.canParse(value)) return value
   // A mistyped URL may have its password anywhere, so nothing of it is repeated.
   throw new UsageError(
-    `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379. ` +
+    `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379` +
+      ' (in a file also an object with `host`). ' +
       'The value is not shown, because it may contain a password.',
   )
+}
+
+/** Sentinels say where the queue's server is; a lock master has no replica that could follow it. */
+function queueAddressOf(found: Given): MasterAddress {
+  const { value } = found
+  const isOfSentinels = typeof value === 'object' && value !== null && 'sentinels' in value
+  return isOfSentinels && 'name' in value ? (value as MasterAddress) : addressOf(found)
 }
 
 function name(found: Given): string {

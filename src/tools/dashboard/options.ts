@@ -89,5 +89,6 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
 
 function isAddress(value: unknown): boolean {
   if (typeof value === 'string') return /^rediss?:\/\/./.test(value) && URL.canParse(value)
-  return typeof value === 'object' && value !== null && ('host' in value || 'path' in value)
+  if (typeof value !== 'object' || value === null) return false
+  return 'host' in value || 'path' in value || ('sentinels' in value && 'name' in value)
 }

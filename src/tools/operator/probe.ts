@@ -9,6 +9,7 @@ import { luaText, defineScript, type Script } from '../../lua.ts'
 import { messageOf } from '../../message-of.ts'
 import {
   connectionSettings,
+  isWatched,
   masterName,
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
@@ -56,10 +57,12 @@ export class Probe {
       retryStrategy: () => null, // The next question connects again.
     }
     const { Redis } = ioredis()
+    const { Connector, ...others } = settings
+    const own = isWatched(address)
+      ? { ...others, sentinelRetryStrategy: () => null }
+      : { ...others, ...(Connector && { Connector }) }
     this.#redis =
-      typeof address === 'string'
-        ? new Redis(address, settings)
-        : new Redis({ ...address, ...settings })
+      typeof address === 'string' ? new Redis(address, own) : new Redis({ ...address, ...own })
     this.#tls = new TlsCheck(this.#redis.options)
     this.#redis.on('error', (error: Error) => {
       this.#lastError = messageOf(error)

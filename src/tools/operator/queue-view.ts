@@ -4,7 +4,7 @@ import { Job, Queue } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
-import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import { isWatched, type MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { QueueServer } from './queue-server.ts'
 import { messageOf } from '../../message-of.ts'
 import { LineBackend } from '../../line/line-backend.ts'
@@ -261,8 +261,9 @@ function estimateIn({ ahead, length, resource, estimate }: LinePosition): string
 }
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */
-export function bullmqConnection(address: MasterAddress): { readonly url: string } {
+export function bullmqConnection(address: MasterAddress): { readonly url?: string } {
   if (typeof address === 'string') return { url: address }
+  if (isWatched(address)) return address as object
   const { host = '127.0.0.1', port = 6379, path } = address
   const name = host.includes(':') ? `[${host}]` : host
   return { ...address, url: path ?? `redis://${name}:${port}` }
