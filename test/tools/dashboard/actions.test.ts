@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
+import { rowsOf } from '../../telemetry/doc-tables.ts'
 import { invoices, invoiceWorker, listen, optionsFor, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })
@@ -246,6 +247,10 @@ test('pause, resume, slots, rate, cancel and release', async () => {
   const release = { action: 'release', resource: 'order:1' }
   expect(await act(served, release)).toMatchObject({ ok: true })
   expect((await redlock.inspect('order:1')).holder).toBeUndefined()
+  const [row = []] = rowsOf('logging.md', 'Events').filter(([name]) => name === 'operator:acted')
+  const seen = new Set(log.flatMap(({ fields }) => Object.keys(fields)))
+  seen.delete('event')
+  expect([...seen].sort()).toEqual(row[2]?.split(' ').sort())
 })
 
 describe('what is posted is read', () => {
