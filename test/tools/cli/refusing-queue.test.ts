@@ -132,15 +132,25 @@ it('what it refuses is one line whatever the script, and that it is over is one'
   expect(said.slice(1)).toEqual(["q: the queue's Redis has refused nothing for 20 s"])
 })
 
-it('a server that refuses the login, and then does not, answers again', async () => {
+it.each([
+  'NOAUTH Authentication required.',
+  'connect ECONNREFUSED',
+  'getaddrinfo EAI_AGAIN queue',
+  'connect ENETUNREACH',
+  'certificate has expired',
+  'TLS: tlsv13 alert certificate required',
+  'TLS: tlsv1 alert unknown ca',
+  'ERR max number of clients reached',
+  'All sentinels are unreachable. Retrying from scratch after 10ms.',
+])('%s: and then it answers again', async (trouble) => {
   vi.useFakeTimers()
   const { say, said, ready } = silent()
   ready()
-  say('NOAUTH Authentication required.')
+  say(trouble)
   ready()
   ready()
   await vi.advanceTimersByTimeAsync(60_000)
-  expect(said).toEqual(['q: NOAUTH Authentication required.', "q: the queue's Redis answers again"])
+  expect(said).toEqual([`q: ${trouble}`, "q: the queue's Redis answers again"])
 })
 
 it('an error of the worker itself is no outage that ends', async () => {

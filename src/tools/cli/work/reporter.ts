@@ -7,7 +7,8 @@ import type { Cli } from '../cli.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
 /** What BullMQ's connections say of a server that is away. */
-const AWAY = /ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EHOSTUNREACH|Connection is closed|QUEUE_UNREACHABLE/
+const AWAY =
+  /ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|E(HOST|NET)UNREACH|Connection is closed|QUEUE_UNREACHABLE|certificate|^\S* TLS: |sentinels are unreachable|max number of clients/
 /** Which script was refused, and where: it differs, and means nothing to an operator. */
 const PLACE = /\s*script: \w+, on @user_script:\d+\.$/
 /** A worker asks more often: BullMQ rests for 15 seconds after an error. */
