@@ -59,17 +59,33 @@ export async function reportSharedServer(
   if (master !== undefined) channel.tell('queue:is-master', { queue, master })
 }
 
-/** BullMQ tries without end, with bare socket errors or in silence: say once what that means. */
+/**
+ * BullMQ waits without end for a server that is silent, and tells of nothing. So it is asked now
+ * and then; while it does not answer, that is told.
+ * @param connecting is the first question.
+ */
 export async function reportSilentQueue(
   { queue, lines, signal, onError }: Starting,
   connecting: Promise<unknown>,
 ): Promise<void> {
+  const isOpen = (): boolean => !signal.aborted
   const isOver = (): true => true
-  // Closed before it was ready: BullMQ emits what went wrong.
-  const ready = connecting.then(isOver, isOver)
-  const late = sleep(systemClock, QUEUE_PATIENCE_MS, signal).then(() => false, isOver)
-  if (await Promise.race([ready, late])) return
-  const cause = await lines.tlsMismatch()
-  if (signal.aborted || (await Promise.race([ready, Promise.resolve(false)]))) return
-  onError(new QueueUnreachableError(queue, QUEUE_PATIENCE_MS, cause))
+  const pause = (): Promise<unknown> => sleep(systemClock, QUEUE_PATIENCE_MS, signal)
+  let asked = connecting
+  let cause: string | undefined
+  while (isOpen()) {
+    // Closed before it was ready: BullMQ emits what went wrong.
+    const answered = asked.then(isOver, isOver)
+    const isAnswered = (late: Promise<unknown>): Promise<boolean> =>
+      Promise.race([answered, late.then(() => false, isOver)])
+    for (let waitedMs = QUEUE_PATIENCE_MS; !(await isAnswered(pause()));) {
+      if (asked === connecting) cause ??= await lines.tlsMismatch()
+      if (!isOpen() || (await isAnswered(Promise.resolve()))) break
+      onError(new QueueUnreachableError(queue, waitedMs, cause))
+      waitedMs += QUEUE_PATIENCE_MS
+    }
+    cause = 'it is frozen, overloaded or cut off'
+    await pause().catch(isOver)
+    if (isOpen()) asked = lines.dueAt('')
+  }
 }

@@ -161,7 +161,7 @@ it.each(Object.keys(OUTAGES) as OutageName[])('programs: %s', async (name) => {
   expect(await status(`${page}/state`)).toBe(200)
   expect(await status(`${base}/healthz`)).toBe(200)
   expect(await status(`${base}/metrics`)).toBe(200)
-  const isReady = hasQuorum(outage) && (outage.queue ?? 'full') === 'full'
+  const isReady = hasQuorum(outage) && outage.queue === undefined
   await until('it is ready, or not', async () => {
     return (await status(`${base}/readyz`)) === (isReady ? 200 : 503)
   })

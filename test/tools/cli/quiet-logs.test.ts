@@ -56,6 +56,25 @@ it("the queue's Redis that is away, and answers again", async () => {
   expect(err.filter((line) => line.startsWith('    at '))).toEqual([])
 })
 
+it("the queue's Redis that hangs, and answers again", async () => {
+  await fixture.redlock({ leaseMs: 6_000 })
+  await using working = runningCli(['work', MODULE], env())
+  await working.line(/works on/)
+  const redis = openRedis(fixture.fleet.queue.url, fixture)
+  await until('the worker waits for a job', async () =>
+    String(await redis.client('LIST')).includes('cmd=bzpopmin'),
+  )
+  await fixture.fleet.queue.freeze()
+  fixture.defer(() => fixture.fleet.queue.thaw())
+  await working.line(/has not answered for \d+ ms: it is frozen, overloaded or cut off/)
+  await delay(OUTAGE_MS)
+  await fixture.fleet.queue.thaw()
+  await working.line(/the queue's Redis answers again/)
+  working.kill('SIGTERM')
+  const { err } = await working.end()
+  expect(err.filter((line) => line.includes('has not answered'))).toHaveLength(1)
+})
+
 it('settings that can never work end it with 1, and say once what to change', async () => {
   await fixture.redlock({ leaseMs: 6_000 })
   const { BULLMQ_REDLOCK_MASTERS = '', ...others } = env()

@@ -129,7 +129,7 @@ it('what it refuses is one line whatever the script, and that it is over is one'
   }
   expect(said).toEqual([`q: ${OOM}`])
   await vi.advanceTimersByTimeAsync(60_000)
-  expect(said.slice(1)).toEqual(["q: the queue's Redis has refused nothing for 20 s"])
+  expect(said.slice(1)).toEqual(["q: the queue's Redis answers again: no error for 20 s"])
 })
 
 it.each([

@@ -11,7 +11,7 @@ const AWAY =
   /ECONN|EPIPE|ETIMEDOUT|ENOTFOUND|EAI_AGAIN|E(HOST|NET)UNREACH|Connection is closed|QUEUE_UNREACHABLE|certificate|^\S* TLS: |sentinels are unreachable|max number of clients/
 /** Which script was refused, and where: it differs, and means nothing to an operator. */
 const PLACE = /\s*script: \w+, on @user_script:\d+\.$/
-/** A worker asks more often: BullMQ rests for 15 seconds after an error. */
+/** A worker tells of trouble more often: BullMQ rests for 15 seconds after an error. */
 const QUIET_MS = 20_000
 
 /** @param refused is aborted where the worker's own settings are wrong. */
@@ -44,11 +44,13 @@ export function reporter(
     const { code, isOwnFault } = error as { readonly code?: unknown; readonly isOwnFault?: unknown }
     const isRefused = refuses(error)
     const message = isRefused ? said.replace(PLACE, '') : said
+    // A server that hung has lost no connection.
+    const isSilent = code === 'QUEUE_UNREACHABLE'
     isAway ||= AWAY.test(`${String(code)} ${said}`)
-    if (isRefused) {
+    if (isRefused || isSilent) {
       quiet?.cancel()
       quiet = systemClock.after(QUIET_MS, () => {
-        back(`has refused nothing for ${QUIET_MS / 1_000} s`)
+        back(`answers again: no error for ${QUIET_MS / 1_000} s`)
       })
     }
     const times = repeats.due(withoutNumbers(message), 'error')
