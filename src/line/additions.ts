@@ -23,6 +23,11 @@ export interface AddSettings {
   readonly maxLength?: number | undefined
   /** Which sleeping job of a full line is removed for a new one; undefined for none. */
   readonly drops?: 'oldest' | 'newest' | undefined
+  /**
+   * A job that was added this long ago is looked at, whether or not it is its turn; undefined for
+   * any time.
+   */
+  readonly maxWaitMs?: number | undefined
 }
 
 /** A job that is added. */
@@ -39,10 +44,6 @@ const AT_ONCE: ReadonlySet<string> = new Set(['addStandardJob', 'addPrioritizedJ
 const LINE_FULL = -200
 const TOGETHER = { items: 16, bytes: 100_000 }
 
-interface AdditionsSettings extends AddSettings {
-  readonly maxWaitMs: number | undefined
-}
-
 interface Queue {
   readonly queueName: string
   remove(jobId: string, removesChildren: boolean): Promise<unknown>
@@ -50,14 +51,14 @@ interface Queue {
 
 export class Additions extends TurnGroup<Addition> {
   readonly #sender: ScriptSender
-  readonly #settings: AdditionsSettings
+  readonly #settings: AddSettings
   readonly #queue: Queue
   /** Where full lines drop jobs for new ones. */
   #lastAdd: Promise<unknown> = Promise.resolve()
   /** Jobs are added in their order: of one kind at a time. */
   #addedBy: string | undefined
 
-  constructor(sender: ScriptSender, settings: AdditionsSettings, queue: Queue) {
+  constructor(sender: ScriptSender, settings: AddSettings, queue: Queue) {
     super(TOGETHER)
     this.#sender = sender
     this.#settings = settings

@@ -85,7 +85,7 @@ async function cancelOne(
   let wasRunning = false
   for (;;) {
     const job = await Job.fromId(queue, jobId)
-    const outcome = job === undefined ? 'missing' : await backend.cancel(job, error, reason)
+    const outcome = job === undefined ? 'missing' : await failOrAsk(backend, job, error, reason)
     if (outcome !== 'running') {
       if (!wasRunning) return { jobId, outcome }
       if (outcome === 'failed') return { jobId, outcome }
@@ -98,6 +98,24 @@ async function cancelOne(
     if (systemClock.now() >= deadline) return { jobId, outcome }
     await sleep(systemClock, POLL_MS)
   }
+}
+
+/** Fails a job that waits, by BullMQ's own way; asks the worker of one that runs to stop it. */
+async function failOrAsk(
+  backend: LineBackend,
+  job: Job,
+  error: Error,
+  reason: string,
+): Promise<'failed' | 'running' | 'finished' | 'missing' | 'refused'> {
+  const { id = '', opts } = job
+  const { removeOnFail, stackTraceLimit = Infinity } = opts
+  const removes = removeOnFail === true || removeOnFail === 0 // Others may hold their lines.
+  // As BullMQ's `job.moveToFailed` keeps it.
+  const stacks = stackTraceLimit > 0 ? [...(job.stacktrace ?? []), error.stack] : []
+  const stacktrace = JSON.stringify(stacks.slice(-stackTraceLimit))
+  const fields = { failedReason: error.message, stacktrace }
+  const args = backend.moveToFailedArgs(job, error.message, removes, '0', false, fields)
+  return (await backend.send('cancel', args, { id, reason })) as never
 }
 
 /** A request to stop a run of a job. */

@@ -15,15 +15,6 @@ export interface Replacement {
   readonly told: (argv: readonly unknown[]) => Arguments
 }
 
-export interface LineScripts {
-  /** By the name of BullMQ's script. */
-  readonly replaced: ReadonlyMap<string, Replacement>
-  /** For a job that is cancelled from outside. */
-  readonly cancel: Replacement
-  /** For the jobs that end together. */
-  readonly finish: Replacement
-}
-
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
 const MOVES = [
   ...['LPUSH', 'RPUSH', 'ZADD', 'RPOPLPUSH'],
@@ -72,14 +63,18 @@ const CLEANED: Readonly<Record<string, string>> = {
   ...{ wait: 'wait', paused: 'wait', prioritized: 'prioritized' },
 }
 
-let scripts: LineScripts | undefined
+let scripts: ReadonlyMap<string, Replacement> | undefined
 
-export function lineScripts(): LineScripts {
+/**
+ * By the name of BullMQ's script; `finish` for jobs that end together, and `cancel` for a job that
+ * is cancelled from outside.
+ */
+export function lineScripts(): ReadonlyMap<string, Replacement> {
   scripts ??= defineAll()
   return scripts
 }
 
-function defineAll(): LineScripts {
+function defineAll(): ReadonlyMap<string, Replacement> {
   const add = composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL })
   const fetch = composedScript(FETCHES, 'fetch', { watched: MOVES })
   const own = (name: string, file = name): ComposedScript => composedScript([name], file)
@@ -111,11 +106,11 @@ function defineAll(): LineScripts {
       return { which: CLEANED[String(argv[3])], most: Number(argv[2]) }
     }),
   ]
-  return {
-    replaced: new Map(replaced.map((each) => [each.name, each])),
-    cancel: replacement('moveToFinished', own('moveToFinished', 'cancel')),
-    finish: replacement('moveToFinished', finish),
-  }
+  return new Map([
+    ...replaced.map((each) => [each.name, each] as const),
+    ['cancel', replacement('moveToFinished', own('moveToFinished', 'cancel'))],
+    ['finish', replacement('moveToFinished', finish)],
+  ])
 }
 
 function replacement(

@@ -105,8 +105,8 @@ export function queueOptions<Data>(options: LockedQueueOptions<Data>): {
   }
   return {
     lines: {
-      ...{ slots: base, within, maxWaitMs: maxWaitMs ?? Infinity, onFailure: 'continue' },
-      ...{ maxLength, drops: DROPS[whenFull] },
+      ...{ slots: base, within, maxWaitMs, maxLength, drops: DROPS[whenFull] },
+      onFailure: 'continue',
     },
     bullmq: bullmqOptions(options, KNOWN) as unknown as QueueOptions,
   }

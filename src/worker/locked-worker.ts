@@ -154,7 +154,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       (job, token) => this.#runs.run(job, token) as Promise<Result>,
       { ...bullmq, autorun: false },
       LineBackend.factory({
-        ...{ slots, within: 'added', maxWaitMs, onFailure, workerName: bullmq.name, visits },
+        ...{ slots, within: 'added', maxWaitMs, onFailure, visits },
         keepsSteps: ours.checkpoints,
         linesOf: isStrict ? (job) => linesOf(resource as never, job) : undefined,
         onDrained: () => super.emit('drained'),

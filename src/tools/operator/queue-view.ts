@@ -236,8 +236,7 @@ export class QueueView {
 function opened({ queueName, prefix }: QueuePlace, address: MasterAddress): Queue {
   const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
   const connection = { ...bullmqConnection(address), ...retry }
-  const lines = { slots: 1, within: 'added', maxWaitMs: Infinity } as const
-  const factory = LineBackend.factory({ ...lines, onFailure: 'continue' })
+  const factory = LineBackend.factory({ slots: 1, within: 'added', onFailure: 'continue' })
   const queue = new Queue(queueName, { connection, prefix, skipMetasUpdate: true }, factory)
   queue.on('error', () => undefined) // The question that failed rejects.
   return queue

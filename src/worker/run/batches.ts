@@ -5,7 +5,8 @@
 import type { Job } from 'bullmq'
 import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
-import type { LineBackend, TakenJob } from '../../line/line-backend.ts'
+import type { LineBackend } from '../../line/line-backend.ts'
+import { take, type TakenJob } from '../../line/turns.ts'
 import { settledOf, settledValue, type Batched } from './batch.ts'
 import { hasMoved, insist } from './failure.ts'
 import { awaitingSteps, type JobLease, type Process } from './job-lease.ts'
@@ -60,9 +61,9 @@ export function batching(
         // rule: leaving-worker-fills-no-batch
         if (!source.fetches()) return
         const most = size - 1 - members.length
-        const take = (): Promise<readonly BatchMember[]> =>
+        const more = (): Promise<readonly BatchMember[]> =>
           membersOf(first, most, members.length, source)
-        if (most > 0) members.push(...(await insist(first, channel, take)))
+        if (most > 0) members.push(...(await insist(first, channel, more)))
         const leftMs = until - systemClock.now()
         if (members.length >= size - 1 || leftMs <= 0 || lease.signal.aborted) return
         const pollMs = Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, waitMs / POLLS))
@@ -105,7 +106,7 @@ async function membersOf(
 ): Promise<readonly BatchMember[]> {
   const { token = '0' } = first
   const jobs: Job[] = []
-  for (const taken of await lines.take(first, most, before)) {
+  for (const taken of await take(lines, first, most, before)) {
     const job = await open(taken, token)
     if (job !== undefined) jobs.push(job) // Else it stalls.
   }

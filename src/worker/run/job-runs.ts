@@ -17,9 +17,10 @@ import { type ShutdownError, WaitedTooLongError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { labelOf } from '../../lock/names.ts'
-import { dueAt, type LineBackend } from '../../line/line-backend.ts'
+import type { LineBackend } from '../../line/line-backend.ts'
 import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
+import { dueAt, goBack, park, rest } from '../../line/turns.ts'
 import { leaseFor, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
 import type { Channel } from '../../channel.ts'
@@ -163,7 +164,7 @@ export class JobRuns {
   /** Parks a job that may not start yet. */
   async #takeTurn(lines: LineBackend, visit: Visit): Promise<void> {
     const { resources } = visit
-    const answer = await insistToStart(visit, this.#options.channel, () => lines.park(visit))
+    const answer = await insistToStart(visit, this.#options.channel, () => park(lines, visit))
     if (answer === 'late') throw this.#waitedTooLong(visit)
     if (typeof answer === 'object') {
       if (visit.lines === '') visit.lines = JSON.stringify(resources)
@@ -199,7 +200,7 @@ export class JobRuns {
   async #isLate(visit: Visit): Promise<boolean> {
     const { lines, maxWaitMs, channel } = this.#options
     const { job } = visit
-    if (lines) return !(await insistToStart(visit, channel, () => lines.goBack(job)))
+    if (lines) return !(await insistToStart(visit, channel, () => goBack(lines, job)))
     // A worker without lines knows only what the producer wrote.
     return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
   }
@@ -235,8 +236,8 @@ export class JobRuns {
       // rule: moved-job-stays-where-it-is
       if (hasMoved(error)) throw error
       const failure = failureOf(error, visit)
-      if (failure instanceof RateLimitError && visit.asleepUntil !== undefined) {
-        await lines?.rest(visit, Math.max(0, visit.asleepUntil - systemClock.now()))
+      if (lines && visit.asleepUntil !== undefined && failure instanceof RateLimitError) {
+        await rest(lines, visit, Math.max(0, visit.asleepUntil - systemClock.now()))
         throw new DelayedError('its resource sleeps after a rate limit')
       }
       // rule: stopped-job-uses-no-attempt

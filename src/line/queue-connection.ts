@@ -1,0 +1,47 @@
+/** The connections by which BullMQ reaches the queue's Redis, with what its types hide of them. */
+import type { RedisQueueBackend } from 'bullmq'
+import { systemClock } from '../clock.ts'
+import type { Client } from './line-runner.ts'
+
+type Connection = RedisQueueBackend['connection']
+
+interface UnreadyClient {
+  /** A cluster has no `host`. */
+  readonly options?: { readonly host?: string; readonly port?: number; reconnectOnError?: unknown }
+  disconnect(): void
+}
+
+/** A replica refuses many calls at once, and ioredis would end the same connection for each. */
+const LEAVE_ONCE_MS = 50
+
+/** There before it is connected. */
+export function unreadyClientOf(connection: Connection | undefined): UnreadyClient | undefined {
+  return (connection as { readonly _client?: UnreadyClient } | undefined)?._client
+}
+
+/** BullMQ sends nothing before `prepare` was called. */
+export function prepareClient(connection: Connection, prepare: (client: Client) => void): void {
+  const waiting = connection as unknown as { initializing: Promise<Client> }
+  waiting.initializing = waiting.initializing.then((client) => {
+    prepare(client)
+    return client
+  })
+  waiting.initializing.catch(() => undefined) // BullMQ reports a connection that fails.
+}
+
+/**
+ * After a failover the former master may keep its connections, as a replica that refuses every
+ * write. Its name leads to the new master, for a client that connects anew.
+ */
+export function leaveReplicas(connection: Connection): void {
+  const options = unreadyClientOf(connection)?.options
+  if (options === undefined) return
+  let leftAt = -Infinity
+  options.reconnectOnError ??= ({ message }: Error) => {
+    const now = systemClock.now()
+    // rule: replica-is-left
+    const leaves = message.startsWith('READONLY') && now - leftAt > LEAVE_ONCE_MS
+    if (leaves) leftAt = now
+    return leaves
+  }
+}

@@ -1,0 +1,113 @@
+/**
+ * What a worker asks of the lines for a job that it has: whether it is its turn, and which jobs are
+ * behind it. A job that may not run goes back to the queue, without using an attempt.
+ */
+import * as bullmq from 'bullmq'
+import type { Job, JobJson } from 'bullmq'
+import { systemClock, withinMs } from '../clock.ts'
+import type { Slots } from '../slots.ts'
+import { ASLEEP_DELAY_MS } from './asleep.ts'
+import { ownScript } from './bullmq/composed-script.ts'
+import type { LineBackend } from './line-backend.ts'
+import type { Arguments } from './line-runner.ts'
+import type { LineVisit } from './visit.ts'
+
+/** A job as BullMQ knows it, and its id. */
+export type TakenJob = readonly [job: JobJson, id: string]
+
+/** Replies of the park script. */
+const ITS_TURN = -100
+const TOO_LATE = -101
+/** A job waits this long at most for jobs that this worker was given before it. */
+const JOIN_LIMIT_MS = 50
+
+const backScript = ownScript('line/lua/goes-back')
+
+/**
+ * Takes the job's places, and parks it if others are ahead of it.
+ * @returns `slots`: no job is ahead of it, and these slots are set; `late`: it has waited for
+ * `maxWaitMs`.
+ */
+export async function park(
+  lines: LineBackend,
+  { job, token, resources, join }: LineVisit,
+): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
+  const { id = '', timestamp } = job
+  const delayMs = ASLEEP_DELAY_MS - systemClock.wallNow()
+  const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
+  await lines.connection.client
+  if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
+  const ours = { does: 'park', ...stands, ...waiting(lines, job) }
+  const sent = putBack(lines, id, token, delayMs, ours)
+  join?.done()
+  const reply = await sent
+  lines.replies.heard(reply)
+  if (Array.isArray(reply) && reply[0] === ITS_TURN)
+    return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
+  if (reply === TOO_LATE) return 'late'
+  lines.replies.refuse(reply, id, 'park')
+  return 'parked'
+}
+
+/** A job whose resources sleep starts again when they wake, or are resumed. */
+export async function rest(
+  lines: LineBackend,
+  { job: { id = '' }, token }: LineVisit,
+  delayMs: number,
+): Promise<void> {
+  const reply = await putBack(lines, id, token, Math.ceil(delayMs), { does: 'rest' })
+  lines.replies.refuse(reply, id, 'rest')
+}
+
+/** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
+export async function goBack(lines: LineBackend, job: LineVisit['job']): Promise<boolean> {
+  const ours = waiting(lines, job)
+  if (ours.maxWaitMs === undefined) return true
+  return (await lines.run(backScript, { id: job.id, ...ours })) === 0
+}
+
+/**
+ * At most so many of the next jobs that sleep behind the first job of a batch, locked with its
+ * token.
+ * @param before jobs that it has taken before.
+ */
+export async function take(
+  lines: LineBackend,
+  { job: { id = '', timestamp }, token = '0', resources: [resource] }: LineVisit,
+  most: number,
+  before: number,
+): Promise<readonly TakenJob[]> {
+  const { lockDuration, limiter, name } = lines.options
+  const opts = { token, lockDuration, limiter, name }
+  const found = await lines.send('moveToActive', [lines.keys['meta']], {
+    ...{ does: 'take', resource, most, before, id, timestamp: String(timestamp), opts },
+    at: String(systemClock.wallNow()),
+  })
+  return (found as unknown[][]).map((job) => bullmq.raw2NextJobData(job) as unknown as TakenJob)
+}
+
+/** When a job could start first, as far as its options say it. */
+export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' | 'opts'>): number {
+  return (Number.isFinite(timestamp) ? timestamp : 0) + delay
+}
+
+/** As `lua/deadline.lua` has it. Who was started has waited. */
+function waiting(
+  { settings }: LineBackend,
+  job: LineVisit['job'],
+): { readonly maxWaitMs: number | undefined; readonly dueAt: number } {
+  return { maxWaitMs: job.attemptsMade > 0 ? undefined : settings.maxWaitMs, dueAt: dueAt(job) }
+}
+
+/** Of a job that a worker has, without using an attempt. */
+function putBack(
+  lines: LineBackend,
+  id: string,
+  token: string | undefined,
+  delayMs: number,
+  ours: Arguments,
+): Promise<unknown> {
+  const now = systemClock.wallNow()
+  const args = lines.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
+  return lines.send('moveToDelayed', args, ours)
+}
