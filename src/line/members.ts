@@ -10,22 +10,35 @@ const DATES = new Set(['activeSince', 'delayedUntil', 'heldUntil'])
 
 const placesScript = ownScript('line/lua/places')
 
-/** A job that has a place in a line. */
-export interface Member {
+/** One job in a line. */
+export interface LineEntry {
+  /** The name of the queue that has the job. */
+  readonly queue: string
+  /** BullMQ's id of the job. */
   readonly jobId: string
-  readonly addedAtMs: number
+  /** BullMQ's state: `active`, `delayed`, `waiting`, … */
   readonly state: string
-  /** Jobs that are ahead of it, running ones included. */
-  readonly ahead: number
+  /** When the job was added. */
+  readonly addedAt: Date
+  /** In words, what has to happen before the job starts. */
+  readonly waitsFor: string
+  /** Of a job that was added with a tenant or a weight. */
+  readonly share?: Share
   /** Of a job that failed and holds the line. */
   readonly failedReason?: string
   /** When a worker was given it; of a job that runs. */
   readonly activeSince?: Date
-  /** When its delay or backoff ends; of a job that has one, which is not over. */
+  /** When its delay or backoff ends; of a job that has one. */
   readonly delayedUntil?: Date
   /** When the rate or the pause of its resource lets it start; of the first job of its line. */
   readonly heldUntil?: Date
-  readonly share?: Share
+}
+
+/** A job that has a place in a line, as `lua/places.lua` has it. */
+export interface Member extends Omit<LineEntry, 'queue' | 'addedAt' | 'waitsFor'> {
+  readonly addedAtMs: number
+  /** Jobs that are ahead of it, running ones included. */
+  readonly ahead: number
   /** The other resources of a job of several. */
   readonly others?: readonly string[]
 }

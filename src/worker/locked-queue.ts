@@ -24,7 +24,7 @@ import { resourceName, resourcesOf } from '../line/resource.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, checkedWeight, shareText, type Share } from '../line/shares.ts'
 import { checkedSlots } from '../slots.ts'
-import { standstillOf } from './inspection.ts'
+import { standstillOf } from './standstill.ts'
 import { queueOptions, type LockedQueueOptions } from './locked-queue-options.ts'
 
 export type { LockedQueueOptions } from './locked-queue-options.ts'

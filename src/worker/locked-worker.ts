@@ -21,14 +21,7 @@ import { integerOption } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
-import {
-  explainJob,
-  inspectResource,
-  noSuchJob,
-  standstillOf,
-  type ResourceInspection,
-  type Standstill,
-} from './inspection.ts'
+import { inspectResource, type ResourceInspection, type Sources } from './inspection.ts'
 import { settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
@@ -45,6 +38,8 @@ import { resourcesOf, type ResourceOf } from '../line/resource.ts'
 import { ResultStore } from './run/result-store.ts'
 import { SharedResults, type Dedupe } from './run/shared-results.ts'
 import { Visits } from './run/visits.ts'
+import { standstillOf } from './standstill.ts'
+import { explainJob, noSuchJob } from './why.ts'
 import {
   mastersReady,
   reportSettings,
@@ -412,7 +407,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
 
   /** The holder of a resource, and the jobs in its line with what each waits for. */
   async inspect(resource: string): Promise<ResourceInspection> {
-    return inspectResource(resource, this.#redlock, this.#lines, this.#standstill)
+    return inspectResource(resource, this.#sources())
   }
 
   /** Why a job of this queue does not run, in words. */
@@ -421,12 +416,16 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     if (job === undefined) return noSuchJob(this.name, jobId)
     const recorded = await this.#lines.recordedResources(jobId)
     const resources = recorded ?? resourcesOf(this.#resource, job, jobId)
-    return (await explainJob(job, resources, this.#redlock, this.#lines, this.#standstill)).why
+    return (await explainJob(job, resources, this.#sources())).why
   }
 
-  /** This worker is connected. */
-  readonly #standstill = async (): Promise<Standstill | undefined> =>
-    standstillOf(this.name, await this.#lines.hasQueueMetaField('paused'), true)
+  #sources(): Sources<LineBackend> {
+    const lines = this.#lines
+    // This worker is connected.
+    const standstill: Sources['standstill'] = async () =>
+      standstillOf(this.name, await lines.hasQueueMetaField('paused'), true)
+    return { locks: this.#redlock, lines, standstill }
+  }
 
   /**
    * As BullMQ's: waits for running jobs, or with `force` aborts their signals and releases what

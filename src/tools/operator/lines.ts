@@ -1,15 +1,11 @@
 /** The lines of all queues, as an operator looks at them. */
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
-import { membersOf } from '../../line/members.ts'
+import { membersOf, type LineEntry } from '../../line/members.ts'
 import type { ResourceLimits } from '../../line/limits.ts'
 import type { Inspection } from '../../lock/inspection.ts'
-import {
-  inspectResource,
-  type LineEntry,
-  type ResourceInspection,
-  type Standstill,
-} from '../../worker/inspection.ts'
+import { inspectResource, type ResourceInspection } from '../../worker/inspection.ts'
+import type { Standstill } from '../../worker/standstill.ts'
 import { globEscape } from './glob.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { known } from './queue-server.ts'
@@ -74,8 +70,9 @@ export async function lineOf(
   const asked = names.map(async (queue) => {
     try {
       const place = await places.ofResource(queue, resource)
-      const stands = (): Promise<Standstill | undefined> => places.standstill(place)
-      return await inspectResource(resource, { inspect }, place, stands, MAX_HEADS)
+      const standstill = (): Promise<Standstill | undefined> => places.standstill(place)
+      const sources = { locks: { inspect }, lines: place, standstill }
+      return await inspectResource(resource, sources, MAX_HEADS)
     } catch (error) {
       onMissing(messageOf(error))
       throw error
@@ -125,9 +122,9 @@ export async function waitingLines(
     .sort((a, b) => b.jobs - a.jobs || (a.resource < b.resource ? -1 : 1))
   const standstills = new Map<QueuePlace, Promise<Standstill | undefined>>()
   const lookedAt = (place: QueuePlace, resource: string): Promise<ResourceInspection> => {
-    const stands = (): Promise<Standstill | undefined> =>
+    const standstill = (): Promise<Standstill | undefined> =>
       getOrInsert(standstills, place, () => places.standstill(place))
-    return inspectResource(resource, { inspect }, place, stands, heads)
+    return inspectResource(resource, { locks: { inspect }, lines: place, standstill }, heads)
   }
   return {
     lines: await Promise.all(

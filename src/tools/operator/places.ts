@@ -9,7 +9,7 @@ import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
 import { prefixesOf, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
 import { shardNamed } from '../../sharded/shards.ts'
-import { standstillOf, type Standstill } from '../../worker/inspection.ts'
+import { standstillOf, type Standstill } from '../../worker/standstill.ts'
 import { globEscape } from './glob.ts'
 import { known, type QueueServer } from './queue-server.ts'
 

@@ -9,7 +9,7 @@ import { QueueServer } from './queue-server.ts'
 import { messageOf } from '../../message-of.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type Cancelled, type CancelOptions } from '../../line/cancel.ts'
-import { explainJob, noSuchJob, type Explanation } from '../../worker/inspection.ts'
+import { explainJob, noSuchJob, type Explanation } from '../../worker/why.ts'
 import { leaveLines, skipJob } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
@@ -99,9 +99,10 @@ export class QueueView {
       return found
     }
     const told = await this.#within(place, (opened) =>
-      explainJob(job, lines, { inspect: asks }, LineBackend.of(opened), () =>
-        this.places.standstill(place),
-      ),
+      explainJob(job, lines, {
+        ...{ locks: { inspect: asks }, lines: LineBackend.of(opened) },
+        standstill: () => this.places.standstill(place),
+      }),
     )
     const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
     const position = await positionOf(place, jobId, () => Promise.resolve(stands))

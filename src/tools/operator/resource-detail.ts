@@ -1,6 +1,6 @@
 /** One resource from all sides: its masters, its line, its limits, and what ended. */
 import { messageOf } from '../../message-of.ts'
-import type { LineEntry } from '../../worker/inspection.ts'
+import type { LineEntry } from '../../line/members.ts'
 import { completedSteps, endedJobs, type EndedJob } from './jobs.ts'
 import { lengthsOf, lineOf, type Inspect, type ResourceInQueue } from './lines.ts'
 import type { LiveLease } from './live-leases.ts'

@@ -1,6 +1,6 @@
 /** What keeps jobs of all queues waiting. */
 import { commandLine } from '../../command-line.ts'
-import type { Standstill } from '../../worker/inspection.ts'
+import type { Standstill } from '../../worker/standstill.ts'
 import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
 import { findingsOf, type Finding } from '../../services/finding.ts'

@@ -12,7 +12,7 @@ import {
   type LockedQueueOptions,
   type Redlock,
 } from '../../../src/index.ts'
-import type { LineEntry } from '../../../src/worker/inspection.ts'
+import type { LineEntry } from '../../../src/line/members.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
