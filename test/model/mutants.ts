@@ -509,7 +509,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'old-leases-are-over-before-masters-open',
-    ['quarantineMs(Math.max(...lefts), DRIFT_FACTOR)', '0'],
+    ['quarantineMs(leftMs, DRIFT_FACTOR)', '0'],
     'tools/operator/resize: a lease of the old fleet',
   ),
   mutant(
@@ -519,7 +519,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'leases-are-as-long-as-the-closed-masters-say',
-    ['...outstanding.map(({ state }) => state.longestMs)', '0'],
+    ['...outstanding.map((one) => one.longestMs)', '0'],
     'tools/operator/resize: who planned before another',
   ),
   mutant(

@@ -5,154 +5,27 @@
  *
  * Quorums of the old and of the new fleet need not meet, so there is never more than one fleet. A
  * closed master grants and extends nothing for anybody. None is opened before all are closed and
- * every lease is over. Every master has the goal stored, so a resize that was interrupted goes on
- * when it is run again. Masters of both fleets are opened first. As long as none of them is open,
- * nothing of the new fleet is, and another goal may replace this one.
+ * every lease is over. Masters of both fleets are opened first.
  */
-import { randomUUID } from 'node:crypto'
-import { isDeepStrictEqual } from 'node:util'
 import { counted } from '../../counted.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { luaText, defineScript, type Script } from '../../lua.ts'
 import { TOKENS_PER_GRANT } from '../../redlock/verbs.ts'
-import { diagnose } from './diagnosis.ts'
 import { globEscape } from './glob.ts'
-import { valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
+import type { FleetProbe } from './fleet-probe.ts'
 import type { Probe } from './probe.ts'
-import { maxLeaseOf, surveyFleet, type FleetSurvey, type MasterSurvey } from './survey.ts'
-
-/** What the fleet shall be. What is left out stays as it is. */
-export interface ResizeTarget {
-  readonly maxLeaseMs?: number
-  readonly fenceTtlMs?: number
-}
-
-/** A resize that can be done. */
-export interface ResizePlan {
-  readonly from: FleetSettings
-  readonly to: FleetSettings
-  /** Nothing differs, and no resize was interrupted. */
-  readonly isDone: boolean
-  /** For how long at most no lease is granted. */
-  readonly pauseMs: number
-  /** It goes on with what was interrupted. */
-  readonly resumes: boolean
-  readonly goal: string
-  readonly replaces: string
-  readonly hasOpened: boolean
-}
-
-interface FleetSettings {
-  /** Their names, sorted: also what tells two goals apart. */
-  readonly masters: readonly string[]
-  readonly maxLeaseMs: number
-  readonly fenceTtlMs: number
-}
-
-/** It would not be safe, or cannot be done. The message says why. */
-export class ResizeRefusedError extends Error {
-  override readonly name = 'ResizeRefusedError'
-  readonly code = 'RESIZE_REFUSED'
-}
-
-const DAY_MS = 24 * 3_600_000
-/** A counter lives for as many of the longest leases at least. */
-const FENCE_LEASES = 10
-const DRIFT_FACTOR = 0.01
-/** What a resize changes, and what says so. */
-const CHANGING = ['max-lease-differs', 'fleet-size-differs', 'resizing', 'retired', 'no-quorum']
+import {
+  describeGoal,
+  DRIFT_FACTOR,
+  refuse,
+  type FleetSettings,
+  type ResizePlan,
+} from './resize-plan.ts'
 
 const [closeScript, openScript, retireScript] = ['close', 'open', 'retire'].map((name) =>
   defineScript(name, luaText(`tools/operator/lua/${name}`)),
 ) as [Script, Script, Script]
-
-/** @throws ResizeRefusedError. Changes nothing. */
-export async function planResize(
-  old: FleetProbe,
-  next: FleetProbe,
-  target: ResizeTarget,
-): Promise<ResizePlan> {
-  const [before, after] = await Promise.all([surveyFleet(old), surveyFleet(next)])
-  const [olds, nexts] = [answersOf(before.masters), answersOf(after.masters)]
-  const wrong = diagnose(after).findings.filter(
-    ({ severity, code, where }) =>
-      severity === 'error' && !CHANGING.includes(code) && where !== 'this machine',
-  )
-  if (wrong.length > 0) {
-    refuse(wrong.map(({ where, fact, fix }) => `${where} ${fact}; ${fix}`).join('. '))
-  }
-  if (diagnose(before).findings.some(({ code }) => code === 'same-server')) {
-    refuse('The masters are not distinct servers: name each once')
-  }
-  const added = nexts.filter(({ runId }) => !olds.some((one) => one.runId === runId))
-  const removed = olds.filter(({ runId }) => !nexts.some((one) => one.runId === runId))
-  const enrolments = [...olds, ...nexts].flatMap(({ enrolment }) => enrolment ?? [])
-  const [begun = '', another] = new Set(enrolments.flatMap(({ resizing }) => resizing || []))
-  if (another !== undefined) refuse('Two resizes were begun, and neither is finished')
-  const opened = nexts.flatMap(({ enrolment }) => enrolment?.resized || [])
-  const last = begun || opened[0]
-  // What the old masters have forgotten, the goal remembers.
-  const known = settingsOf(before) ?? (last === undefined ? undefined : goalOf(last).from)
-  if (known === undefined) {
-    return refuse(
-      'These masters know of no fleet: they are new, or lost their memory. If a resize was ' +
-        'interrupted, run the same again. Else start a client first; `bootstrap` is only for ' +
-        'a fleet that no client has ever used',
-    )
-  }
-  const from: FleetSettings = { masters: namesOf(before), ...known }
-  const to = targetOf(from, namesOf(after), target)
-  const resumes = begun !== '' && sameGoal(begun, to)
-  const hasOpened = enrolments.some(({ resized }) => begun !== '' && resized === begun)
-  const forgot = olds.some(({ enrolment }) => enrolment === undefined)
-  if (begun !== '' && !resumes && (hasOpened || forgot)) {
-    refuse(`A resize to ${describeGoal(begun)} was begun, and masters are open: finish it first`)
-  }
-  const remembering = nexts.filter(({ enrolment }) => enrolment !== undefined).length
-  const wasDone =
-    begun === '' &&
-    opened.length > 0 &&
-    opened.length === remembering &&
-    opened.every((goal) => sameGoal(goal, to))
-  if (!wasDone) checkMembers(olds, added, removed, begun)
-  const isSame = isDeepStrictEqual({ ...to, masters: from.masters }, from)
-  const isDone = wasDone || (begun === '' && isSame && added.length + removed.length === 0)
-  const goal = resumes ? begun : JSON.stringify({ id: randomUUID(), from: known, ...to })
-  const replaces = resumes ? '' : begun
-  // Masters that an interrupted one has opened may have granted and forgotten leases, too.
-  // rule: leases-of-forgotten-openings-are-over
-  const longestMs = Math.max(from.maxLeaseMs, resumes ? to.maxLeaseMs : 0)
-  const pauseMs = quarantineMs(longestMs, DRIFT_FACTOR)
-  return { from, to, isDone, pauseMs, resumes, goal, replaces, hasOpened }
-}
-
-/** @throws ResizeRefusedError where they are not all of one fleet, or others than one can add. */
-function checkMembers(
-  olds: readonly MasterSurvey[],
-  added: readonly MasterSurvey[],
-  removed: readonly MasterSurvey[],
-  begun: string,
-): void {
-  if (added.length > 0 && removed.length > 0) {
-    refuse(
-      'A resize adds masters or takes some out. To replace one, start an empty server at its address; ' +
-        'or add the new ones first, and take out the others in a second resize',
-    )
-  }
-  for (const { enrolment } of olds) {
-    const size = enrolment?.fleetSize ?? 0
-    if ([0, olds.length].includes(size) || (begun !== '' && enrolment?.resized === begun)) continue
-    refuse(
-      `The fleet has ${counted(size, 'master')}, and ${counted(olds.length, 'is', 'are')} named: name them all`,
-    )
-  }
-  for (const { enrolment } of added) {
-    if (enrolment === undefined || enrolment.isRetired || enrolment.quarantineMs > 0) continue
-    if (begun !== '' && [enrolment.resizing, enrolment.resized].includes(begun)) continue
-    refuse(`A new master is one of another fleet, of ${enrolment.fleetSize}: take an empty server`)
-  }
-}
 
 /**
  * @param waits is told for how long no lease is granted.
@@ -178,22 +51,13 @@ export async function resizeFleet(
     one.state.outcome === 'late' ? one.master : [],
   )
   const outstanding = await asked(old, (probe) => outstandingOn(probe, old, from))
-  const added = await asked(next, async (probe) => floorOf(probe, next))
-  const floors = [
-    ...outstanding.map(({ state }) => state.largest),
-    ...added.map(({ state }) => state),
-  ]
+  const floors = await asked(next, async (probe) => floorOf(probe, next))
+  const counters = [...outstanding.map(({ state }) => state.largest), ...floors.map(stateOf)]
   // rule: floor-above-every-counter
-  const floorUs = Math.max(...floors) + TOKENS_PER_GRANT
+  const floorUs = Math.max(...counters) + TOKENS_PER_GRANT
   if (!plan.hasOpened) {
-    // Another resize may have made it longer since this one was planned.
-    // rule: leases-are-as-long-as-the-closed-masters-say
-    const longestMs = Math.max(...outstanding.map(({ state }) => state.longestMs))
-    const mostMs = Math.max(plan.pauseMs, quarantineMs(longestMs, DRIFT_FACTOR))
     const remembersAll = closed.every(({ state }) => state.outcome === 'closed')
-    const lefts = remembersAll ? outstanding.map(({ state }) => state.leftMs) : [Infinity]
-    // rule: old-leases-are-over-before-masters-open
-    const waitMs = Math.min(mostMs, quarantineMs(Math.max(...lefts), DRIFT_FACTOR))
+    const waitMs = untilLeasesEnd(plan, outstanding.map(stateOf), remembersAll)
     waits(waitMs)
     await sleep(systemClock, waitMs)
   }
@@ -201,14 +65,8 @@ export async function resizeFleet(
     asked(next, async (probe) => {
       const runId = ids.get(probe.name) ?? ''
       if (shared.has(runId) !== areShared || late.includes(probe.name)) return
-      const args = [
-        runId,
-        goal,
-        to.maxLeaseMs,
-        next.size,
-        to.fenceTtlMs,
-        Math.ceil(floorUs).toFixed(0),
-      ]
+      const floor = Math.ceil(floorUs).toFixed(0)
+      const args = [runId, goal, to.maxLeaseMs, next.size, to.fenceTtlMs, floor]
       const [word] = (await probe.run(openScript, [next.keys.master], args)) as [string]
       if (word !== 'open') throw new Error('it was closed for another resize, or lost its memory')
     })
@@ -222,6 +80,21 @@ export async function resizeFleet(
     if (!kept.has(runId)) await probe.run(retireScript, [old.keys.master], [goal])
   })
   return { pausedMs, late }
+}
+
+/** For how long at most a lease of the old fleet may last. */
+function untilLeasesEnd(
+  { pauseMs }: ResizePlan,
+  outstanding: readonly Outstanding[],
+  remembersAll: boolean,
+): number {
+  // Another resize may have made it longer since this one was planned.
+  // rule: leases-are-as-long-as-the-closed-masters-say
+  const longestMs = Math.max(...outstanding.map((one) => one.longestMs))
+  const mostMs = Math.max(pauseMs, quarantineMs(longestMs, DRIFT_FACTOR))
+  const leftMs = remembersAll ? Math.max(...outstanding.map((one) => one.leftMs)) : Infinity
+  // rule: old-leases-are-over-before-masters-open
+  return Math.min(mostMs, quarantineMs(leftMs, DRIFT_FACTOR))
 }
 
 interface Closed {
@@ -289,79 +162,21 @@ async function floorOf(probe: Probe, { keys }: FleetProbe): Promise<number> {
   return Number(await probe.command('HGET', keys.master, 'floorUs'))
 }
 
+interface Asked<Value> {
+  readonly master: string
+  readonly state: Value
+}
+
+const stateOf = <Value>({ state }: Asked<Value>): Value => state
+
 /** @throws ResizeRefusedError where a master gives no answer. */
 async function asked<Value>(
   fleet: FleetProbe,
   question: (probe: Probe) => Promise<Value>,
-): Promise<readonly { readonly master: string; readonly state: Value }[]> {
+): Promise<readonly Asked<Value>[]> {
   const answers = await fleet.each(question)
   return answers.map((answer) => {
     if (answer.ok) return { master: answer.master, state: answer.value }
     return refuse(`${answer.master}: ${answer.problem}. Run the same command again to go on`)
   })
-}
-
-function answersOf(masters: readonly ServerAnswer<MasterSurvey>[]): readonly MasterSurvey[] {
-  for (const answer of masters) {
-    if (answer.ok) continue
-    refuse(`${answer.master} does not answer: ${answer.problem}. All masters must answer`)
-  }
-  return valuesOf(masters)
-}
-
-function targetOf(
-  from: FleetSettings,
-  masters: readonly string[],
-  target: ResizeTarget,
-): FleetSettings {
-  const { maxLeaseMs = from.maxLeaseMs } = target
-  const isDefault = from.fenceTtlMs === defaultTtlMs(from.maxLeaseMs)
-  const kept = isDefault ? defaultTtlMs(maxLeaseMs) : from.fenceTtlMs
-  const { fenceTtlMs = kept } = target
-  if (fenceTtlMs < FENCE_LEASES * maxLeaseMs) {
-    refuse(`fenceTtlMs is ${fenceTtlMs}: it must be ${FENCE_LEASES} × maxLeaseMs at least`)
-  }
-  return { masters, maxLeaseMs, fenceTtlMs }
-}
-
-/** As `Redlock` has it without the option. */
-function defaultTtlMs(maxLeaseMs: number): number {
-  return Math.max(DAY_MS, FENCE_LEASES * maxLeaseMs)
-}
-
-/** As the masters have them stored; undefined where none has. */
-function settingsOf({ masters }: FleetSurvey): Goal['from'] | undefined {
-  const maxLeaseMs = maxLeaseOf(masters)
-  if (maxLeaseMs === undefined) return undefined
-  const stored = valuesOf(masters).map(({ enrolment }) => enrolment?.fenceTtlMs ?? 0)
-  const fenceTtlMs = Math.max(...stored)
-  return { maxLeaseMs, fenceTtlMs: fenceTtlMs || defaultTtlMs(maxLeaseMs) }
-}
-
-function namesOf({ masters }: FleetSurvey): readonly string[] {
-  return masters.map(({ master }) => master).sort()
-}
-
-/** What masters store of a resize. */
-interface Goal extends FleetSettings {
-  readonly id: string
-  readonly from: Omit<FleetSettings, 'masters'>
-}
-
-function goalOf(goal: string): Goal {
-  return JSON.parse(goal) as Goal
-}
-
-function sameGoal(goal: string, to: FleetSettings): boolean {
-  const { masters, maxLeaseMs, fenceTtlMs } = goalOf(goal)
-  return isDeepStrictEqual({ masters, maxLeaseMs, fenceTtlMs }, to)
-}
-
-function describeGoal(goal: string): string {
-  const { masters, maxLeaseMs, fenceTtlMs } = goalOf(goal)
-  return `${masters.join(', ')}, with maxLeaseMs ${maxLeaseMs} and fenceTtlMs ${fenceTtlMs}`
-}
-
-function refuse(why: string): never {
-  throw new ResizeRefusedError(`${why}.`)
 }
