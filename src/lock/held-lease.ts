@@ -11,14 +11,13 @@
  * Nothing leads back to held: another client may have held the resource since. The timer looks at
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
-import type { Channel } from '../channel.ts'
 import type { ExtendResult, LeaseEnd, LossReason } from '../facts.ts'
-import { Deadlines, Expiring, instant, leave } from '../clock.ts'
-import type { Clock, Instant } from '../clock.ts'
+import { Expiring, instant, leave, type Instant } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../lock-errors.ts'
 import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
+import type { LeaseRegistry } from './lease-registry.ts'
 import { labelOf } from './names.ts'
 import {
   firstRenewalMs,
@@ -28,25 +27,6 @@ import {
   retryAfterMs,
   type Trust,
 } from './trust.ts'
-
-/** The leases of one lock service that are held. Each waits for the next check of its clocks. */
-export class LeaseRegistry extends Deadlines<HeldLease> {
-  readonly channel: Channel
-
-  constructor(clock: Clock, channel: Channel) {
-    super(clock)
-    this.channel = channel
-  }
-
-  get size(): number {
-    return this.members().length
-  }
-
-  /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
-  async close(): Promise<void> {
-    await Promise.all(this.members().map((lease) => lease.close()))
-  }
-}
 
 /** What a server answered to an extension. */
 export type Renewed =
@@ -149,8 +129,8 @@ export abstract class HeldLease extends Expiring implements Lease {
 
   assertHeld(): void {
     if (this.remainingMs() > 0) return
-    if (this.#released !== undefined) throw this.#lostError('it was released', [])
-    throw this.#lapse()
+    if (this.#released === undefined) throw this.#lapse()
+    throw new LeaseLostError(this.resource, this.fencingToken, 'it was released')
   }
 
   async extend(): Promise<ExtendOutcome> {
@@ -178,7 +158,7 @@ export abstract class HeldLease extends Expiring implements Lease {
   /** Its lock service closes: work must stop before another client may be granted. */
   close(): Promise<void> {
     if (this.remainingMs() > 0) {
-      this.#lose('its lock service was closed while it was held', [], 'closed')
+      this.#lose('its lock service was closed while it was held', 'closed')
     }
     return this.release()
   }
@@ -252,7 +232,7 @@ export abstract class HeldLease extends Expiring implements Lease {
     const answer = await this.renew(startedAt, remainingMs(this.trust, startedAt))
     // rule: reply-inside-the-old-trust
     this.assertHeld() // An answer counts only inside the old trust.
-    if (answer.status === 'gone') throw this.#lose(answer.reason, answer.answers, 'majority-gone')
+    if (answer.status === 'gone') throw this.#lose(answer.reason, 'majority-gone', answer.answers)
     if (answer.status === 'unreachable') {
       return { status: 'unreachable', remainingMs: this.remainingMs(), answers: answer.answers }
     }
@@ -281,7 +261,7 @@ export abstract class HeldLease extends Expiring implements Lease {
   /** Both clocks, until the lease is over; an extension only moves the next check. */
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
-    const checkMs = Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE)
+    const checkMs = Math.min(leftMs, this.leaseMs / CHECKS_PER_LEASE)
     const renewMs = this.#renewAt - this.#registry.clock.now()
     this.#registry.in(Math.ceil(Math.min(checkMs, renewMs)), this)
   }
@@ -289,16 +269,16 @@ export abstract class HeldLease extends Expiring implements Lease {
   #lapse(): LeaseLostError {
     const limit = this.#limitReached
     if (limit === undefined) {
-      return this.#lose(`it was not extended within its ${this.leaseMs} ms`, [], 'lapsed')
+      return this.#lose(`it was not extended within its ${this.leaseMs} ms`, 'lapsed')
     }
     const kind = limit === 'maxHoldMs' ? 'max-hold' : 'max-extensions'
-    return this.#lose(`it was held as long as \`${limit}\` allows`, [], kind)
+    return this.#lose(`it was held as long as \`${limit}\` allows`, kind)
   }
 
   /** The only way to lose a lease: the signal first, then who listens. */
-  #lose(reason: string, answers: readonly MasterAnswer[], kind: LossReason): LeaseLostError {
+  #lose(reason: string, kind: LossReason, answers?: readonly MasterAnswer[]): LeaseLostError {
     if (this.#loss !== undefined) return this.#loss
-    const loss = this.#lostError(reason, answers)
+    const loss = new LeaseLostError(this.resource, this.fencingToken, reason, answers)
     if (kind === 'closed') loss.cause = new RedlockClosedError()
     if (this.#released !== undefined) return loss
     this.#loss = loss
@@ -316,9 +296,5 @@ export abstract class HeldLease extends Expiring implements Lease {
     if (!channel.hears('lease:ended')) return
     const heldMs = clock.now() - this.#grant.start.now
     channel.tell('lease:ended', { lease: this, how, reason, heldMs })
-  }
-
-  #lostError(reason: string, answers: readonly MasterAnswer[]): LeaseLostError {
-    return new LeaseLostError(this.resource, this.fencingToken, reason, answers)
   }
 }

@@ -19,7 +19,7 @@ import {
   type LeaseTerms,
 } from '../lock/lease-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
-import { LeaseRegistry } from '../lock/held-lease.ts'
+import { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { ListedLease, ServiceHealth } from './service-health.ts'
 import type { Lease } from '../lock/lease.ts'
