@@ -52,7 +52,7 @@ export function nameOption(option: string, value: unknown): string {
   if (typeof value !== 'string' || value.length === 0 || value.length > 256) {
     return refuse(option, 'a string of 1 to 256 characters', value)
   }
-  if (/\p{Surrogate}/u.test(value)) {
+  if (!value.isWellFormed()) {
     return refuse(option, 'a string of whole characters (well-formed Unicode)', value)
   }
   return value

@@ -64,7 +64,7 @@ function checkedName(name: unknown, jobId: string | undefined): string {
       `returned \`${name}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`,
     )
   }
-  if (/\p{Surrogate}/u.test(name)) throw new ResourceError(jobId, 'returned half a surrogate pair')
+  if (!name.isWellFormed()) throw new ResourceError(jobId, 'returned half a surrogate pair')
   return name
 }
 

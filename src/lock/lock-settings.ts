@@ -40,22 +40,9 @@ export interface CommonOptions {
   readonly clock?: Clock
 }
 
-/** Of a lock service over one server. */
-export interface LockOptions extends CommonOptions {
-  /**
-   * How long one request may take before its outcome counts as unknown.
-   * @defaultValue a quarter of `leaseMs`, within 100 to 2 000
-   */
-  readonly requestTimeoutMs?: number
-}
-
 /** What every lock service has, checked, with every default in place. */
 export interface CommonSettings extends Required<Omit<CommonOptions, 'logger'>> {
   readonly log: Log
-}
-
-export interface LockSettings extends CommonSettings {
-  readonly requestTimeoutMs: number
 }
 
 /** Names of options; those that are `false` are internal. */
@@ -72,18 +59,6 @@ const ANY = Number.MAX_SAFE_INTEGER
  * @param own the names of the service's own options.
  * @throws TypeError for a bad option.
  */
-export function lockSettings(given: LockOptions, own: OwnOptions): LockSettings {
-  const common = commonSettings(given, { ...own, requestTimeoutMs: true })
-  const { leaseMs } = common
-  const requestTimeoutMs =
-    given.requestTimeoutMs ?? Math.round(Math.min(2_000, Math.max(100, leaseMs / 4)))
-  return {
-    ...common,
-    requestTimeoutMs: integerOption('requestTimeoutMs', requestTimeoutMs, 1, leaseMs),
-  }
-}
-
-/** The same without `requestTimeoutMs`. */
 export function commonSettings(options: CommonOptions, own: OwnOptions): CommonSettings {
   const given: unknown = options
   objectOption(given, `an object with \`${Object.keys(own)[0] ?? 'leaseMs'}\``)

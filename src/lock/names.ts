@@ -5,11 +5,6 @@ const MAX_LENGTH = 512
 /** A worker asks for slots by their names. */
 const SLOT = /#\d{1,4}$/
 const MAX_RESOURCES = 64
-/**
- * A half of a surrogate pair: no server could write it down, and another name with another half
- * would be the same.
- */
-const HALF_CHARACTER = /\p{Surrogate}/u
 
 /**
  * Sorted without repetitions, so that contenders for the same resources meet at the same one first.
@@ -28,7 +23,8 @@ export function resourceName(name: unknown): string {
   if (!isName || name.replace(SLOT, '').length > MAX_LENGTH) {
     return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
   }
-  if (HALF_CHARACTER.test(name)) {
+  // No server could write half a surrogate pair down: names with other halves would be the same.
+  if (!name.isWellFormed()) {
     return refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
   }
   return name

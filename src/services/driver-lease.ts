@@ -6,7 +6,7 @@ import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import type { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'
 import type { Claim, LockDriver, Wish } from './lock-driver.ts'
-import type { LockSettings } from '../lock/lock-settings.ts'
+import type { LockSettings } from './service-settings.ts'
 import { trustFrom, type Trust } from '../lock/trust.ts'
 
 /** A driver whose requests have a deadline, and may go on behind it. */

@@ -5,7 +5,7 @@
  * was granted. Its lease outlives a change of its leader, and then ends up to one lease later.
  */
 import { LockClient } from '../lock-client.ts'
-import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
+import { lockSettings, type LockOptions } from '../service-settings.ts'
 import { refuse, refuseSecret } from '../../options.ts'
 import { EtcdDriver } from './etcd-driver.ts'
 import { EtcdGateway } from './gateway.ts'

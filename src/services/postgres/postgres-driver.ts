@@ -3,7 +3,7 @@ import pRetry from 'p-retry'
 import { findingsOf, type Finding } from '../finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import type { LockSettings } from '../../lock/lock-settings.ts'
+import type { LockSettings } from '../service-settings.ts'
 import { describeToken } from '../../lock/names.ts'
 import {
   healthOf,

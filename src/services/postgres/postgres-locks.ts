@@ -7,7 +7,7 @@
 import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { LockClient } from '../lock-client.ts'
-import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
+import { lockSettings, type LockOptions } from '../service-settings.ts'
 import { labelOf, resourceNames } from '../../lock/names.ts'
 import { refuse } from '../../options.ts'
 import type { PgListener, PgPool, PgQueryable } from './pg.ts'

@@ -6,7 +6,7 @@
  * says which. A part of it is not trusted: followers report to the leader late.
  */
 import { LockClient } from '../lock-client.ts'
-import { lockSettings, type LockOptions } from '../../lock/lock-settings.ts'
+import { lockSettings, type LockOptions } from '../service-settings.ts'
 import { integerOption, refuse, refuseSecret } from '../../options.ts'
 import { ZooKeeperDriver } from './zookeeper-driver.ts'
 

@@ -5,7 +5,7 @@
  */
 import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
 import type { LockClient } from '../../services/lock-client.ts'
-import type { LockOptions } from '../../lock/lock-settings.ts'
+import type { LockOptions } from '../../services/service-settings.ts'
 import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
 import { installed } from './installed.ts'
 
