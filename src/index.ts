@@ -1,6 +1,7 @@
 import './telemetry/join.ts'
 export { Redlock } from './redlock/redlock.ts'
-export type { BootstrapOptions, RedlockStatus } from './redlock/redlock.ts'
+export type { BootstrapOptions } from './redlock/fleet/bootstrap.ts'
+export type { RedlockStatus } from './redlock/redlock.ts'
 export type { AcquireOptions, LeaseOptions } from './lock/lease-options.ts'
 export type { Inspection, MasterView } from './lock/inspection.ts'
 export type { LineEntry } from './line/members.ts'

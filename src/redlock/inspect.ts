@@ -5,6 +5,7 @@ import { QuorumLease } from './attempt.ts'
 import { callOf, USUAL } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
+import { whyUngranted } from './fleet/readiness.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'
 import { describeToken } from '../lock/names.ts'
 
@@ -28,8 +29,8 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
     const answers = masters.map(({ master, problem }) => ({ master, answer: problem ?? 'ok' }))
     throw new QuorumUnreachableError(resource, fleet.quorum, 0, answers)
   }
-  const holder = holderAmong(seen)
-  return { resource, masters, ...(holder !== undefined && { holder }) }
+  const [holder, ungranted] = [holderAmong(seen), whyUngranted(fleet)]
+  return { resource, masters, ...(holder && { holder }), ...(ungranted && { ungranted }) }
 }
 
 /**

@@ -3,20 +3,14 @@
  * outlives a call: releases that a master has not confirmed yet, and the leases that are still
  * held.
  */
-import {
-  LeaseExistsError,
-  ClockAheadError,
-  LeaseTooShortError,
-  MasterRefusedError,
-  NotNewFleetError,
-  QuorumUnreachableError,
-  RedlockClosedError,
-} from '../lock-errors.ts'
+import { RedlockClosedError } from '../lock-errors.ts'
 import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
 import { callOptions, type AcquireOptions, type LeaseOptions } from '../lock/lease-options.ts'
 import { Attempt, QuorumLease, type Demand } from './attempt.ts'
+import { bootstrapFleet, type BootstrapOptions } from './fleet/bootstrap.ts'
 import { LockFleet } from './fleet/fleet.ts'
+import { assertReady } from './fleet/readiness.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { inspect, waitedFor } from './inspect.ts'
 import type { Lease } from '../lock/lease.ts'
@@ -42,22 +36,11 @@ export interface RedlockStatus {
   readonly leases: number
 }
 
-/** What `bootstrap` must be told. */
-export interface BootstrapOptions {
-  /** Says that no client has ever used this fleet. */
-  readonly newFleet: true
-  /** @internal An operator has confirmed it, also where clients have enrolled the masters. */
-  readonly confirmed?: boolean
-}
-
 /** An `acquire`. */
 interface Waiter extends Demand {
   readonly startedAt: number
   readonly signal: AbortSignal | undefined
 }
-
-/** A lease shorter than this many round trips is spent on talking to the masters. */
-const ROUND_TRIPS_PER_LEASE = 4
 
 /**
  * Leases on a quorum of independent Redis masters ([the
@@ -149,22 +132,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const asked = [...this.#fleet.masters, ...(this.#next?.masters ?? [])]
     await Promise.all(asked.map(({ enrolment }) => enrolment.firstAnswer))
     this.#assertOpen()
-    const ownFaults = this.#fleet.problems('client')
-    if (ownFaults.length > 0) throw new MasterRefusedError(ownFaults, true)
-    const roundTripMs = this.#fleet.roundTripsMs()[this.quorum - 1]
-    if (roundTripMs === undefined) {
-      const problems = this.#fleet.problems()
-      if (problems.length > 0) throw new MasterRefusedError(problems)
-      throw new QuorumUnreachableError(undefined, this.quorum, 0, this.#fleet.answers())
-    }
-    const neededMs = Math.ceil(roundTripMs * ROUND_TRIPS_PER_LEASE)
-    if (this.leaseMs < neededMs) {
-      throw new LeaseTooShortError(this.leaseMs, Math.ceil(roundTripMs), neededMs)
-    }
-    const aheadMs = this.#fleet.refusedAheadMs()
-    if (aheadMs !== undefined) {
-      throw new ClockAheadError(Math.round(aheadMs), this.#fleet.settings.maxClockSkewMs)
-    }
+    assertReady(this.#fleet)
     return this.status()
   }
 
@@ -185,16 +153,16 @@ export class Redlock implements LockService, AsyncDisposable {
    * @throws what {@link Redlock.ready} throws; TypeError without `newFleet: true`.
    */
   async bootstrap(options: BootstrapOptions): Promise<readonly string[]> {
-    const { newFleet, confirmed = false } = (options as BootstrapOptions | undefined) ?? {}
-    if (newFleet !== true) {
-      refuse('newFleet', 'true, which says that no client has ever used this fleet', newFleet)
+    const given = options as Partial<BootstrapOptions> | undefined
+    if (given?.newFleet !== true) {
+      refuse(
+        'newFleet',
+        'true, which says that no client has ever used this fleet',
+        given?.newFleet,
+      )
     }
     await this.ready()
-    const found = await this.#fleet.findLease()
-    if (found !== undefined) throw new LeaseExistsError(found.master, found.key)
-    const signs = confirmed ? [] : this.#fleet.signsOfUse()
-    if (signs.length > 0) throw new NotNewFleetError(signs)
-    return this.#fleet.endQuarantine()
+    return bootstrapFleet(this.#fleet, options)
   }
 
   /**
@@ -291,9 +259,7 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    const found = await inspect(this.#fleet, resourceName(resource))
-    const ungranted = this.#fleet.ungranted()
-    return { ...found, ...(ungranted !== undefined && { ungranted }) }
+    return inspect(this.#fleet, resourceName(resource))
   }
 
   /**

@@ -3,20 +3,18 @@ import { randomUUID } from 'node:crypto'
 import type { Channel } from '../../channel.ts'
 import type { MasterStatus, Question } from '../../facts.ts'
 import { Deadlines, withinMs } from '../../clock.ts'
-import type { MasterAnswer, MasterProblem } from '../../lock-errors.ts'
 import { LeaseRegistry } from '../../lock/lease-registry.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { Announcements } from '../announcements.ts'
 import { Proposals } from '../attempt.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Poll } from '../poll.ts'
-import { noQuorum, quorumOf } from '../quorum.ts'
+import { quorumOf } from '../quorum.ts'
 import type { Settings } from '../settings.ts'
 import type { Vote } from '../verbs.ts'
 import { batchScript } from '../wire/batch-script.ts'
 import { callOf } from '../wire/calls.ts'
-import { callMaster, describeState, type Master } from '../wire/master.ts'
-import type { MasterState, Refusal } from '../wire/master.ts'
+import { callMaster, type Master, type MasterState } from '../wire/master.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
 import { Voter } from './voter.ts'
@@ -118,89 +116,10 @@ export class LockFleet {
     return this.voters.map(({ status }) => status)
   }
 
-  /** Every master's state in words. */
-  answers(): readonly MasterAnswer[] {
-    return this.status().map((one) => ({ master: one.name, answer: one.reason ?? one.state }))
-  }
-
-  /** Why no lease is granted now; undefined where a quorum votes. */
-  ungranted(): string | undefined {
-    const silent = this.status().filter(({ state }) => state !== 'voting')
-    const voting = this.masters.length - silent.length
-    if (voting >= this.quorum) return undefined
-    const others = silent.map(({ name, state, reason = state }) => `${name}: ${reason}`)
-    if (silent.some(({ state }) => state === 'quarantined')) {
-      others.push('If this fleet is new, run `bullmq-redlock bootstrap`')
-    }
-    return noQuorum(voting, this.masters.length, others)
-  }
-
-  /** Refused masters, or only those that this client's settings are to blame for. */
-  problems(fault?: Refusal['fault']): readonly MasterProblem[] {
-    return this.voters.flatMap(({ master, silence }) => {
-      if (silence?.status !== 'refused' || (fault ?? silence.fault) !== silence.fault) return []
-      return [{ master: master.name, problem: silence.problem, fix: silence.fix }]
-    })
-  }
-
   /** Only a fleet that is in use tells of its masters. */
   set isInUse(isInUse: boolean) {
     this.#log.isSilent = !isInUse
     for (const { master, silence } of this.voters) this.#log.entered(master, silence)
-  }
-
-  /** Round trips measured when the masters were enrolled, shortest first. */
-  roundTripsMs(): readonly number[] {
-    const usable = this.voters.filter(({ silence }) => silence?.status !== 'refused')
-    const states = usable.map(({ master }) => master.state)
-    const trips = states.flatMap((state) => ('facts' in state ? [state.facts.roundTripMs] : []))
-    return trips.sort((a, b) => a - b)
-  }
-
-  /**
-   * How far this client's clock is ahead, where enrolled masters refuse it for that and the others
-   * are no quorum.
-   */
-  refusedAheadMs(): number | undefined {
-    const enrolled = this.masters.filter(({ state }) => state.status === 'enrolled')
-    const ahead = enrolled.map((master) => this.clocks.aheadMs(master) ?? 0).sort((a, b) => b - a)
-    const refusing = ahead.filter((ms) => ms > this.settings.maxClockSkewMs).length
-    // rule: clock-ahead-is-not-ready
-    return enrolled.length - refusing < this.quorum ? ahead[refusing - 1] : undefined
-  }
-
-  /** The first lease key found on any connected master. */
-  async findLease(): Promise<{ readonly master: string; readonly key: string } | undefined> {
-    for (const master of this.masters) {
-      if (master.state.status !== 'enrolled') continue
-      const key = await master.findKey(this.keys.leasePattern)
-      if (key !== undefined) return { master: master.name, key }
-    }
-    return undefined
-  }
-
-  /**
-   * Why this fleet is not new, one line for each master that says so: this client was not the first
-   * to enrol it, or it cannot be asked. Empty also where no master is quarantined.
-   */
-  signsOfUse(): readonly MasterAnswer[] {
-    if (this.voters.every(({ quarantineLeftMs }) => quarantineLeftMs === 0)) return []
-    return this.voters.flatMap(({ isFoundedHere, master: { name, state } }) => {
-      if (state.status !== 'enrolled') return [{ master: name, answer: describeState(state) }]
-      const answer = 'another client has enrolled it before'
-      return isFoundedHere ? [] : [{ master: name, answer }]
-    })
-  }
-
-  /** Ends the quarantine of every enrolled master; returns their names. */
-  async endQuarantine(): Promise<readonly string[]> {
-    const ended: string[] = []
-    for (const voter of this.voters) {
-      if (voter.master.state.status !== 'enrolled') continue
-      await voter.bootstrap()
-      ended.push(voter.master.name)
-    }
-    return ended
   }
 
   /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
