@@ -41,6 +41,15 @@ export function resourcesOf<Subject>(
   return [...new Set(names.map((one) => checkedName(one, jobId)))].sort()
 }
 
+/** As the hash of a job has them; undefined for a job that stands in no line, as it names none. */
+export function linesOf(resource: ResourceOf, job: Job): string | undefined {
+  try {
+    return JSON.stringify(resourcesOf(resource, job, job.id))
+  } catch {
+    return undefined
+  }
+}
+
 /** @throws TypeError for what can be the name of no resource. */
 export function resourceName(name: unknown): string {
   if (typeof name !== 'string') refuse('resource', 'a string', name)

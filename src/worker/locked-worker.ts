@@ -3,18 +3,11 @@
  * come the lease, crash recovery that is derived from the lease's length, and a start that waits
  * for the lock masters.
  */
-import {
-  Worker,
-  type GetNextJobOptions,
-  type Job,
-  type MinimalJob,
-  type WorkerListener,
-} from 'bullmq'
+import type { GetNextJobOptions, Job, Worker } from 'bullmq'
 import type { Channel, Listener } from '../channel.ts'
 import type { ToldWorker } from '../facts.ts'
-import { sleep, systemClock, withinMs } from '../clock.ts'
+import { systemClock, withinMs } from '../clock.ts'
 import { ShutdownError } from '../errors.ts'
-import type { LeaseLostError } from '../lock-errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption } from '../options.ts'
@@ -22,51 +15,20 @@ import { Log, loggedChannel } from '../log.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
 import { inspectResource, type ResourceInspection, type Sources } from './inspection.ts'
-import { settingsText, type SharedSettings } from '../line/settings-check.ts'
-import { keepSweeping } from '../line/sweep.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
-import { batchedOf } from './run/batch.ts'
 import { Breaker } from './run/breaker.ts'
-import { batching } from './run/batches.ts'
-import { checkpointing } from './run/checkpoints.ts'
-import { processOf, type Process } from './run/job-lease.ts'
-import { isPassing } from './run/failure.ts'
+import { untilTaken } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
-import type { Requeue } from './run/requeue.ts'
-import { resourcesOf, type ResourceOf } from '../line/resource.ts'
-import { ResultStore } from './run/result-store.ts'
-import { SharedResults, type Dedupe } from './run/shared-results.ts'
+import { processing } from './run/processing.ts'
+import { linesOf, resourcesOf, type ResourceOf } from '../line/resource.ts'
 import { Visits } from './run/visits.ts'
 import { standstillOf } from './standstill.ts'
 import { explainJob, noSuchJob } from './why.ts'
-import {
-  mastersReady,
-  reportSettings,
-  reportSharedServer,
-  reportSilentQueue,
-} from './worker-start.ts'
+import { ListenedWorker, type LockedWorkerListener } from './worker-events.ts'
+import { begin, mastersReady } from './worker-start.ts'
 
-/** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
-export interface LockedWorkerListener<
-  Data = any,
-  Result = any,
-  Name extends string = string,
-> extends WorkerListener<Data, Result, Name> {
-  /** A job may not run yet and went back to the queue; no attempt was used. */
-  requeued: (job: Job<Data>, requeue: Requeue) => void
-  /**
-   * A job's lease was lost while it ran. Its result or failure stands as the processor reported it.
-   */
-  leaseLost: (job: Job<Data>, error: LeaseLostError) => void
-  /**
-   * `open`: the lock masters have no quorum and the worker fetches nothing; `closed`: it
-   * fetches again.
-   */
-  breaker: (state: 'open' | 'closed') => void
-}
-
 /** What `worker.drain` takes. */
 export interface DrainOptions {
   /** How long running jobs may continue. @defaultValue 30 000 */
@@ -80,13 +42,8 @@ const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
 const CLOSE_LIMIT_MS = 2_000
 const DISCONNECT_LIMIT_MS = 500
-const IDLE_POLL_MS = 10
 /** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
 const MIN_WAIT_MS = 100
-/** Before the queue's Redis is asked again to take the end of a job. */
-const END_RETRY_MS = 100
-/** How often a worker that has jobs looks whether one shall be cancelled. */
-const CANCEL_POLL_MS = 500
 
 /**
  * A BullMQ `Worker` that runs each job under a lease on the resource that the job touches.
@@ -104,11 +61,11 @@ const CANCEL_POLL_MS = 500
  * process.once('SIGTERM', () => void worker.drain({ timeoutMs: 25_000 }))
  * ```
  */
-export class LockedWorker<Data = any, Result = any, Name extends string = string> extends Worker<
-  Data,
-  Result,
-  Name
-> {
+export class LockedWorker<
+  Data = any,
+  Result = any,
+  Name extends string = string,
+> extends ListenedWorker<Data, Result, Name> {
   readonly #redlock: LockService
   readonly #resource: ResourceOf<Data>
   readonly #closing = new AbortController()
@@ -120,7 +77,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   readonly #onError = (error: unknown): void => {
     this.emit('error', error as Error)
   }
-  #lockRenewedAt = -Infinity
   #isLeaving = false
   #pausedByUser = false
   #starting: Promise<void> | undefined
@@ -137,8 +93,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     options: LockedWorkerOptions<Data>,
   ) {
     const { ours, bullmq } = separate(name, processor, options)
-    const { redlock, resource, order, slots, maxWaitMs, onFailure, burstMs, dedupe } = ours
-    const { leaseMs = redlock.leaseMs, logger = defaultLogger() } = ours
+    const { redlock, resource, order, slots, maxWaitMs, onFailure, burstMs } = ours
+    const { logger = defaultLogger() } = ours
     const { namespace } = redlock
     const isStrict = order === 'strict'
     const leaseOptions = jobLeaseOptions(options)
@@ -151,94 +107,44 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       LineBackend.factory({
         ...{ slots, within: 'added', maxWaitMs, onFailure, visits },
         keepsSteps: ours.checkpoints,
-        linesOf: isStrict ? (job) => linesOf(resource as never, job) : undefined,
+        linesOf: isStrict ? (job) => linesOf(resource as never, job as never) : undefined,
         onDrained: () => super.emit('drained'),
       }),
     )
     const lines = LineBackend.of(this)
-    const log = new Log(logger, options.jobLogLevel)
-    const channel = loggedChannel(log, namespace, [this.#events()])
-    const results = new ResultStore(lines, ours.maxValueBytes)
-    const steps = ours.checkpoints ? results : undefined
-    const shared =
-      dedupe && new SharedResults(redlock, leaseMs, results, dedupe as Dedupe<unknown>, channel)
+    const { signal } = this.#closing
+    const onError = this.#onError
+    const channel = loggedChannel(new Log(logger, options.jobLogLevel), namespace, [this.#events()])
     this.#redlock = redlock
     this.#resource = resource
     this.#lines = lines
     this.#channel = channel
     this.#runs = new JobRuns({
       ...{ locks: redlock, leaseOptions, resource: resource as ResourceOf, maxWaitMs },
-      ...{ visits, lines, ordered: isStrict, shared, channel, logger },
+      ...{ visits, lines, ordered: isStrict, channel, logger },
       waitMs: isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0,
-      process: this.#process(processor, visits, steps, shared),
+      ...processing(processor, ours, channel, {
+        ...{ lines, visits },
+        fetches: () => !this.#isLeaving && this.closing === undefined && !this.isPaused(),
+        open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
+        run: (job, token) => this.processJob(job as never, token, () => false).catch(onError),
+      }),
       maxUnreachableMs: OUTAGE_SLEEP_MS,
       onLocksClosed: () => void super.pause(true),
     })
-    const probeResource = `probe:${this.id}`
-    const { signal } = this.#closing
-    this.#breaker = new Breaker({ locks: redlock, queue: name, probeResource, signal, channel })
+    const { running } = this.#runs
+    const starting = { queue: name, locks: redlock, lines, running, channel, signal, onError }
+    this.#breaker = new Breaker({ ...starting, probeResource: `probe:${this.id}` })
     this.#told = {
       ...{ queue: name, prefix: bullmq.prefix ?? 'bull' },
       breakerOpen: () => this.#breaker.isOpen,
       census: isStrict ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
-    this.#listen()
-    this.#begin({ by: 'LockedWorker', namespace, order, slots })
+    this.tellEnds(channel)
+    const settings = { by: 'LockedWorker', namespace, order, slots } as const
+    begin(starting, settings, this.waitUntilReady(), this.opts.lockDuration ?? 0)
     if (bullmq.autorun !== false) this.run().catch(this.#onError)
-  }
-
-  /** The processor, and around it what the options ask for. */
-  #process(
-    processor: LeasedProcessor<Data, Result, Name>,
-    visits: Visits,
-    steps: ResultStore | undefined,
-    shared: SharedResults | undefined,
-  ): Process {
-    let process = processOf(processor)
-    if (steps !== undefined) process = checkpointing(process, steps, this.#channel)
-    if (shared !== undefined) process = shared.sharing(process)
-    const batched = batchedOf(processor)
-    if (batched === undefined) return process
-    return batching(process, batched, this.#channel, {
-      ...{ lines: this.#lines, visits },
-      fetches: () => !this.#isLeaving && this.closing === undefined && !this.isPaused(),
-      open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
-      run: (job, token) => this.processJob(job as never, token, () => false).catch(this.#onError),
-    })
-  }
-
-  /** What it does now and again until it closes, and what it reports once. */
-  #begin(settings: SharedSettings): void {
-    const { signal } = this.#closing
-    const { running } = this.#runs
-    const lines = this.#lines
-    if (settings.order === 'strict') {
-      void keepSweeping(lines, settingsText(settings), signal, this.#onError)
-    }
-    void this.#repeat(CANCEL_POLL_MS, () => running.pollCancels(lines))
-    const { lockDuration: lockMs = 0 } = this.opts
-    void this.#repeat(Math.ceil(lockMs / 4), () => {
-      running.loseLocksBefore(this.#lockRenewedAt, lockMs)
-      running.giveUpLost(lockMs)
-      return Promise.resolve()
-    })
-    const starting = { queue: this.name, lines, signal, onError: this.#onError }
-    void reportSettings(starting, settings)
-    void reportSilentQueue(starting, this.waitUntilReady())
-    void reportSharedServer(starting, this.#redlock, this.#channel)
-  }
-
-  #listen(): void {
-    const { name: queue } = this
-    this.on('completed', () => {
-      this.#channel.tell('job:finished', { queue, outcome: 'completed' })
-    })
-    this.on('failed', (job) => {
-      // BullMQ hands over no job where it has stalled too often.
-      const isRetried = job !== undefined && job.finishedOn === undefined
-      this.#channel.tell('job:finished', { queue, outcome: isRetried ? 'retried' : 'failed' })
-    })
   }
 
   /**
@@ -299,11 +205,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<boolean> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
     await this.#leave()
-    await this.#idleWithin(timeoutMs)
+    await this.#runs.running.idleWithin(timeoutMs)
     // Also where none seems to run: BullMQ may be about to start one.
     this.#runs.stop(new ShutdownError())
     // A processor that does not listen to its signal is left behind; its lease ends by itself.
-    const idle = await this.#idleWithin(DRAIN_GRACE_MS)
+    const idle = await this.#runs.running.idleWithin(DRAIN_GRACE_MS)
     await this.close(!idle)
     return idle
   }
@@ -351,7 +257,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   protected override handleCompleted(
     ...args: Parameters<Worker<Data, Result, Name>['handleCompleted']>
   ): Promise<Job<Data, Result, Name>> {
-    return this.#untilTaken(() => super.handleCompleted(...args))
+    const end = (): Promise<Job<Data, Result, Name>> => super.handleCompleted(...args)
+    return untilTaken(end, this.opts.lockDuration ?? 0, this.#onError)
   }
 
   protected override async handleFailed(
@@ -359,26 +266,8 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   ): Promise<Job<Data, Result, Name>> {
     // BullMQ may fail it without its processor.
     await this.#runs.addNextOf(args[1].id ?? '').catch(this.#onError)
-    return this.#untilTaken(() => super.handleFailed(...args))
-  }
-
-  /**
-   * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here
-   * the server is asked again, while the job can be this worker's. Then it stalls, and runs again.
-   */
-  async #untilTaken<Next>(end: () => Promise<Next>): Promise<Next> {
-    const limit = systemClock.now() + (this.opts.lockDuration ?? 0)
-    for (;;) {
-      try {
-        return await end()
-      } catch (error) {
-        // rule: refused-end-fails-no-job
-        if (!isPassing(error)) throw error
-        this.#onError(error)
-      }
-      if (systemClock.now() >= limit) return undefined as never // There may be none.
-      await sleep(systemClock, END_RETRY_MS)
-    }
+    const end = (): Promise<Job<Data, Result, Name>> => super.handleFailed(...args)
+    return untilTaken(end, this.opts.lockDuration ?? 0, this.#onError)
   }
 
   /** BullMQ pauses for five seconds when a connection ends. */
@@ -390,10 +279,9 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   override async extendJobLocks(
     ...args: Parameters<Worker['extendJobLocks']>
   ): ReturnType<Worker['extendJobLocks']> {
-    const sentAt = systemClock.now()
+    const askedAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
-    this.#lockRenewedAt = sentAt
-    this.#runs.running.locksLost(lost, sentAt)
+    this.#runs.running.locksRenewed(lost, askedAt)
     return lost
   }
 
@@ -436,27 +324,6 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     return this.#closed
   }
 
-  override on<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this {
-    return super.on(event as never, listener as never)
-  }
-
-  override once<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this {
-    return super.once(event as never, listener as never)
-  }
-
-  override off<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
-    event: Event,
-    listener: LockedWorkerListener<Data, Result, Name>[Event],
-  ): this {
-    return super.off(event as never, listener as never)
-  }
-
   async #close(force: boolean): Promise<void> {
     this.#closing.abort()
     this.#channel.tell('worker:closed', this.#told)
@@ -468,33 +335,15 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
     // BullMQ waits for running jobs without a limit, and for connections too. Only the first is
     // meant.
     // rule: forced-close-waits-for-no-job
-    const idle = this.#idleWithin(force ? 0 : Infinity).then(() =>
-      withinMs(systemClock, CLOSE_LIMIT_MS, closing),
-    )
+    const idle = this.#runs.running
+      .idleWithin(force ? 0 : Infinity)
+      .then(() => withinMs(systemClock, CLOSE_LIMIT_MS, closing))
     if ((await Promise.race([closing, idle])) === undefined) {
       this.#lines.disconnectNow()
       await this.lockManager.close() // Its timer would keep the process alive.
       await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }
     await this.#runs.close(false)
-  }
-
-  /** Runs `action` now and again until the worker closes. Its errors are others' to report. */
-  async #repeat(everyMs: number, action: () => Promise<void>): Promise<void> {
-    const { signal } = this.#closing
-    while (!signal.aborted) {
-      void action().catch(() => undefined)
-      await sleep(systemClock, everyMs, signal).catch(() => undefined) // Closing.
-    }
-  }
-
-  async #idleWithin(limitMs: number): Promise<boolean> {
-    const until = systemClock.now() + limitMs
-    while (this.#runs.running.size > 0) {
-      if (systemClock.now() >= until) return false
-      await sleep(systemClock, IDLE_POLL_MS)
-    }
-    return true
   }
 
   /** What happens to a worker's jobs, as its events. */
@@ -521,14 +370,5 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
         },
       },
     }
-  }
-}
-
-/** As the hash of a job has them. */
-function linesOf(resource: (job: MinimalJob) => unknown, job: MinimalJob): string | undefined {
-  try {
-    return JSON.stringify(resourcesOf(resource, job, job.id))
-  } catch {
-    return undefined // It names none: the job stands in no line.
   }
 }

@@ -1,23 +1,71 @@
-/** How a LockedWorker starts: it waits for the masters, and reports what is wrong around it. */
+/**
+ * How a LockedWorker starts: it waits for the masters, reports what is wrong around it, and begins
+ * what it does now and again until it closes.
+ */
 import pRetry from 'p-retry'
 import type { Channel } from '../channel.ts'
 import { sleep, systemClock } from '../clock.ts'
 import { QueueUnreachableError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
-import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
+import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
+import { keepSweeping } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { Repeats, withoutNumbers } from '../repeats.ts'
+import type { RunningJobs } from './run/running-jobs.ts'
 
 /** When the masters are not ready, they are tried again this often. */
 const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
 /** How long the queue's Redis may stay silent before that is reported. */
 const QUEUE_PATIENCE_MS = 5_000
+/** How often a worker that has jobs looks whether one shall be cancelled. */
+const CANCEL_POLL_MS = 500
 
 interface Starting {
   readonly queue: string
   readonly lines: LineBackend
+  readonly locks: LockService
+  readonly running: RunningJobs
+  readonly channel: Channel
+  /** Aborts when the worker closes. */
   readonly signal: AbortSignal
   readonly onError: (error: unknown) => void
+}
+
+/**
+ * @param connecting to the queue's Redis.
+ * @param lockMs how long BullMQ's lock on a job lasts.
+ */
+export function begin(
+  starting: Starting,
+  settings: SharedSettings,
+  connecting: Promise<unknown>,
+  lockMs: number,
+): void {
+  const { lines, running, signal, onError } = starting
+  if (settings.order === 'strict') {
+    void keepSweeping(lines, settingsText(settings), signal, onError)
+  }
+  void repeat(CANCEL_POLL_MS, signal, () => running.pollCancels(lines))
+  void repeat(Math.ceil(lockMs / 4), signal, () => {
+    running.loseOldLocks(lockMs)
+    running.giveUpLost(lockMs)
+    return Promise.resolve()
+  })
+  void reportSettings(starting, settings)
+  void reportSilentQueue(starting, connecting)
+  void reportSharedServer(starting)
+}
+
+/** Runs `action` now and again until `signal` aborts. Its errors are others' to report. */
+async function repeat(
+  everyMs: number,
+  signal: AbortSignal,
+  action: () => Promise<void>,
+): Promise<void> {
+  while (!signal.aborted) {
+    void action().catch(() => undefined)
+    await sleep(systemClock, everyMs, signal).catch(() => undefined) // Closing.
+  }
 }
 
 /** What keeps it from starting is told when it changes, then once a minute. */
@@ -36,7 +84,7 @@ export async function mastersReady(
   }).catch(() => undefined) // Closing.
 }
 
-export async function reportSettings(
+async function reportSettings(
   { queue, lines, signal, onError }: Starting,
   mine: SharedSettings,
 ): Promise<void> {
@@ -47,15 +95,11 @@ export async function reportSettings(
 }
 
 /** One server for the queue and a vote fails as one. `doctor` also finds it behind two names. */
-export async function reportSharedServer(
-  { queue, lines }: Starting,
-  { servers = [] }: LockService,
-  channel: Channel,
-): Promise<void> {
+async function reportSharedServer({ queue, lines, locks, channel }: Starting): Promise<void> {
   const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
   // Closed before it was ready.
   const own = await lines.address().then(named, () => undefined)
-  const master = servers.find((server) => named(server) === own)
+  const master = locks.servers?.find((server) => named(server) === own)
   if (master !== undefined) channel.tell('queue:is-master', { queue, master })
 }
 
@@ -64,7 +108,7 @@ export async function reportSharedServer(
  * and then; while it does not answer, that is told.
  * @param connecting is the first question.
  */
-export async function reportSilentQueue(
+async function reportSilentQueue(
   { queue, lines, signal, onError }: Starting,
   connecting: Promise<unknown>,
 ): Promise<void> {

@@ -15,6 +15,7 @@ import {
 } from '../../errors.ts'
 import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
 import type { Channel } from '../../channel.ts'
+import { sleep, systemClock } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
 import type { Visit } from './visit.ts'
 
@@ -46,13 +47,39 @@ const PASSING =
 const DENIES = /^(NOAUTH|WRONGPASS|NOPERM)\b/
 
 /** The server said so, and did nothing. */
-export function isPassing(error: unknown): boolean {
+function isPassing(error: unknown): boolean {
   return error instanceof Error && PASSING.test(error.message)
 }
 
 /** A server that does nothing for this client, for a time or until its operator acts. */
 export function refuses(error: unknown): boolean {
   return isPassing(error) || (error instanceof Error && DENIES.test(error.message))
+}
+
+/** Before the queue's Redis is asked again to take the end of a job. */
+const END_RETRY_MS = 100
+
+/**
+ * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here the
+ * server is asked again, while the job can be this worker's. Then it stalls, and runs again.
+ */
+export async function untilTaken<Next>(
+  end: () => Promise<Next>,
+  lockMs: number,
+  onError: (error: unknown) => void,
+): Promise<Next> {
+  const limit = systemClock.now() + lockMs
+  for (;;) {
+    try {
+      return await end()
+    } catch (error) {
+      // rule: refused-end-fails-no-job
+      if (!isPassing(error)) throw error
+      onError(error)
+    }
+    if (systemClock.now() >= limit) return undefined as never // There may be none.
+    await sleep(systemClock, END_RETRY_MS)
+  }
 }
 
 /** The worker, or the lock service, was closed under a running job. */

@@ -4,15 +4,19 @@
  */
 import { JobCancelledError, JobLockLostError } from '../../errors.ts'
 import type { Channel } from '../../channel.ts'
-import { systemClock } from '../../clock.ts'
+import { sleep, systemClock } from '../../clock.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { cancelRequests } from '../../line/cancel.ts'
 import { asError } from './failure.ts'
 import { lossOf, type Visit } from './visit.ts'
 
+const IDLE_POLL_MS = 10
+
 export class RunningJobs {
   readonly #visits: ReadonlySet<Visit>
   readonly #channel: Channel
+  /** BullMQ's locks were renewed last at this time. */
+  #renewedAt = -Infinity
 
   constructor(visits: ReadonlySet<Visit>, channel: Channel) {
     this.#visits = visits
@@ -23,6 +27,22 @@ export class RunningJobs {
     return this.#visits.size
   }
 
+  /** Whether none runs any more within the time. */
+  async idleWithin(limitMs: number): Promise<boolean> {
+    const until = systemClock.now() + limitMs
+    while (this.size > 0) {
+      if (systemClock.now() >= until) return false
+      await sleep(systemClock, IDLE_POLL_MS)
+    }
+    return true
+  }
+
+  /** BullMQ has renewed its locks, but for some that were lost. */
+  locksRenewed(lostIds: readonly string[], askedAt: number): void {
+    this.#renewedAt = askedAt
+    this.locksLost(lostIds, askedAt)
+  }
+
   /** BullMQ's locks on these jobs are lost, as the server said when it was asked then. */
   locksLost(jobIds: readonly string[], askedAt: number = Infinity): void {
     for (const visit of jobIds.flatMap((id) => this.#runsOf(id))) {
@@ -31,14 +51,11 @@ export class RunningJobs {
     }
   }
 
-  /**
-   * BullMQ's locks were renewed last at this time: a job whose lock is older than `lockMs` may run
-   * elsewhere.
-   */
-  loseLocksBefore(renewedAt: number, lockMs: number): void {
+  /** A job whose lock is older than `lockMs` may run elsewhere. */
+  loseOldLocks(lockMs: number): void {
     const now = systemClock.now()
     for (const visit of this.#visits) {
-      if (now - Math.max(renewedAt, visit.startedAt ?? now) > lockMs) this.#stop(visit)
+      if (now - Math.max(this.#renewedAt, visit.startedAt ?? now) > lockMs) this.#stop(visit)
     }
   }
 

@@ -1,0 +1,34 @@
+/** The processor of a worker, and around it what its options ask for. */
+import type { Channel } from '../../channel.ts'
+import type { LockService } from '../../lock/lock-service.ts'
+import { batchedOf } from './batch.ts'
+import { batching, type BatchSource } from './batches.ts'
+import { checkpointing } from './checkpoints.ts'
+import { processOf, type Process } from './job-lease.ts'
+import { ResultStore } from './result-store.ts'
+import { SharedResults, type Dedupe } from './shared-results.ts'
+
+interface ProcessingOptions {
+  readonly redlock: LockService
+  readonly leaseMs?: number
+  readonly checkpoints: boolean
+  readonly maxValueBytes: number
+  readonly dedupe?: Dedupe<never>
+}
+
+export function processing(
+  processor: (...args: never) => unknown,
+  options: ProcessingOptions,
+  channel: Channel,
+  source: BatchSource,
+): { readonly process: Process; readonly shared: SharedResults | undefined } {
+  const { redlock, leaseMs = redlock.leaseMs, checkpoints, maxValueBytes } = options
+  const dedupe = options.dedupe as Dedupe<unknown> | undefined
+  const results = new ResultStore(source.lines, maxValueBytes)
+  const shared = dedupe && new SharedResults(redlock, leaseMs, results, dedupe, channel)
+  let process = processOf(processor)
+  if (checkpoints) process = checkpointing(process, results, channel)
+  if (shared !== undefined) process = shared.sharing(process)
+  const batched = batchedOf(processor)
+  return { process: batched ? batching(process, batched, channel, source) : process, shared }
+}
