@@ -14,7 +14,6 @@ if entry then
   entry['until'] = ARGV.forMs and math.ceil(nowMs() + ARGV.forMs)
 end
 local ends = setLimit(resource, kind, entry)
-local heads, _, limits = headsOf(resource)
 redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', 0, resource) -- The next sweep looks at it.
-wakeAll(heads, limits, false, '')
+wakeHeads({resource}, false, '')
 return ends == '' and '' or math.ceil(ends - nowMs())

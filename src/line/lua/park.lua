@@ -58,11 +58,6 @@ local function park()
   local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
   if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
   if heldUntil then rules('limits').hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
-  elseif not overtaken then
-    for _, resource in ipairs(resources) do
-      local heads, _, limits = headsOf(resource)
-      wakeAll(heads, limits, false, '')
-    end
-  end
+  elseif not overtaken then wakeHeads(resources, false, '') end
   return withTurn(result)
 end

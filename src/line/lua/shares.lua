@@ -38,8 +38,7 @@ local function makeReady(id, share, priority, burst)
   local _, tenant = partsOf(share)
   local jobs = readyJobsKey(tenant)
   if redis.call('ZSCORE', jobs, id) then return end
-  local seq = nextSeq()
-  redis.call('ZADD', jobs, string.format('%.0f', priority * 0x100000000 + seq % 0x100000000), id)
+  redis.call('ZADD', jobs, rankOf(priority, nextSeq()), id)
   if not redis.call('ZSCORE', SPACE .. 'ready', tenant) then
     local time = virtualTime()
     if not time then redis.call('HSET', META, TIME_FIELD, 0) end
@@ -48,7 +47,7 @@ local function makeReady(id, share, priority, burst)
     redis.call('ZADD', SPACE .. 'ready', exactly(math.max(used, time or 0)), tenant)
   end
   if burst ~= '' then redis.call('HSET', BASE .. id, 'redlock:burst', burst) end
-  redis.call('ZADD', MARKER, 0, '0')
+  mark()
 end
 
 -- A held job may start before its time: it sleeps as others do. Whether it was there.

@@ -156,7 +156,7 @@ export async function completedSteps(
   jobId: string,
 ): Promise<readonly string[]> {
   const place = await places.ofJob(queue, jobId)
-  const store = place.keyOf(stepsKey({ id: jobId }))
+  const store = place.keyOf(stepsKey(jobId))
   const [own, number, fields] = await Promise.all([
     places.server.command('HGET', place.base + jobId, 'redlock:steps'),
     places.server.command('HGET', store, 'number'),

@@ -1,11 +1,23 @@
-/** How a job that may run comes by its lease, unless the job before it has left it one. */
+/**
+ * How a job comes by its turn and its lease, unless the job before it has left it both. One that
+ * may not run yet goes back to the queue.
+ */
+import { DelayedError, UnrecoverableError } from 'bullmq'
 import { jitteredMs } from '../../backoff.ts'
+import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
+import { WaitedTooLongError } from '../../errors.ts'
+import type { LineBackend } from '../../line/line-backend.ts'
+import { dueAt, goBack, park } from '../../line/turns.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
+import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
+import { labelOf } from '../../lock/names.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
+import { insistToStart } from './failure.ts'
+import { requeue, requeueDelayMs, type Requeue } from './requeue.ts'
 import type { Visit } from './visit.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
@@ -24,9 +36,81 @@ export interface AdmissionOptions {
    * has it: it is waited for this long, in the order of arrival. 0 for no waiting.
    */
   readonly waitMs: number
+  readonly maxWaitMs: number
+  /** The longest sleep of a job that met an outage of the masters. */
+  readonly maxUnreachableMs: number
+  /** The lines of the queue; a worker that is made elsewhere has none. */
+  readonly lines?: LineBackend | undefined
+  readonly channel: Channel
 }
 
-export async function leaseFor(
+/** @throws DelayedError for a job that is parked; UnrecoverableError for one that is too late. */
+export async function takeTurn(
+  lines: LineBackend,
+  visit: Visit,
+  options: AdmissionOptions,
+): Promise<void> {
+  const { resources } = visit
+  const answer = await insistToStart(visit, options.channel, () => park(lines, visit))
+  if (answer === 'late') throw waitedTooLong(visit, options)
+  if (typeof answer === 'object') {
+    if (visit.lines === '') visit.lines = JSON.stringify(resources)
+    visit.slots = answer.slots
+    return
+  }
+  const label = labelOf(resources)
+  const reason = `other jobs of \`${label}\` are ahead of it, or its limits let none start`
+  throw requeued(visit, { status: 'in-line', resource: label, delayMs: 0, reason }, 0, options)
+}
+
+/** @throws DelayedError for a job that went back; UnrecoverableError for one that is too late. */
+export async function admit(visit: Visit, options: AdmissionOptions): Promise<Lease> {
+  const { channel, lines, maxUnreachableMs } = options
+  const { job, token, stop } = visit
+  // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
+  // rule: scheduled-job-without-a-line-waits-in-place
+  const staysHere = lines === undefined && job.repeatJobKey !== undefined
+  for (let tries = 0; ; tries++) {
+    const outcome = await insistToStart(visit, channel, () => leaseFor(visit, options))
+    if (outcome.status === 'granted') return outcome.lease
+    if (await isLate(visit, options)) throw waitedTooLong(visit, options)
+    const at = systemClock.now()
+    const why = await insistToStart(visit, channel, async () => {
+      if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
+      const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
+      await sleep(systemClock, ms, stop.signal)
+      return undefined
+    })
+    if (why !== undefined) throw requeued(visit, why, systemClock.now() - at, options)
+  }
+}
+
+async function isLate(
+  visit: Visit,
+  { lines, maxWaitMs, channel }: AdmissionOptions,
+): Promise<boolean> {
+  const { job } = visit
+  if (lines) return !(await insistToStart(visit, channel, () => goBack(lines, job)))
+  // A worker without lines knows only what the producer wrote.
+  return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
+}
+
+/** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
+function requeued(
+  { job }: Visit,
+  why: Requeue,
+  tookMs: number,
+  { channel }: AdmissionOptions,
+): DelayedError {
+  channel.tell('job:requeued', { job, why, tookMs })
+  return new DelayedError(why.reason)
+}
+
+function waitedTooLong({ resources }: Visit, { maxWaitMs }: AdmissionOptions): UnrecoverableError {
+  return new UnrecoverableError(new WaitedTooLongError(labelOf(resources), maxWaitMs).message)
+}
+
+async function leaseFor(
   { resources, slots, stop }: Visit,
   admission: AdmissionOptions,
 ): Promise<AcquireOutcome> {

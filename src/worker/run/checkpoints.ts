@@ -2,7 +2,7 @@
 import type { Channel } from '../../channel.ts'
 import { insist } from './failure.ts'
 import type { Process } from './job-lease.ts'
-import { runOf, stepsKey, type ResultStore, type StoredResult } from './result-store.ts'
+import { stepsKey, type ResultStore, type StoredResult } from './result-store.ts'
 
 /** The results of one job's completed steps. */
 export interface Checkpoints {
@@ -18,8 +18,8 @@ const CHECKPOINT_TTL_MS = 7 * 24 * 3_600_000
 /** Keeps the results of a job's steps. */
 export function checkpointing(process: Process, results: ResultStore, channel: Channel): Process {
   return (visit, lease) => {
-    const store = stepsKey(visit.job)
-    const run = runOf(visit.job)
+    const { id: jobId = '', token: lock = '' } = visit.job
+    const [store, run] = [stepsKey(jobId), { jobId, lock }]
     const seen = new Set<string>()
     let earlier: Promise<ReadonlyMap<string, unknown>> | undefined
     lease.checkpoints = {

@@ -11,23 +11,20 @@
  * lease was lost in its last moment: fencing tokens are for the writes of a lost lease. With
  * `dedupe`, a stored result is returned without a lease and without running anything.
  */
-import { DelayedError, RateLimitError, UnrecoverableError, type Job } from 'bullmq'
-import { sleep, systemClock, withinMs } from '../../clock.ts'
-import { type ShutdownError, WaitedTooLongError } from '../../errors.ts'
+import { DelayedError, RateLimitError, type Job } from 'bullmq'
+import { systemClock, withinMs } from '../../clock.ts'
+import type { ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { labelOf } from '../../lock/names.ts'
-import type { LineBackend } from '../../line/line-backend.ts'
 import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
-import { dueAt, goBack, park, rest } from '../../line/turns.ts'
-import { leaseFor, type AdmissionOptions } from './admission.ts'
+import { dueAt, rest } from '../../line/turns.ts'
+import { admit, takeTurn, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
-import type { Channel } from '../../channel.ts'
 import type { Logger } from '../../logger.ts'
 import { failureOf, hasMoved, isGivenBack, insistToStart, NotStarted } from './failure.ts'
 import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
-import { giveBack, requeue, requeueDelayMs, type Requeue } from './requeue.ts'
+import { giveBack } from './requeue.ts'
 import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
 import { RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
@@ -38,15 +35,9 @@ export interface JobRunsOptions extends AdmissionOptions {
   readonly resource: ResourceOf
   readonly process: Process
   readonly visits: Visits
-  readonly maxWaitMs: number
-  /** The longest sleep of a job that met an outage of the masters. */
-  readonly maxUnreachableMs: number
-  /** The lines of the queue; a worker that is made elsewhere has none. */
-  readonly lines?: LineBackend | undefined
   /** Whether a job waits for its turn in its lines. */
   readonly ordered?: boolean
   readonly shared?: SharedResults | undefined
-  readonly channel: Channel
   readonly logger: Logger
   /** The lock service is closed: jobs can only be given back. */
   readonly onLocksClosed?: () => void
@@ -115,8 +106,8 @@ export class JobRuns {
           return stored.value
         }
         const isTurn = !ordered || turn === 'woken' || turn === 'yes'
-        if (!isTurn && lines) await this.#takeTurn(lines, visit)
-        visit.lease ??= await this.#acquire(visit)
+        if (!isTurn && lines) await takeTurn(lines, visit, this.#options)
+        visit.lease ??= await admit(visit, this.#options)
       }
       // rule: started-job-adds-the-next-of-its-scheduler
       if (visit.addNext !== undefined) await this.#addNext(visit)
@@ -159,61 +150,6 @@ export class JobRuns {
   async #leaveUnused(visit: Visit): Promise<void> {
     this.#charge(visit, 0)
     await visit.letGo()?.release()
-  }
-
-  /** Parks a job that may not start yet. */
-  async #takeTurn(lines: LineBackend, visit: Visit): Promise<void> {
-    const { resources } = visit
-    const answer = await insistToStart(visit, this.#options.channel, () => park(lines, visit))
-    if (answer === 'late') throw this.#waitedTooLong(visit)
-    if (typeof answer === 'object') {
-      if (visit.lines === '') visit.lines = JSON.stringify(resources)
-      visit.slots = answer.slots
-      return
-    }
-    const label = labelOf(resources)
-    const reason = `other jobs of \`${label}\` are ahead of it, or its limits let none start`
-    throw this.#requeued(visit, { status: 'in-line', resource: label, delayMs: 0, reason }, 0)
-  }
-
-  async #acquire(visit: Visit): Promise<Lease> {
-    const { channel, lines, maxUnreachableMs } = this.#options
-    const { job, token, stop } = visit
-    // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
-    // rule: scheduled-job-without-a-line-waits-in-place
-    const staysHere = lines === undefined && job.repeatJobKey !== undefined
-    for (let tries = 0; ; tries++) {
-      const outcome = await insistToStart(visit, channel, () => leaseFor(visit, this.#options))
-      if (outcome.status === 'granted') return outcome.lease
-      if (await this.#isLate(visit)) throw this.#waitedTooLong(visit)
-      const at = systemClock.now()
-      const why = await insistToStart(visit, channel, async () => {
-        if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
-        const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
-        await sleep(systemClock, ms, stop.signal)
-        return undefined
-      })
-      if (why !== undefined) throw this.#requeued(visit, why, systemClock.now() - at)
-    }
-  }
-
-  async #isLate(visit: Visit): Promise<boolean> {
-    const { lines, maxWaitMs, channel } = this.#options
-    const { job } = visit
-    if (lines) return !(await insistToStart(visit, channel, () => goBack(lines, job)))
-    // A worker without lines knows only what the producer wrote.
-    return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
-  }
-
-  /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
-  #requeued({ job }: Visit, why: Requeue, tookMs: number): DelayedError {
-    this.#options.channel.tell('job:requeued', { job, why, tookMs })
-    return new DelayedError(why.reason)
-  }
-
-  #waitedTooLong({ resources }: Visit): UnrecoverableError {
-    const { message } = new WaitedTooLongError(labelOf(resources), this.#options.maxWaitMs)
-    return new UnrecoverableError(message)
   }
 
   async #runUnder(lease: Lease, visit: Visit): Promise<unknown> {

@@ -3,7 +3,6 @@
  * Writes are fenced: a store of shared results remembers the largest fencing token that it has seen
  * of each lease, and steps are those of the run that has BullMQ's lock: see `lua/fence.lua`.
  */
-import type { Job } from 'bullmq'
 import { JobLockLostError, ValueTooLargeError } from '../../errors.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
 import { ownScript, type ComposedScript } from '../../line/bullmq/composed-script.ts'
@@ -127,12 +126,7 @@ export class ResultStore {
   }
 }
 
-/** The run of a job that this worker was given. */
-export function runOf({ id = '', token = '' }: Pick<Job, 'id' | 'token'>): Run {
-  return { jobId: id, lock: token }
-}
-
 /** Where the results of a job's steps are. */
-export function stepsKey({ id = '' }: Pick<Job, 'id'>): string {
-  return `steps:${id}`
+export function stepsKey(jobId: string): string {
+  return `steps:${jobId}`
 }
