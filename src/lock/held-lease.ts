@@ -19,14 +19,8 @@ import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import type { LeaseRegistry } from './lease-registry.ts'
 import { labelOf } from './names.ts'
-import {
-  firstRenewalMs,
-  longer,
-  remainingMs,
-  renewAfterMs,
-  retryAfterMs,
-  type Trust,
-} from './trust.ts'
+import { firstRenewalMs, longer, remainingMs, renewAfterMs, retryAfterMs } from './trust.ts'
+import type { Trust } from './trust.ts'
 
 /** What a server answered to an extension. */
 export type Renewed =
@@ -151,8 +145,7 @@ export abstract class HeldLease extends Expiring implements Lease {
   }
 
   release(): Promise<void> {
-    this.#released ??= this.#release()
-    return this.#released
+    return (this.#released ??= this.#release())
   }
 
   /** Its lock service closes: work must stop before another client may be granted. */

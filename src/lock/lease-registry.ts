@@ -11,10 +11,6 @@ export class LeaseRegistry extends Deadlines<HeldLease> {
     this.channel = channel
   }
 
-  get size(): number {
-    return this.members().length
-  }
-
   /** Loses every lease that is held, so that its `signal` aborts; then releases it. */
   async close(): Promise<void> {
     await Promise.all(this.members().map((lease) => lease.close()))

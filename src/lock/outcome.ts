@@ -1,11 +1,7 @@
 /** What became of an attempt. */
 import type { RedlockError } from '../errors.ts'
-import {
-  QuorumUnreachableError,
-  ResourceTakenError,
-  SplitVoteError,
-  type MasterAnswer,
-} from '../lock-errors.ts'
+import { QuorumUnreachableError, ResourceTakenError, SplitVoteError } from '../lock-errors.ts'
+import type { MasterAnswer } from '../lock-errors.ts'
 import type { Lease } from './lease.ts'
 
 interface Refused {

@@ -33,12 +33,10 @@ export function explain(
   const answers = answersOf(names, votes)
   const holder = holderBy(votes)
   if (holder !== undefined) {
-    const ttls = votes.map((vote) => (vote?.kind === 'taken' ? vote.ttlMs : 0))
-    const retryAfterMs = Math.max(0, ...ttls)
-    const [at] = votes.flatMap((vote) =>
-      vote?.kind === 'taken' && vote.holder === holder ? [vote.at ?? 0] : [],
-    )
-    const resource = resources[(at ?? 0) - 1] ?? label
+    const taken = votes.filter((vote) => vote?.kind === 'taken')
+    const retryAfterMs = Math.max(0, ...taken.map(({ ttlMs }) => ttlMs))
+    const { at = 0 } = taken.find((vote) => vote.holder === holder) ?? {}
+    const resource = resources[at - 1] ?? label
     return { status: 'taken', resource, holder: describeToken(holder), retryAfterMs, answers }
   }
   const quorum = quorumOf(votes.length)

@@ -22,19 +22,23 @@ export async function extendLease(
   const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
   const call = callOf({ verb: 'extend', resources, token, fence, leaseMs: terms.leaseMs })
   const poll = new Poll(attempt, extend, call, timeoutMs)
+  const tried = new Set<Master>()
+  const healMissing = (): void => {
+    for (const master of fleet.masters) {
+      const isMissing = poll.votes[master.index]?.kind === 'missing'
+      if (!isMissing || tried.has(master) || lease.remainingMs() <= 0) continue
+      tried.add(master)
+      fleet.inBackground(healMaster(attempt, master))
+    }
+  }
   await poll.decided
   // rule: heal-only-after-a-quorum
   if (poll.verdict === 'against') {
     await poll.complete
     return notExtended(attempt, poll.votes)
   }
-  const tried = new Set<number>()
-  healMissing(attempt, lease, poll.votes, tried)
-  fleet.inBackground(
-    poll.complete.then(() => {
-      healMissing(attempt, lease, poll.votes, tried)
-    }),
-  )
+  healMissing()
+  fleet.inBackground(poll.complete.then(healMissing))
   return { status: 'extended', trust: trustFrom(startedAt, terms.leaseMs, driftFactor) }
 }
 
@@ -44,21 +48,6 @@ function notExtended({ fleet }: Attempt, votes: readonly (ExtendVote | undefined
   return gone > votes.length - fleet.quorum
     ? { status: 'gone', reason: 'a majority of the masters no longer has it', answers }
     : { status: 'unreachable', answers }
-}
-
-/** Once a quorum has confirmed this extension. */
-function healMissing(
-  attempt: Attempt,
-  lease: Pick<Lease, 'remainingMs'>,
-  votes: readonly (ExtendVote | undefined)[],
-  tried: Set<number>,
-): void {
-  for (const master of attempt.fleet.masters) {
-    if (votes[master.index]?.kind !== 'missing' || tried.has(master.index)) continue
-    if (lease.remainingMs() <= 0) return
-    tried.add(master.index)
-    attempt.fleet.inBackground(healMaster(attempt, master))
-  }
 }
 
 async function healMaster(attempt: Attempt, master: Master): Promise<void> {

@@ -1,8 +1,4 @@
-/**
- * The public face of the quorum lock. Knows the fleet, hands out leases, and looks after what
- * outlives a call: releases that a master has not confirmed yet, and the leases that are still
- * held.
- */
+/** The public face of the quorum lock: hands out leases, and follows its fleet through a resize. */
 import { RedlockClosedError } from '../lock-errors.ts'
 import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
@@ -36,6 +32,8 @@ export interface RedlockStatus {
   readonly leases: number
 }
 
+const NO_OPTIONS: LeaseOptions = Object.freeze({})
+
 /** An `acquire`. */
 interface Waiter extends Demand {
   readonly startedAt: number
@@ -66,8 +64,6 @@ export class Redlock implements LockService, AsyncDisposable {
   /** The fleet before it: some of its leases may still be held. */
   #before: LockFleet | undefined
   #endsBefore: Timer | undefined
-  /** Of a call without options. */
-  #usualTerms: LeaseTerms
   /** Of options that cannot change. */
   #knownTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
@@ -81,17 +77,13 @@ export class Redlock implements LockService, AsyncDisposable {
     const settings = resolveSettings(options)
     const { log, namespace, previous } = settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(settings)])
-    if (previous === undefined) this.#fleet = new LockFleet(settings, this.#channel)
-    else {
-      this.#fleet = new LockFleet(previous, this.#channel, { part: 'before' })
-      const enrolled = (): void => {
-        this.#follow()
-      }
-      this.#next = new LockFleet(settings, this.#channel, { part: 'after', enrolled })
+    this.#fleet = new LockFleet(previous ?? settings, this.#channel, previous && 'before')
+    if (previous !== undefined) {
+      const follow = this.#follow.bind(this)
+      this.#next = new LockFleet(settings, this.#channel, 'after', follow)
     }
     const { masters } = this.#fleet
     this.#channel.tell('lock:opened', this)
-    this.#usualTerms = leaseTerms({}, this.#fleet.settings)
     if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
   }
 
@@ -138,8 +130,8 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /** Who votes, who does not and why, and how many leases this instance holds. */
   status(): RedlockStatus {
-    const leases = this.#fleet.leases.size + (this.#before?.leases.size ?? 0)
-    return { quorum: this.quorum, masters: this.#fleet.status(), leases }
+    const leases = [this.#fleet, this.#before].flatMap((fleet) => fleet?.leases.members() ?? [])
+    return { quorum: this.quorum, masters: this.#fleet.status(), leases: leases.length }
   }
 
   /**
@@ -172,7 +164,7 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async tryAcquire(
     resource: string | readonly string[],
-    options?: LeaseOptions,
+    options: LeaseOptions = NO_OPTIONS,
   ): Promise<AcquireOutcome> {
     const [names, terms] = [resourceNames(resource), this.#termsOf(options)]
     return this.#try({ names, terms, waitMs: 0, waiter: '' })
@@ -226,7 +218,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * left, or when `leaseMs` is another: then `lease` is as it was. Release it and acquire anew.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
-  handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = {}): Lease | undefined {
+  handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = NO_OPTIONS): Lease | undefined {
     this.#assertOpen()
     const terms = this.#termsOf(options)
     const fleet = lease instanceof QuorumLease ? lease.fleet : undefined
@@ -267,8 +259,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * for the masters at most one `masterTimeoutMs`, and disconnects.
    */
   close(): Promise<void> {
-    this.#closed ??= this.#close()
-    return this.#closed
+    return (this.#closed ??= this.#close())
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -294,7 +285,6 @@ export class Redlock implements LockService, AsyncDisposable {
     const { masters, settings } = this.#fleet
     this.#fleet.isInUse = true
     // rule: resized-fleet-has-its-own-terms
-    this.#usualTerms = leaseTerms({}, settings)
     this.#knownTerms = new WeakMap()
     const { maxLeaseMs } = settings
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
@@ -308,7 +298,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const { clock, leaseMs } = this.#fleet.settings
     const startedAt = clock.now()
     const name = Math.floor(clock.random() * 2 ** 40).toString(36)
-    const terms = this.#usualTerms
+    const terms = this.#termsOf(NO_OPTIONS)
     const usual = { names, terms, waitMs: leaseMs, waiter: name, startedAt, signal: undefined }
     if (options === undefined) return usual
     callOptions(options, true)
@@ -351,8 +341,7 @@ export class Redlock implements LockService, AsyncDisposable {
     return trySlots(slots, random, (claim) => new Attempt(this.#fleet, claim, demand).take())
   }
 
-  #termsOf(options: LeaseOptions | undefined): LeaseTerms {
-    if (options === undefined) return this.#usualTerms
+  #termsOf(options: LeaseOptions): LeaseTerms {
     const known = this.#knownTerms.get(options)
     if (known !== undefined) return known
     callOptions(options, false)

@@ -11,13 +11,8 @@ import { RedlockClosedError } from '../lock-errors.ts'
 import { loggedChannel, leaseLog } from '../log.ts'
 import { messageOf } from '../message-of.ts'
 import { integerOption } from '../options.ts'
-import {
-  callOptions,
-  type AcquireOptions,
-  type LeaseOptions,
-  leaseTerms,
-  type LeaseTerms,
-} from '../lock/lease-options.ts'
+import { callOptions, leaseTerms } from '../lock/lease-options.ts'
+import type { AcquireOptions, LeaseOptions, LeaseTerms } from '../lock/lease-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
 import { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { Inspection } from '../lock/inspection.ts'
@@ -80,7 +75,7 @@ export class LockClient implements LockService, AsyncDisposable {
   /** What this process sees: the service as one master, and how many leases are held here. */
   status(): ReturnType<ToldLock['status']> {
     const state = this.#closed === undefined ? 'voting' : 'closed'
-    return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.size }
+    return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.members().length }
   }
 
   /**
@@ -170,8 +165,7 @@ export class LockClient implements LockService, AsyncDisposable {
    * disconnects.
    */
   close(): Promise<void> {
-    this.#closed ??= this.#close()
-    return this.#closed
+    return (this.#closed ??= this.#close())
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -11,14 +11,8 @@ import type { LinePlacement } from '../line/additions.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
 import { leaveLines, skipJob } from '../line/leave-lines.ts'
-import {
-  checkedRate,
-  LineLimits,
-  rateText,
-  type LimitOptions,
-  type Rate,
-  type ResourceLimits,
-} from '../line/limits.ts'
+import { checkedRate, LineLimits, rateText } from '../line/limits.ts'
+import type { LimitOptions, Rate, ResourceLimits } from '../line/limits.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
 import { resourceName, resourcesOf } from '../line/resource.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'

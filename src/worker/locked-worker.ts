@@ -320,8 +320,7 @@ export class LockedWorker<
    * they hold. Ends also when the queue's Redis does not answer.
    */
   override close(force = false): Promise<void> {
-    this.#closed ??= this.#close(force)
-    return this.#closed
+    return (this.#closed ??= this.#close(force))
   }
 
   async #close(force: boolean): Promise<void> {

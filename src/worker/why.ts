@@ -5,13 +5,8 @@ import { commandLine } from '../command-line.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import type { LineEntry } from '../line/members.ts'
 import { withoutStop } from '../message-of.ts'
-import {
-  describeDelay,
-  inspectResource,
-  whereItWaits,
-  type ResourceInspection,
-  type Sources,
-} from './inspection.ts'
+import { describeDelay, inspectResource, whereItWaits } from './inspection.ts'
+import type { ResourceInspection, Sources } from './inspection.ts'
 import { inWords } from './standstill.ts'
 
 export interface Explanation {

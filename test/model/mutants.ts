@@ -129,7 +129,7 @@ const lock: readonly Mutant[] = [
   mutant('heal-only-without-a-later-grant', 'removed', RENEWAL),
   mutant(
     'heal-only-after-a-quorum',
-    ['poll.verdict', '(healMissing(attempt, lease, poll.votes, new Set()), poll.verdict)'],
+    ['poll.verdict', '(healMissing(), poll.verdict)'],
     'sim/healing',
   ),
   mutant(
@@ -549,7 +549,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'resized-fleet-has-its-own-terms',
-    ['leaseTerms({}, settings)', 'this.#usualTerms'],
+    'removed',
     'tools/operator/resize: leases are as long as the fleet allows',
   ),
   mutant(

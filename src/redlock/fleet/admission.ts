@@ -88,12 +88,12 @@ export async function admit(
 
 /** What a master says of the fleet, and this client otherwise. */
 function difference(
-  { settings, resize }: LockFleet,
+  { settings, part }: LockFleet,
   [word, name, theirs]: readonly string[],
 ): string {
   const { maxLeaseMs, fenceTtlMs, addresses } = settings
   if (word === 'foreign') {
-    return resize === undefined
+    return part === undefined
       ? 'has no memory, and other masters refuse this client'
       : 'has no memory, and a client with `previous` founds no fleet'
   }
@@ -108,7 +108,7 @@ function difference(
  * for all. They are asked now: the fleet may have been resized since they enrolled this client.
  */
 async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
-  const { voters, quorum, resize, settings } = fleet
+  const { voters, quorum, part, settings } = fleet
   const { clock, masterTimeoutMs } = settings
   const others = voters.filter((other) => other !== voter)
   const answers = await Promise.all(
@@ -124,7 +124,7 @@ async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
   )
   const knowing = answers.filter((knows) => knows === true).length
   // rule: follower-founds-no-fleet
-  if (resize !== undefined) return knowing >= quorum
+  if (part !== undefined) return knowing >= quorum
   const refusing = answers.filter((knows) => knows === false).length
   return refusing === 0 || refusing < knowing
 }

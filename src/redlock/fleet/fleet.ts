@@ -19,13 +19,6 @@ import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
 import { Voter } from './voter.ts'
 
-/** Of a client that also knows the fleet before or after a resize. */
-export interface ResizePart {
-  readonly part: 'before' | 'after'
-  /** A quorum has enrolled this client. */
-  readonly enrolled?: () => void
-}
-
 export class LockFleet {
   readonly settings: Settings
   readonly keys: Keyspace
@@ -50,16 +43,24 @@ export class LockFleet {
   readonly clientId: string = randomUUID()
   /** How long a master that lost its memory grants nothing. */
   readonly quarantineMs: number
-  readonly resize: ResizePart | undefined
+  /** Of a client that also knows the fleet before or after a resize. */
+  readonly part: 'before' | 'after' | undefined
+  readonly #enrolled: (() => void) | undefined
   readonly #log: MasterLog
   readonly #background = new Set<Promise<void>>()
 
-  /** @param resize where the client also knows the fleet before or after a resize. */
-  constructor(settings: Settings, channel: Channel, resize?: ResizePart) {
+  /** @param enrolled is called when a quorum has enrolled this client. */
+  constructor(
+    settings: Settings,
+    channel: Channel,
+    part?: 'before' | 'after',
+    enrolled?: () => void,
+  ) {
     const { clock, addresses, maxLeaseMs, driftFactor } = settings
     this.settings = settings
     this.channel = channel
-    this.resize = resize
+    this.part = part
+    this.#enrolled = enrolled
     this.keys = keyspace(settings.namespace)
     this.quorum = quorumOf(addresses.length)
     this.quarantineMs = quarantineMs(maxLeaseMs, driftFactor)
@@ -68,7 +69,7 @@ export class LockFleet {
     this.leases = new LeaseRegistry(clock, channel)
     this.proposals = new Proposals(clock, settings.maxClockSkewMs, settings.owner)
     this.#log = new MasterLog(channel, clock)
-    this.#log.isSilent = resize?.part === 'after'
+    this.#log.isSilent = part === 'after'
     const script = batchScript({ ...settings, fleetSize: addresses.length })
     this.voters = addresses.map((address, index) => new Voter(this, index, address, script))
     this.masters = this.voters.map(({ master }) => master)
@@ -137,7 +138,7 @@ export class LockFleet {
   entered(voter: Voter): void {
     this.states = this.masters.map(({ state }) => state)
     const enrolled = this.states.filter(({ status }) => status === 'enrolled').length
-    if (enrolled >= this.quorum) this.resize?.enrolled?.()
+    if (enrolled >= this.quorum) this.#enrolled?.()
     this.tell(voter)
   }
 

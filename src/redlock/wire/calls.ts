@@ -7,13 +7,8 @@
 import { atEndOfTurn, deadline, instant, type Clock, type Timer } from '../../clock.ts'
 import { luaConstant } from '../../lua.ts'
 import type { BatchSender } from './batch-sender.ts'
-import {
-  unanswered,
-  type Asker,
-  type CallResult,
-  type Master,
-  type MasterConnectionOptions,
-} from './master.ts'
+import { unanswered } from './master.ts'
+import type { Asker, CallResult, Master, MasterConnectionOptions } from './master.ts'
 
 /** What a verb of `lua/batch.lua` is asked; its file says what each field means there. */
 export interface Asked {

@@ -15,13 +15,8 @@
 import { messageOf } from '../../message-of.ts'
 import type { Timer } from '../../clock.ts'
 import { callOf, type Call } from './calls.ts'
-import {
-  isErrorReply,
-  type Master,
-  type MasterConnectionOptions,
-  type MasterState,
-  type Refusal,
-} from './master.ts'
+import { isErrorReply } from './master.ts'
+import type { Master, MasterConnectionOptions, MasterState, Refusal } from './master.ts'
 import type { ServerFacts } from './server-facts.ts'
 
 const REFUSED_RETRY_MS = 1_000
