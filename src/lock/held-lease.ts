@@ -197,11 +197,9 @@ export abstract class HeldLease extends Expiring implements Lease {
     this.#renewAt = Infinity
     const { leaseMs } = this
     this.extend().then(
-      (outcome) => {
-        if (outcome.status === 'extended') this.#renewIn(renewAfterMs(leaseMs))
-        if (outcome.status === 'unreachable') {
-          this.#renewIn(retryAfterMs(leaseMs, outcome.remainingMs))
-        }
+      ({ status, remainingMs: leftMs }) => {
+        if (status === 'extended') this.#renewIn(renewAfterMs(leaseMs))
+        if (status === 'unreachable') this.#renewIn(retryAfterMs(leaseMs, leftMs))
         if (!this.#isOver) this.#checkIn(this.remainingMs())
       },
       () => undefined, // It is over: its signal and `assertHeld` say so to who works under it.

@@ -18,16 +18,12 @@ export interface MasterView {
 export interface Inspection {
   /** The resource that was asked for. */
   readonly resource: string
-  /**
-   * Who holds a quorum, since when at the latest, and until when; undefined when no client does.
-   */
+  /** Who holds a quorum, and until when; undefined when no client does. */
   readonly holder?: {
     readonly name: string
     /** That of its grant; work to which it was passed on since has one of the next. */
     readonly fencingToken: number
-    /**
-     * Milliseconds until enough masters have dropped it for another client, if it is not extended.
-     */
+    /** Milliseconds until another client could have it, if it is not extended. */
     readonly freeInMs: number
   }
   /** One entry for each master. */

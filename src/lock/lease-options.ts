@@ -45,13 +45,10 @@ export interface AcquireOptions extends LeaseOptions {
   readonly signal?: AbortSignal
 }
 
-const OF_A_LEASE: Readonly<Record<keyof LeaseOptions, true>> = {
+const OF_A_LEASE: Record<keyof LeaseOptions, true> = {
   ...{ leaseMs: true, slots: true, autoExtend: true, maxHoldMs: true, maxExtensions: true },
 }
-const OF_WAITING: Readonly<Record<keyof AcquireOptions, true>> = {
-  ...OF_A_LEASE,
-  ...{ waitMs: true, signal: true },
-}
+const OF_WAITING: Record<keyof AcquireOptions, true> = { ...OF_A_LEASE, waitMs: true, signal: true }
 
 /**
  * `waiting`: the call has `waitMs` and `signal` too.

@@ -24,10 +24,8 @@ export function resourceName(name: unknown): string {
     return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
   }
   // No server could write half a surrogate pair down: names with other halves would be the same.
-  if (!name.isWellFormed()) {
-    return refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
-  }
-  return name
+  if (name.isWellFormed()) return name
+  return refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
 }
 
 /** Several resources under one lease, in one word for people. */

@@ -7,7 +7,7 @@ import { refuse } from '../options.ts'
 import { callOptions, type AcquireOptions } from './lease-options.ts'
 import type { Lease } from './lease.ts'
 import type { LockService } from './lock-service.ts'
-import { resourceNames } from './names.ts'
+import { labelOf, resourceNames } from './names.ts'
 import { checkedSlots, slotsOf, type Slots } from '../slots.ts'
 
 interface SharedLease {
@@ -58,8 +58,8 @@ export class HeldLeases {
       }
       if (covered.length === resources.length) return shared
       if (covered.length > 0) {
-        const why = `covered by the lease that is already held here (${shared.resources.join(' + ')}): take all of them in the outer call`
-        refuse('resource', why, resources.join(' + '))
+        const why = `covered by the lease that is already held here (${labelOf(shared.resources)}): take all of them in the outer call`
+        refuse('resource', why, labelOf(resources))
       }
     }
     return undefined

@@ -77,10 +77,10 @@ export class Redlock implements LockService, AsyncDisposable {
     const settings = resolveSettings(options)
     const { log, namespace, previous } = settings
     this.#channel = loggedChannel(log, namespace, [leaseLog(settings)])
-    this.#fleet = new LockFleet(previous ?? settings, this.#channel, previous && 'before')
+    this.#fleet = new LockFleet(previous ?? settings, this.#channel, previous !== undefined)
     if (previous !== undefined) {
       const follow = this.#follow.bind(this)
-      this.#next = new LockFleet(settings, this.#channel, 'after', follow)
+      this.#next = new LockFleet(settings, this.#channel, true, follow)
     }
     const { masters } = this.#fleet
     this.#channel.tell('lock:opened', this)
@@ -278,18 +278,18 @@ export class Redlock implements LockService, AsyncDisposable {
   #follow(): void {
     if (this.#next === undefined || this.#closed !== undefined) return
     const before = this.#fleet
-    before.isInUse = false
-    this.#fleet = this.#next
     this.#before = before
+    this.#fleet = this.#next
     this.#next = undefined
-    const { masters, settings } = this.#fleet
+    before.isInUse = false
     this.#fleet.isInUse = true
     // rule: resized-fleet-has-its-own-terms
     this.#knownTerms = new WeakMap()
-    const { maxLeaseMs } = settings
+    const { masters, settings } = this.#fleet
+    const { clock, maxLeaseMs } = settings
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
     // Its leases end by themselves until then.
-    this.#endsBefore = settings.clock.after(before.settings.maxLeaseMs, () => {
+    this.#endsBefore = clock.after(before.settings.maxLeaseMs, () => {
       if (this.#closed === undefined) void before.close()
     })
   }

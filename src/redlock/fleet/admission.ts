@@ -88,14 +88,14 @@ export async function admit(
 
 /** What a master says of the fleet, and this client otherwise. */
 function difference(
-  { settings, part }: LockFleet,
+  { settings, isOneOfTwo }: LockFleet,
   [word, name, theirs]: readonly string[],
 ): string {
   const { maxLeaseMs, fenceTtlMs, addresses } = settings
   if (word === 'foreign') {
-    return part === undefined
-      ? 'has no memory, and other masters refuse this client'
-      : 'has no memory, and a client with `previous` founds no fleet'
+    return isOneOfTwo
+      ? 'has no memory, and a client with `previous` founds no fleet'
+      : 'has no memory, and other masters refuse this client'
   }
   const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
   return own !== undefined
@@ -108,7 +108,7 @@ function difference(
  * for all. They are asked now: the fleet may have been resized since they enrolled this client.
  */
 async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
-  const { voters, quorum, part, settings } = fleet
+  const { voters, quorum, isOneOfTwo, settings } = fleet
   const { clock, masterTimeoutMs } = settings
   const others = voters.filter((other) => other !== voter)
   const answers = await Promise.all(
@@ -124,7 +124,7 @@ async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
   )
   const knowing = answers.filter((knows) => knows === true).length
   // rule: follower-founds-no-fleet
-  if (part !== undefined) return knowing >= quorum
+  if (isOneOfTwo) return knowing >= quorum
   const refusing = answers.filter((knows) => knows === false).length
   return refusing === 0 || refusing < knowing
 }

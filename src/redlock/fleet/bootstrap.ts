@@ -23,13 +23,9 @@ export async function bootstrapFleet(
   }
   const signs = confirmed ? [] : signsOfUse(fleet)
   if (signs.length > 0) throw new NotNewFleetError(signs)
-  const ended: string[] = []
-  for (const voter of fleet.voters) {
-    if (voter.master.state.status !== 'enrolled') continue
-    await voter.bootstrap()
-    ended.push(voter.master.name)
-  }
-  return ended
+  const enrolled = fleet.voters.filter(({ master }) => master.state.status === 'enrolled')
+  await Promise.all(enrolled.map((voter) => voter.bootstrap()))
+  return enrolled.map(({ master }) => master.name)
 }
 
 /**

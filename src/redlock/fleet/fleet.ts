@@ -43,23 +43,18 @@ export class LockFleet {
   readonly clientId: string = randomUUID()
   /** How long a master that lost its memory grants nothing. */
   readonly quarantineMs: number
-  /** Of a client that also knows the fleet before or after a resize. */
-  readonly part: 'before' | 'after' | undefined
+  /** Its client also knows the fleet before or after a resize. */
+  readonly isOneOfTwo: boolean
   readonly #enrolled: (() => void) | undefined
   readonly #log: MasterLog
   readonly #background = new Set<Promise<void>>()
 
-  /** @param enrolled is called when a quorum has enrolled this client. */
-  constructor(
-    settings: Settings,
-    channel: Channel,
-    part?: 'before' | 'after',
-    enrolled?: () => void,
-  ) {
+  /** @param enrolled of a fleet not yet in use: called when a quorum has enrolled this client. */
+  constructor(settings: Settings, channel: Channel, isOneOfTwo: boolean, enrolled?: () => void) {
     const { clock, addresses, maxLeaseMs, driftFactor } = settings
     this.settings = settings
     this.channel = channel
-    this.part = part
+    this.isOneOfTwo = isOneOfTwo
     this.#enrolled = enrolled
     this.keys = keyspace(settings.namespace)
     this.quorum = quorumOf(addresses.length)
@@ -69,7 +64,7 @@ export class LockFleet {
     this.leases = new LeaseRegistry(clock, channel)
     this.proposals = new Proposals(clock, settings.maxClockSkewMs, settings.owner)
     this.#log = new MasterLog(channel, clock)
-    this.#log.isSilent = part === 'after'
+    this.#log.isSilent = enrolled !== undefined
     const script = batchScript({ ...settings, fleetSize: addresses.length })
     this.voters = addresses.map((address, index) => new Voter(this, index, address, script))
     this.masters = this.voters.map(({ master }) => master)

@@ -1,11 +1,6 @@
 /** Whether leases can be had of a fleet, and if not, what is wrong with which master. */
-import {
-  ClockAheadError,
-  LeaseTooShortError,
-  MasterRefusedError,
-  QuorumUnreachableError,
-  type MasterProblem,
-} from '../../lock-errors.ts'
+import { ClockAheadError, LeaseTooShortError, MasterRefusedError } from '../../lock-errors.ts'
+import { QuorumUnreachableError, type MasterProblem } from '../../lock-errors.ts'
 import { noQuorum } from '../quorum.ts'
 import type { Refusal } from '../wire/master.ts'
 import type { LockFleet } from './fleet.ts'
