@@ -29,4 +29,3 @@ export function lockSettings(given: LockOptions, own: OwnOptions): LockSettings 
     requestTimeoutMs: integerOption('requestTimeoutMs', requestTimeoutMs, 1, leaseMs),
   }
 }
-
