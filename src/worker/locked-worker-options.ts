@@ -74,12 +74,22 @@ const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, bo
  */
 const MAX_STALLED_COUNT = 3
 
-const DEFAULTS = {
-  ...{ order: 'strict', onFailure: 'continue', slots: 1, maxWaitMs: Infinity },
-  ...{ checkpoints: false, burstMs: 50, maxValueBytes: 1_048_576 },
-} as const
+type Defaults = Required<
+  Pick<
+    LockedWorkerOptions,
+    'order' | 'onFailure' | 'slots' | 'maxWaitMs' | 'checkpoints' | 'burstMs' | 'maxValueBytes'
+  >
+>
 
-type Defaults = Required<Pick<LockedWorkerOptions, keyof typeof DEFAULTS>>
+const DEFAULTS: Defaults = {
+  order: 'strict',
+  onFailure: 'continue',
+  slots: 1,
+  maxWaitMs: Infinity,
+  checkpoints: false,
+  burstMs: 50,
+  maxValueBytes: 1_048_576,
+}
 
 /** The options, checked and with our defaults; and of them BullMQ's. */
 export function separate<Data>(
