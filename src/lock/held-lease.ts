@@ -252,7 +252,7 @@ export abstract class HeldLease extends Expiring implements Lease {
   /** Both clocks, until the lease is over; an extension only moves the next check. */
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
-    const checkMs = Math.min(leftMs, this.leaseMs / CHECKS_PER_LEASE)
+    const checkMs = Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE)
     const renewMs = this.#renewAt - this.#registry.clock.now()
     this.#registry.in(Math.ceil(Math.min(checkMs, renewMs)), this)
   }

@@ -42,9 +42,7 @@ export function longer(a: Trust, b: Trust): Trust {
   return b.until >= a.until ? b : a
 }
 
-/**
- * How long a master that lost its memory must not grant: the longest lease, by the slowest clock.
- */
+/** How long a master without memory must not grant: the longest lease, by the slowest clock. */
 export function quarantineMs(maxLeaseMs: number, driftFactor: number): number {
   return Math.ceil(maxLeaseMs * (1 + driftFactor)) + 2
 }
@@ -62,10 +60,7 @@ export function firstRenewalMs(leaseMs: number, leftMs: number): number {
   return Math.max(leaseMs / 10, leftMs - leaseMs + renewAfterMs(leaseMs))
 }
 
-/**
- * Whether work may begin under a lease with `leftMs` of it left, which is kept alive: there is time
- * for some failed tries.
- */
+/** Whether work may begin under a lease that is kept alive: there is time for failed tries. */
 export function canBeRenewed(leaseMs: number, leftMs: number): boolean {
   return leftMs >= leaseMs / 2
 }

@@ -32,8 +32,6 @@ export interface RedlockStatus {
   readonly leases: number
 }
 
-const NO_OPTIONS: LeaseOptions = Object.freeze({})
-
 /** An `acquire`. */
 interface Waiter extends Demand {
   readonly startedAt: number
@@ -64,6 +62,8 @@ export class Redlock implements LockService, AsyncDisposable {
   /** The fleet before it: some of its leases may still be held. */
   #before: LockFleet | undefined
   #endsBefore: Timer | undefined
+  /** Of a call without options. */
+  #usualTerms: LeaseTerms
   /** Of options that cannot change. */
   #knownTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
@@ -84,6 +84,7 @@ export class Redlock implements LockService, AsyncDisposable {
     }
     const { masters } = this.#fleet
     this.#channel.tell('lock:opened', this)
+    this.#usualTerms = leaseTerms({}, this.#fleet.settings)
     if (masters.length % 2 === 0) this.#channel.tell('fleet:even', { masters: masters.length })
   }
 
@@ -164,7 +165,7 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   async tryAcquire(
     resource: string | readonly string[],
-    options: LeaseOptions = NO_OPTIONS,
+    options?: LeaseOptions,
   ): Promise<AcquireOutcome> {
     const [names, terms] = [resourceNames(resource), this.#termsOf(options)]
     return this.#try({ names, terms, waitMs: 0, waiter: '' })
@@ -218,7 +219,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * left, or when `leaseMs` is another: then `lease` is as it was. Release it and acquire anew.
    * @throws LeaseLostError when `lease` is over; TypeError when it is not a lease of this Redlock.
    */
-  handOver(lease: Lease, options: Omit<LeaseOptions, 'slots'> = NO_OPTIONS): Lease | undefined {
+  handOver(lease: Lease, options?: Omit<LeaseOptions, 'slots'>): Lease | undefined {
     this.#assertOpen()
     const terms = this.#termsOf(options)
     const fleet = lease instanceof QuorumLease ? lease.fleet : undefined
@@ -283,10 +284,11 @@ export class Redlock implements LockService, AsyncDisposable {
     this.#next = undefined
     before.isInUse = false
     this.#fleet.isInUse = true
-    // rule: resized-fleet-has-its-own-terms
-    this.#knownTerms = new WeakMap()
     const { masters, settings } = this.#fleet
     const { clock, maxLeaseMs } = settings
+    // rule: resized-fleet-has-its-own-terms
+    this.#usualTerms = leaseTerms({}, settings)
+    this.#knownTerms = new WeakMap()
     this.#channel.tell('fleet:resized', { masters: masters.length, maxLeaseMs })
     // Its leases end by themselves until then.
     this.#endsBefore = clock.after(before.settings.maxLeaseMs, () => {
@@ -298,7 +300,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const { clock, leaseMs } = this.#fleet.settings
     const startedAt = clock.now()
     const name = Math.floor(clock.random() * 2 ** 40).toString(36)
-    const terms = this.#termsOf(NO_OPTIONS)
+    const terms = this.#usualTerms
     const usual = { names, terms, waitMs: leaseMs, waiter: name, startedAt, signal: undefined }
     if (options === undefined) return usual
     callOptions(options, true)
@@ -341,7 +343,8 @@ export class Redlock implements LockService, AsyncDisposable {
     return trySlots(slots, random, (claim) => new Attempt(this.#fleet, claim, demand).take())
   }
 
-  #termsOf(options: LeaseOptions): LeaseTerms {
+  #termsOf(options: LeaseOptions | undefined): LeaseTerms {
+    if (options === undefined) return this.#usualTerms
     const known = this.#knownTerms.get(options)
     if (known !== undefined) return known
     callOptions(options, false)

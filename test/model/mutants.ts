@@ -549,7 +549,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'resized-fleet-has-its-own-terms',
-    'removed',
+    ['leaseTerms({}, settings)', 'this.#usualTerms'],
     'tools/operator/resize: leases are as long as the fleet allows',
   ),
   mutant(
