@@ -79,6 +79,7 @@ function defineAll(): ReadonlyMap<string, Replacement> {
   const fetch = composedScript(FETCHES, 'fetch', { watched: MOVES })
   const own = (name: string, file = name): ComposedScript => composedScript([name], file)
   const remove = composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] })
+  const wait = own('moveToWaitingChildren', 'wait-for-children')
   const usual = { variant: ':together', watched: MOVES, usual: ENDS_CALL }
   const finish = composedScript(['moveToFinished'], 'finish', usual)
   const replaced = [
@@ -91,13 +92,7 @@ function defineAll(): ReadonlyMap<string, Replacement> {
     replacement('reprocessJob', own('reprocessJob', 'promote'), ([id]) => ({ id })),
     replacement('obliterate', own('obliterate')),
     replacement('removeJob', remove, ([id]) => ({ id })),
-    replacement(
-      'moveToWaitingChildren',
-      own('moveToWaitingChildren', 'wait-for-children'),
-      (argv) => ({
-        id: argv[3],
-      }),
-    ),
+    replacement('moveToWaitingChildren', wait, ([, , , id]) => ({ id })),
     replacement('changePriority', own('changePriority', 'change-priority'), (argv) => {
       return { id: argv[2], priority: argv[0], lifo: argv[3] === 1 }
     }),

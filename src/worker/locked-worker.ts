@@ -77,7 +77,6 @@ export class LockedWorker<
   readonly #onError = (error: unknown): void => {
     this.emit('error', error as Error)
   }
-  #isLeaving = false
   #pausedByUser = false
   #starting: Promise<void> | undefined
   #hasStarted = false
@@ -125,16 +124,15 @@ export class LockedWorker<
       waitMs: isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0,
       ...processing(processor, ours, channel, {
         ...{ lines, visits },
-        fetches: () => !this.#isLeaving && this.closing === undefined && !this.isPaused(),
+        fetches: () => !this.#runs.isLeaving && this.closing === undefined && !this.isPaused(),
         open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
         run: (job, token) => this.processJob(job as never, token, () => false).catch(onError),
       }),
       maxUnreachableMs: OUTAGE_SLEEP_MS,
       onLocksClosed: () => void super.pause(true),
     })
-    const { running } = this.#runs
-    const starting = { queue: name, locks: redlock, lines, running, channel, signal, onError }
-    this.#breaker = new Breaker({ ...starting, probeResource: `probe:${this.id}` })
+    const about = { queue: name, locks: redlock, channel, signal }
+    this.#breaker = new Breaker({ ...about, probeResource: `probe:${this.id}` })
     this.#told = {
       ...{ queue: name, prefix: bullmq.prefix ?? 'bull' },
       breakerOpen: () => this.#breaker.isOpen,
@@ -142,8 +140,12 @@ export class LockedWorker<
     }
     channel.tell('worker:opened', this.#told)
     this.tellEnds(channel)
-    const settings = { by: 'LockedWorker', namespace, order, slots } as const
-    begin(starting, settings, this.waitUntilReady(), this.opts.lockDuration ?? 0)
+    begin({
+      ...{ ...about, lines, running: this.#runs.running, connecting: this.waitUntilReady() },
+      settings: { by: 'LockedWorker', namespace, order, slots },
+      lockMs: this.opts.lockDuration ?? 0,
+      onError,
+    })
     if (bullmq.autorun !== false) this.run().catch(this.#onError)
   }
 
@@ -216,8 +218,7 @@ export class LockedWorker<
 
   /** Fetches nothing more. */
   async #leave(): Promise<void> {
-    this.#isLeaving = true
-    this.#runs.leave()
+    this.#runs.isLeaving = true
     await this.pause(true)
     // BullMQ's pending command would take the mark of a job that this worker gives back.
     // rule: leaving-worker-takes-no-mark
@@ -230,7 +231,7 @@ export class LockedWorker<
     token: string,
     name?: string,
   ): Promise<Job<Data, Result, Name>> {
-    return (this.#isLeaving ? undefined : await super.moveToActive(token, name)) as never
+    return (this.#runs.isLeaving ? undefined : await super.moveToActive(token, name)) as never
   }
 
   /** BullMQ tells `drained` when it is given no job. Jobs that sleep in line wait all the same. */
@@ -272,7 +273,7 @@ export class LockedWorker<
 
   /** BullMQ pauses for five seconds when a connection ends. */
   override delay(...[ms, ...rest]: Parameters<Worker['delay']>): Promise<void> {
-    return super.delay(this.#isLeaving ? 1 : ms, ...rest)
+    return super.delay(this.#runs.isLeaving ? 1 : ms, ...rest)
   }
 
   /** BullMQ renews its locks on all running jobs by this method. */

@@ -26,22 +26,18 @@ interface Starting {
   readonly locks: LockService
   readonly running: RunningJobs
   readonly channel: Channel
+  readonly settings: SharedSettings
+  /** How long BullMQ's lock on a job lasts. */
+  readonly lockMs: number
+  /** Resolves when the queue's Redis is connected. */
+  readonly connecting: Promise<unknown>
   /** Aborts when the worker closes. */
   readonly signal: AbortSignal
   readonly onError: (error: unknown) => void
 }
 
-/**
- * @param connecting to the queue's Redis.
- * @param lockMs how long BullMQ's lock on a job lasts.
- */
-export function begin(
-  starting: Starting,
-  settings: SharedSettings,
-  connecting: Promise<unknown>,
-  lockMs: number,
-): void {
-  const { lines, running, signal, onError } = starting
+export function begin(starting: Starting): void {
+  const { settings, lockMs, lines, running, signal, onError } = starting
   if (settings.order === 'strict') {
     void keepSweeping(lines, settingsText(settings), signal, onError)
   }
@@ -51,8 +47,8 @@ export function begin(
     running.giveUpLost(lockMs)
     return Promise.resolve()
   })
-  void reportSettings(starting, settings)
-  void reportSilentQueue(starting, connecting)
+  void reportSettings(starting)
+  void reportSilentQueue(starting)
   void reportSharedServer(starting)
 }
 
@@ -84,11 +80,9 @@ export async function mastersReady(
   }).catch(() => undefined) // Closing.
 }
 
-async function reportSettings(
-  { queue, lines, signal, onError }: Starting,
-  mine: SharedSettings,
-): Promise<void> {
-  const compare = (): ReturnType<typeof compareSettings> => compareSettings(lines, queue, mine)
+async function reportSettings(starting: Starting): Promise<void> {
+  const { queue, lines, settings, signal, onError } = starting
+  const compare = (): ReturnType<typeof compareSettings> => compareSettings(lines, queue, settings)
   // What the server refuses for long, others report.
   const found = await pRetry(compare, { signal }).catch(() => undefined)
   for (const difference of found?.differences ?? []) onError(difference)
@@ -106,12 +100,9 @@ async function reportSharedServer({ queue, lines, locks, channel }: Starting): P
 /**
  * BullMQ waits without end for a server that is silent, and tells of nothing. So it is asked now
  * and then; while it does not answer, that is told.
- * @param connecting is the first question.
  */
-async function reportSilentQueue(
-  { queue, lines, signal, onError }: Starting,
-  connecting: Promise<unknown>,
-): Promise<void> {
+async function reportSilentQueue(starting: Starting): Promise<void> {
+  const { queue, lines, connecting, signal, onError } = starting
   const isOpen = (): boolean => !signal.aborted
   const isOver = (): true => true
   const pause = (): Promise<unknown> => sleep(systemClock, QUEUE_PATIENCE_MS, signal)

@@ -121,12 +121,12 @@ export interface LeaseHost {
 /** A String, so that it stands for BullMQ's token where BullMQ's methods take one. */
 export class SteppedLease extends String implements JobLease {
   checkpoints: Checkpoints | undefined
+  currentStep: string | undefined
   readonly #visit: Visit
   readonly #lease: Lease
   /** Those that have not ended, with their names. */
   readonly openSteps: Map<Promise<unknown>, string> = new Map()
   readonly #host: LeaseHost
-  #currentStep: string | undefined
   #logger: Logger | undefined
 
   constructor(visit: Visit, lease: Lease, host: LeaseHost) {
@@ -158,10 +158,6 @@ export class SteppedLease extends String implements JobLease {
 
   get trustedUntil(): number {
     return this.#lease.trustedUntil
-  }
-
-  get currentStep(): string | undefined {
-    return this.#currentStep
   }
 
   get logger(): Logger {
@@ -221,7 +217,7 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
-    this.#currentStep = name
+    this.currentStep = name
     this.#assertMayGoOn()
     // When no quorum answers, what is left of the lease still stands, and the keeper goes on
     // trying.

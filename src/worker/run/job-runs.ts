@@ -48,9 +48,10 @@ const GIVE_BACK_LIMIT_MS = 1_000
 
 export class JobRuns {
   readonly running: RunningJobs
+  /** Those that run go on; what BullMQ still hands over is given back to the queue. */
+  isLeaving = false
   readonly #options: JobRunsOptions
   readonly #host: LeaseHost
-  #isLeaving = false
   #isStopping = false
 
   constructor(options: JobRunsOptions) {
@@ -58,11 +59,6 @@ export class JobRuns {
     this.running = new RunningJobs(visits.running, channel)
     this.#options = options
     this.#host = { channel, logger, sleep: (visit, delayMs) => this.#sleep(visit, delayMs) }
-  }
-
-  /** Those that run go on; what BullMQ still hands over is given back to the queue. */
-  leave(): void {
-    this.#isLeaving = true
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
@@ -143,7 +139,7 @@ export class JobRuns {
 
   #assertMayStart(): void {
     // rule: leaving-worker-starts-no-job
-    if (this.#isLeaving || this.#isStopping) throw new NotStarted()
+    if (this.isLeaving || this.#isStopping) throw new NotStarted()
   }
 
   /** Gives back what was kept for a job that does not run: a lease, and the time of its tenant. */

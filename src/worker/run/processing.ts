@@ -22,10 +22,10 @@ export function processing(
   channel: Channel,
   source: BatchSource,
 ): { readonly process: Process; readonly shared: SharedResults | undefined } {
-  const { redlock, leaseMs = redlock.leaseMs, checkpoints, maxValueBytes } = options
+  const { redlock: locks, leaseMs = locks.leaseMs, checkpoints, maxValueBytes } = options
   const dedupe = options.dedupe as Dedupe<unknown> | undefined
   const results = new ResultStore(source.lines, maxValueBytes)
-  const shared = dedupe && new SharedResults(redlock, leaseMs, results, dedupe, channel)
+  const shared = dedupe && new SharedResults({ locks, leaseMs, results, dedupe, channel })
   let process = processOf(processor)
   if (checkpoints) process = checkpointing(process, results, channel)
   if (shared !== undefined) process = shared.sharing(process)

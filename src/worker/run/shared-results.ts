@@ -36,60 +36,55 @@ export interface SharedResult {
 /** A job that waits ends its waiting with its signal. */
 const MAX_WAIT_MS = 2 ** 31 - 1
 
-export class SharedResults {
-  readonly #locks: LockService
-  readonly #leaseMs: number
-  readonly #results: ResultStore
-  readonly #dedupe: Dedupe<unknown>
-  readonly #channel: Channel
+interface SharedResultsOptions {
+  readonly locks: LockService
+  /** Of the lease on a result. */
+  readonly leaseMs: number
+  readonly results: ResultStore
+  readonly dedupe: Dedupe<unknown>
+  readonly channel: Channel
+}
 
-  /** @param leaseMs of the lease on a result. */
-  constructor(
-    locks: LockService,
-    leaseMs: number,
-    results: ResultStore,
-    dedupe: Dedupe<unknown>,
-    channel: Channel,
-  ) {
-    this.#locks = locks
-    this.#leaseMs = leaseMs
-    this.#results = results
-    this.#dedupe = dedupe
-    this.#channel = channel
+export class SharedResults {
+  readonly #options: SharedResultsOptions
+
+  constructor(options: SharedResultsOptions) {
+    this.#options = options
   }
 
   /** The stored result, if this job may take it: then it needs no lease, and runs nothing. */
   peek(visit: Visit): Promise<StoredResult | undefined> {
     const { job, resources } = visit
-    const { key, fresh = false } = this.#dedupe
+    const { results, channel, dedupe } = this.#options
+    const { key, fresh = false } = dedupe
     const [line = ''] = resources
     const asker = { line, id: job.id ?? '', timestamp: String(job.timestamp) }
     const what = key === undefined ? resources : key(job)
     const store = `result:${JSON.stringify([job.name, what])}`
     visit.shared = { store, asker: fresh ? asker : undefined }
-    return insistToStart(visit, this.#channel, () => this.#results.peek(store, visit.shared?.asker))
+    return insistToStart(visit, channel, () => results.peek(store, visit.shared?.asker))
   }
 
   sharing(process: Process): Process {
-    const results = this.#results
-    const { resultTtlMs } = this.#dedupe
+    const { results, channel, dedupe } = this.#options
+    const { resultTtlMs } = dedupe
     return async (visit, lease) => {
       const { store, asker } = visit.shared as SharedResult
       // Jobs of other slots, or of other resources with the same key, ask for it too.
       // rule: one-computes-a-result
-      const turn = await insistToStart(visit, this.#channel, () => this.#turnOn(visit, store))
+      const turn = await insistToStart(visit, channel, () => this.#turnOn(visit, store))
       const pass = (): void => void turn.release()
       // A job that is given up may go on without end.
       // rule: given-up-job-keeps-no-result
       visit.stop.signal.addEventListener('abort', pass)
       try {
         // Another job may have stored a result since the first read.
-        const stored = await insistToStart(visit, this.#channel, () =>
+        const stored = await insistToStart(visit, channel, () =>
           results.claimAll(store, lease, resultTtlMs, asker),
         )
         if (stored.has('result')) return stored.get('result')
         const result = await process(visit, lease)
-        await insist(visit, this.#channel, () => results.keep(store, lease, resultTtlMs, result))
+        await insist(visit, channel, () => results.keep(store, lease, resultTtlMs, result))
         return result
       } finally {
         visit.stop.signal.removeEventListener('abort', pass)
@@ -100,8 +95,9 @@ export class SharedResults {
 
   /** Who has it computes the result. It is lost with the process, and guards no write. */
   #turnOn({ stop: { signal } }: Visit, store: string): Promise<Lease> {
-    const name = createHash('sha256').update(this.#results.keyOf(store)).digest('hex')
-    const options = { leaseMs: this.#leaseMs, waitMs: MAX_WAIT_MS, autoExtend: true, signal }
-    return this.#locks.acquire(`result:${name}`, options)
+    const { locks, leaseMs, results } = this.#options
+    const name = createHash('sha256').update(results.keyOf(store)).digest('hex')
+    const options = { leaseMs, waitMs: MAX_WAIT_MS, autoExtend: true, signal }
+    return locks.acquire(`result:${name}`, options)
   }
 }
