@@ -17,7 +17,7 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { shareFrom } from '../../line/shares.ts'
-import type { LineVisits, Move, Told } from '../../line/visit.ts'
+import type { LineVisit, LineVisits, Move, Told } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
 import { JobSignal, Visit, type Chain } from './visit.ts'
 
@@ -92,9 +92,7 @@ export class Visits implements LineVisits {
   done(visit: Visit, workedMs: number, isTraced: boolean): void {
     visit.endedAt = systemClock.now()
     visit.move = moveBehind(visit, workedMs, this.#burstMs, this.#visits.size > 1)
-    const settle = (next: unknown): void => {
-      this.#passOn(visit, next as Visit | undefined)
-    }
+    const settle = this.#passOn.bind(this, visit)
     visit.settle = isTraced ? AsyncResource.bind(settle) : settle
     // Behind the bytes of the trip, and while it is under way.
     if (visit.move.offers === true) visit.sent = () => visit.settle?.(undefined)
@@ -127,7 +125,8 @@ export class Visits implements LineVisits {
     await Promise.all(waiting.map(async (visit) => visit.letGo()?.release()))
   }
 
-  #passOn(visit: Visit, next: Visit | undefined): void {
+  #passOn(visit: Visit, fetched: LineVisit | undefined): void {
+    const next = fetched as Visit | undefined
     const { move } = visit
     const lease = visit.letGo()
     if (lease === undefined) return
