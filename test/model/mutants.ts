@@ -450,12 +450,12 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'leaving-worker-starts-no-job',
-    ['this.#isLeaving || ', ''],
+    ['this.isLeaving || ', ''],
     'worker/ending: starts no job',
   ),
   mutant(
     'leaving-worker-starts-no-job',
-    ['this.#isLeaving || ', ''],
+    ['this.isLeaving || ', ''],
     'worker/coordination: requeues a job that still asks the lock masters',
   ),
   mutant('leaving-worker-takes-no-mark', 'removed', 'worker/ending: waits for no mark'),
@@ -479,7 +479,7 @@ const worker: readonly Mutant[] = [
   mutant('delay-by-the-clock-of-the-server', 'never', 'worker/clocks: a delay ends by'),
   mutant(
     'waits-by-its-own-clock',
-    ['delayUntil + this.#aheadMs', 'delayUntil'],
+    ['delayUntil + this.aheadMs', 'delayUntil'],
     'worker/clocks: a delay ends by',
   ),
   mutant(
@@ -594,7 +594,7 @@ const worker: readonly Mutant[] = [
     [' - reference.uncertaintyMs', ''],
     'redlock/fleet/clock-watch: no late reply explains',
   ),
-  mutant('clock-ahead-is-not-ready', ['< this.quorum', '< 0'], 'worker/clocks: masters refuse'),
+  mutant('clock-ahead-is-not-ready', ['< quorum', '< 0'], 'worker/clocks: masters refuse'),
   mutant(
     'changed-delay-by-the-clock-of-the-server',
     [', time: 2', ''],
@@ -822,7 +822,7 @@ const combined: readonly Mutant[] = (
     ],
     ['fresh-needs-a-place', 'never'],
     ['started-job-adds-the-next-of-its-scheduler', 'removed'],
-    ['leaving-worker-starts-no-job', ['this.#isLeaving || ', '']],
+    ['leaving-worker-starts-no-job', ['this.isLeaving || ', '']],
     ['open-step-holds-the-lease', 'removed'],
     ['open-step-fails-the-job', 'never'],
   ] satisfies [string, Change][]
