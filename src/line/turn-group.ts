@@ -23,7 +23,7 @@ export abstract class TurnGroup<Item> {
    */
   add(item: Item, bytes: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (this.#waiting.length === 0) atEndOfTurn(this.flush)
+      if (this.#waiting.length === 0) atEndOfTurn(() => void this.flush())
       this.#waiting.push({ item, resolve, reject })
       this.#bytes += bytes
       const { items: mostItems, bytes: mostBytes } = this.#most

@@ -21,7 +21,7 @@ export interface ResourceInspection {
 }
 
 /** What is asked about one queue. */
-export interface Sources<Lines extends LineRunner = LineRunner> {
+export interface QueueSources<Lines extends LineRunner = LineRunner> {
   readonly locks: Pick<LockService, 'inspect'>
   readonly lines: Lines
   /** What keeps every job of the queue from starting. */
@@ -34,7 +34,7 @@ export interface Sources<Lines extends LineRunner = LineRunner> {
  */
 export async function inspectResource(
   resource: string,
-  sources: Sources,
+  sources: QueueSources,
   limit?: number,
   id?: string,
 ): Promise<ResourceInspection> {
@@ -60,7 +60,12 @@ export async function inspectResource(
 }
 
 /** The jobs of a line, and what there keeps each waiting; undefined where nothing does. */
-async function waitsIn(resource: string, { locks, lines }: Sources, limit?: number, id?: string) {
+async function waitsIn(
+  resource: string,
+  { locks, lines }: QueueSources,
+  limit?: number,
+  id?: string,
+) {
   const [lease, { members, limits, slots }] = await Promise.all([
     locks.inspect?.(resource),
     membersOf(resource, lines, limit, id),
@@ -79,7 +84,7 @@ const MOST_SLOTS = 20
 async function takenSlots(
   resource: string,
   slots: number,
-  locks: Sources['locks'],
+  locks: QueueSources['locks'],
 ): Promise<string | undefined> {
   if (slots < 2 || slots > MOST_SLOTS) return undefined
   // A worker without `slots` of its own takes the resource for the first one.
@@ -98,7 +103,7 @@ async function takenSlots(
 export async function whereItWaits(
   jobId: string,
   resources: readonly string[],
-  sources: Sources,
+  sources: QueueSources,
 ): Promise<{ readonly resource: string; readonly wait?: string } | undefined> {
   let place: { readonly resource: string } | undefined
   for (const resource of resources) {

@@ -14,7 +14,7 @@ import { integerOption } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
-import { inspectResource, type ResourceInspection, type Sources } from './inspection.ts'
+import { inspectResource, type ResourceInspection, type QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { Breaker } from './run/breaker.ts'
@@ -308,10 +308,10 @@ export class LockedWorker<
     return (await explainJob(job, resources, this.#sources())).why
   }
 
-  #sources(): Sources<LineBackend> {
+  #sources(): QueueSources<LineBackend> {
     const lines = this.#lines
     // This worker is connected.
-    const standstill: Sources['standstill'] = async () =>
+    const standstill: QueueSources['standstill'] = async () =>
       standstillOf(this.name, await lines.hasQueueMetaField('paused'), true)
     return { locks: this.#redlock, lines, standstill }
   }

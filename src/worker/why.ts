@@ -6,7 +6,7 @@ import type { LineBackend } from '../line/line-backend.ts'
 import type { LineEntry } from '../line/members.ts'
 import { withoutStop } from '../message-of.ts'
 import { describeDelay, inspectResource, whereItWaits } from './inspection.ts'
-import type { ResourceInspection, Sources } from './inspection.ts'
+import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { inWords } from './standstill.ts'
 
 export interface Explanation {
@@ -25,7 +25,7 @@ export function noSuchJob(queue: string, jobId: string): string {
 export async function explainJob(
   job: Job,
   resources: readonly string[],
-  sources: Sources<LineBackend>,
+  sources: QueueSources<LineBackend>,
 ): Promise<Explanation> {
   const state = await sources.lines.getState(job.id ?? '')
   const { failedReason } = job
@@ -45,7 +45,7 @@ async function whyWaits(
   job: Job,
   state: string,
   resources: readonly string[],
-  sources: Sources<LineBackend>,
+  sources: QueueSources<LineBackend>,
 ): Promise<string> {
   const id = job.id ?? ''
   if (state === 'completed') return `Job ${id} has completed.`
