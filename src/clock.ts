@@ -55,10 +55,10 @@ export const systemClock: Clock = {
 
 /** A test of a user may have replaced it by one that stands still. */
 const { setImmediate } = globalThis
-let atEnd: (() => void)[] = []
+let atEnd: (() => unknown)[] = []
 
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */
-export function atEndOfTurn(run: () => void): true {
+export function atEndOfTurn(run: () => unknown): true {
   if (atEnd.push(run) === 1) setImmediate(endTurn)
   return true
 }

@@ -1,8 +1,7 @@
 /** Jobs that are added in one turn of the event loop are sent together: see `lua/add.lua`. */
 import { LineFullError } from '../errors.ts'
-import { jsonText, type Client, type ScriptSender } from './line-runner.ts'
+import { jsonText, TurnGroup, type Client, type ScriptSender } from './line-runner.ts'
 import type { Replacement } from './line-scripts.ts'
-import { TurnGroup } from './turn-group.ts'
 
 /** How a job that is added stands in line; but for its resources as its hash has it. */
 export interface LinePlacement {

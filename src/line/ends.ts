@@ -3,9 +3,9 @@ import * as bullmq from 'bullmq'
 import type { Job, JobsOptions, KeepJobs, QueueBaseOptions, WorkerOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
-import { argumentsText, jsonText, type Arguments, type ScriptSender } from './line-runner.ts'
+import { argumentsText, jsonText, TurnGroup } from './line-runner.ts'
+import type { Arguments, ScriptSender } from './line-runner.ts'
 import type { Replies, RepliesSettings } from './replies.ts'
-import { TurnGroup } from './turn-group.ts'
 import type { LineVisit, Move } from './visit.ts'
 
 export interface EndSettings extends RepliesSettings {

@@ -139,7 +139,7 @@ export class LockedWorker<
       census: isStrict ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
-    this.tellEnds(channel)
+    this.#tellEnds(channel)
     begin({
       ...{ ...about, lines, running: this.#runs.running, connecting: this.waitUntilReady() },
       settings: { by: 'LockedWorker', namespace, order, slots },
@@ -147,6 +147,19 @@ export class LockedWorker<
       onError,
     })
     if (bullmq.autorun !== false) this.run().catch(this.#onError)
+  }
+
+  /** How jobs end, as BullMQ's events say it. */
+  #tellEnds(channel: Channel): void {
+    const { name: queue } = this
+    this.on('completed', () => {
+      channel.tell('job:finished', { queue, outcome: 'completed' })
+    })
+    this.on('failed', (job) => {
+      // BullMQ hands over no job where it has stalled too often.
+      const isRetried = job !== undefined && job.finishedOn === undefined
+      channel.tell('job:finished', { queue, outcome: isRetried ? 'retried' : 'failed' })
+    })
   }
 
   /**

@@ -1,5 +1,4 @@
 import { Worker, type Job, type WorkerListener } from 'bullmq'
-import type { Channel } from '../channel.ts'
 import type { LeaseLostError } from '../lock-errors.ts'
 import type { Requeue } from './run/requeue.ts'
 
@@ -48,18 +47,5 @@ export abstract class ListenedWorker<Data, Result, Name extends string> extends 
     listener: LockedWorkerListener<Data, Result, Name>[Event],
   ): this {
     return super.off(event as never, listener as never)
-  }
-
-  /** How jobs end, as BullMQ's events say it. */
-  protected tellEnds(channel: Channel): void {
-    const { name: queue } = this
-    this.on('completed', () => {
-      channel.tell('job:finished', { queue, outcome: 'completed' })
-    })
-    this.on('failed', (job) => {
-      // BullMQ hands over no job where it has stalled too often.
-      const isRetried = job !== undefined && job.finishedOn === undefined
-      channel.tell('job:finished', { queue, outcome: isRetried ? 'retried' : 'failed' })
-    })
   }
 }

@@ -162,18 +162,18 @@ async function floorOf(probe: Probe, { keys }: FleetProbe): Promise<number> {
   return Number(await probe.command('HGET', keys.master, 'floorUs'))
 }
 
-interface Answered<Value> {
+interface OfMaster<Value> {
   readonly master: string
   readonly state: Value
 }
 
-const stateOf = <Value>({ state }: Answered<Value>): Value => state
+const stateOf = <Value>({ state }: OfMaster<Value>): Value => state
 
 /** @throws ResizeRefusedError where a master gives no answer. */
 async function asked<Value>(
   fleet: FleetProbe,
   question: (probe: Probe) => Promise<Value>,
-): Promise<readonly Answered<Value>[]> {
+): Promise<readonly OfMaster<Value>[]> {
   const answers = await fleet.each(question)
   return answers.map((answer) => {
     if (answer.ok) return { master: answer.master, state: answer.value }
