@@ -93,8 +93,8 @@ export class LockedWorker<
   ) {
     const { ours, bullmq } = separate(name, processor, options)
     const { redlock, resource, order, slots, maxWaitMs, onFailure, burstMs } = ours
-    const { logger = defaultLogger() } = ours
     const { namespace } = redlock
+    const { logger = defaultLogger() } = ours
     const isStrict = order === 'strict'
     const leaseOptions = jobLeaseOptions(options)
     const visits = new Visits(redlock, leaseOptions, burstMs)
@@ -111,7 +111,6 @@ export class LockedWorker<
       }),
     )
     const lines = LineBackend.of(this)
-    const { signal } = this.#closing
     const onError = this.#onError
     const channel = loggedChannel(new Log(logger, options.jobLogLevel), namespace, [this.#events()])
     this.#redlock = redlock
@@ -128,10 +127,9 @@ export class LockedWorker<
         open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
         run: (job, token) => this.processJob(job as never, token, () => false).catch(onError),
       }),
-      maxUnreachableMs: OUTAGE_SLEEP_MS,
-      onLocksClosed: () => void super.pause(true),
+      ...{ maxUnreachableMs: OUTAGE_SLEEP_MS, onLocksClosed: () => void super.pause(true) },
     })
-    const about = { queue: name, locks: redlock, channel, signal }
+    const about = { queue: name, locks: redlock, channel, signal: this.#closing.signal }
     this.#breaker = new Breaker({ ...about, probeResource: `probe:${this.id}` })
     this.#told = {
       ...{ queue: name, prefix: bullmq.prefix ?? 'bull' },
