@@ -7,12 +7,8 @@ import type { Timer } from '../../clock.ts'
 import type { Script } from '../../lua.ts'
 import { batchSender } from './batch-sender.ts'
 import { CallQueue, onlyReply } from './calls.ts'
-import {
-  connectionSettings,
-  masterName,
-  type ConnectionLimits,
-  type MasterAddress,
-} from './connection-settings.ts'
+import { connectionSettings, masterName } from './connection-settings.ts'
+import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import {
   isErrorReply,
   notReady,
