@@ -63,6 +63,13 @@ export function atEndOfTurn(run: () => unknown): true {
   return true
 }
 
+/** Resolves soon, in a callback of its own. */
+export function ownCallback(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve)
+  })
+}
+
 function endTurn(): void {
   const runs = atEnd
   atEnd = []

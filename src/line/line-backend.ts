@@ -32,8 +32,6 @@ export interface LineSettings extends AddSettings, EndSettings {
   readonly onFailure: 'continue' | 'block'
   /** JSON of the resources of a job that fails before it has lines; undefined where it has none. */
   readonly linesOf?: ((job: MinimalJob) => string | undefined) | undefined
-  /** BullMQ writes it to the jobs that a worker of this name is given. */
-  readonly workerName?: string | undefined
 }
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (

@@ -1,5 +1,5 @@
 /** How scripts are run on the keys of a queue: each by itself, or those of one turn together. */
-import { atEndOfTurn } from '../clock.ts'
+import { atEndOfTurn, ownCallback } from '../clock.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import type { Replacement } from './line-scripts.ts'
 
@@ -124,9 +124,9 @@ export abstract class TurnGroup<Item> {
     this.#underWay++
     try {
       const reply = await this.send(waiting.map(({ item }) => item))
-      // Replies that came together are settled in a turn each. So what the jobs of one call send
-      // leaves, and the server works, before those of the next call are settled.
-      if (this.#underWay > 1) await new Promise((resolve) => setImmediate(resolve))
+      // Replies that came together are settled in a callback each. So what the jobs of one call
+      // send leaves, and the server works, before those of the next call are settled.
+      if (this.#underWay > 1) await ownCallback()
       const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
       for (const [index, { resolve, reject }] of waiting.entries()) {
         const own = replies[index]
