@@ -20,16 +20,38 @@ export function addPermits(permits: Permits, count: number): void {
   }
 }
 
+/** The worker of one shard: it begins when the number of shards is known to be that of the others. */
+export class PartWorker extends LockedWorker {
+  readonly #check: () => Promise<void>
+
+  constructor(check: () => Promise<void>, ...args: ConstructorParameters<typeof LockedWorker>) {
+    super(...args)
+    this.#check = check
+  }
+
+  protected override async ready(): Promise<void> {
+    // rule: worker-waits-for-the-first-shard
+    await this.#check()
+    await super.ready()
+  }
+
+  override run(): Promise<void> {
+    const running = super.run()
+    running.catch(() => undefined) // BullMQ's `resume` calls it, and does not look.
+    return running
+  }
+}
+
 /**
- * The worker of one shard. It fetches a job only with a permit of its process, and keeps it from
+ * One of several, which share permits. It fetches a job only with a permit of its process, and keeps it from
  * job to job, until a shard that waits for one has none, or two fewer.
  */
-export class ShardWorker extends LockedWorker {
+export class ShardWorker extends PartWorker {
   readonly #permits: Permits
   /** Jobs with a permit, by BullMQ's tokens: jobs that follow each other have the same one. */
   readonly held: Map<string, string | undefined> = new Map()
 
-  constructor(permits: Permits, ...args: ConstructorParameters<typeof LockedWorker>) {
+  constructor(permits: Permits, ...args: ConstructorParameters<typeof PartWorker>) {
     super(...args)
     this.#permits = permits
     this.on('closing', () => permits.waiting.get(this)?.(false))

@@ -45,12 +45,7 @@ import { resourcesOf, type ResourceOf } from '../line/resource.ts'
 import { ResultStore } from './run/result-store.ts'
 import { SharedResults, type Dedupe } from './run/shared-results.ts'
 import { Visits } from './run/visits.ts'
-import {
-  mastersReady,
-  reportSettings,
-  reportSharedServer,
-  reportSilentQueue,
-} from './worker-start.ts'
+import { reportSettings, reportSharedServer, reportSilentQueue, whenReady } from './worker-start.ts'
 
 /** The events of a `LockedWorker`: BullMQ's, and three more. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -255,7 +250,7 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
   override async run(): Promise<void> {
     if (this.isRunning()) throw new Error('Worker is already running.')
     if (!this.#hasStarted) {
-      this.#starting = mastersReady(this.#redlock, this.#closing.signal, this.#onError)
+      this.#starting = whenReady(() => this.ready(), this.#closing.signal, this.#onError)
       try {
         await this.#starting
       } finally {
@@ -264,6 +259,11 @@ export class LockedWorker<Data = any, Result = any, Name extends string = string
       this.#hasStarted = true
     }
     await super.run()
+  }
+
+  /** What it waits for before it fetches its first job. It is asked again where it rejects. */
+  protected async ready(): Promise<void> {
+    await this.#redlock.ready()
   }
 
   /** It runs, and waits for the lock masters before it fetches its first job. */

@@ -2,13 +2,13 @@
 import pRetry from 'p-retry'
 import type { Channel } from '../channel.ts'
 import { sleep, systemClock } from '../clock.ts'
-import { QueueUnreachableError } from '../errors.ts'
+import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { Repeats, withoutNumbers } from '../repeats.ts'
 
-/** When the masters are not ready, they are tried again this often. */
+/** What is not ready is tried again this often. */
 const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
 /** How long the queue's Redis may stay silent before that is reported. */
 const QUEUE_PATIENCE_MS = 5_000
@@ -20,20 +20,28 @@ interface Starting {
   readonly onError: (error: unknown) => void
 }
 
-/** What keeps it from starting is told when it changes, then once a minute. */
-export async function mastersReady(
-  locks: LockService,
+/**
+ * What keeps it from starting is told when it changes, then once a minute.
+ * @throws ShardsDifferError: no retry would change it.
+ */
+export async function whenReady(
+  ready: () => Promise<void>,
   signal: AbortSignal,
   onError: (error: unknown) => void,
 ): Promise<void> {
   const repeats = new Repeats<string>(systemClock)
-  await pRetry(() => locks.ready(), {
+  const isFinal = (error: unknown): boolean => error instanceof ShardsDifferError
+  await pRetry(ready, {
     ...{ ...READY_RETRY_MS, retries: Infinity, randomize: true, signal },
+    shouldRetry: ({ error }) => !isFinal(error),
     onFailedAttempt: ({ error }) => {
-      if (signal.aborted) return // Who closes the worker may have closed its locks.
+      // Who closes the worker may have closed its locks.
+      if (signal.aborted || isFinal(error)) return
       if (repeats.due(withoutNumbers(error.message), 'start') !== undefined) onError(error)
     },
-  }).catch(() => undefined) // Closing.
+  }).catch((error: unknown) => {
+    if (isFinal(error)) throw error // Else it closes.
+  })
 }
 
 export async function reportSettings(
