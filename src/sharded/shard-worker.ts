@@ -20,7 +20,7 @@ export function addPermits(permits: Permits, count: number): void {
   }
 }
 
-/** The worker of one shard: it begins when the number of shards is known to be that of the others. */
+/** The worker of one shard. It begins when others are known to have as many shards. */
 export class PartWorker extends LockedWorker {
   readonly #check: () => Promise<void>
 
@@ -43,8 +43,8 @@ export class PartWorker extends LockedWorker {
 }
 
 /**
- * One of several, which share permits. It fetches a job only with a permit of its process, and keeps it from
- * job to job, until a shard that waits for one has none, or two fewer.
+ * One of several, which share permits. It fetches a job only with a permit of its process, and
+ * keeps it from job to job, until a shard that waits for one has none, or two fewer.
  */
 export class ShardWorker extends PartWorker {
   readonly #permits: Permits

@@ -834,6 +834,13 @@ const sharded: readonly Mutant[] = [
   mutant('resources-of-a-job-are-in-one-shard', 'always', `${SHARDED}: resources of a job`),
   mutant('number-of-shards-does-not-change', 'never', `${SHARDED}: another number of shards`),
   mutant('scheduler-is-in-one-shard', 'removed', `${SHARDED}: a scheduler is in`),
+  mutant(
+    'refused-scheduler-stays-as-it-was',
+    ['await mine', 'mine'],
+    `${SHARDED}: a scheduler whose move`,
+  ),
+  mutant('bulk-is-refused-as-a-whole', 'removed', `${SHARDED}: addBulk adds none`),
+  mutant('worker-waits-for-the-first-shard', 'removed', 'sharded/start: another number'),
   mutant('scheduler-moves-one-call-at-a-time', 'removed', `${SHARDED}: a scheduler that several`),
   mutant('refused-obliterate-removes-nothing', 'removed', `${SHARDED}: obliterates all or nothing`),
   mutant('flow-is-in-one-shard', 'never', `${SHARDED}: a flow within a shard`),

@@ -11,6 +11,8 @@ import { useCluster } from './cluster.ts'
 
 const fixture = useCluster()
 const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
+const one = 'ann'
+const two = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer(one)) ?? ''
 const charges = (each: number): { name: string; data: Charge }[] =>
   Array.from({ length: each }, (_, nr) =>
     CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr } })),
@@ -92,7 +94,7 @@ test('every method of BullMQ and of a LockedQueue asks the shards', () => {
     ...['baseGetClients', 'parseClientList', 'isMaxed', 'getGlobalConcurrency'],
     ...['getGlobalRateLimit', 'isPaused', 'getWorkers', 'getWorkersCount', 'getQueueEvents'],
     ...['getRateLimitTtl', 'getVersion', 'getMeta', 'getBackend', 'createBackend', 'base64Name'],
-    ...['clientName', 'checkConnectionError', 'trace'],
+    ...['clientName', 'checkConnectionError', 'trace', 'check'],
   ]
   expect([...new Set(left)].sort()).toEqual(calling.sort())
 })
@@ -147,6 +149,23 @@ describe('jobs', () => {
   test('addBulk returns them in order', async () => {
     const jobs = await fixture.queue().addBulk(charges(3))
     expect(nrs(jobs)).toEqual(charges(3).map(({ data }) => `${data.customer}${data.nr}`))
+  })
+
+  test('addBulk adds none where one is refused, and the others where a line is full', async () => {
+    const rate = ({ nr }: Charge) => (nr < 0 ? { limit: nr } : undefined)
+    const queue = fixture.queue({ rate: rate as never, maxLength: 1 })
+    for (const refused of [
+      { name: 'charge', data: { customer: 'ann', nr: -1 } },
+      { name: 'charge', data: { customer: 'ann', nr: 1 }, opts: { priority: 1e9 } },
+      { name: 'charge', data: { customer: 'ann', nr: 1 }, opts: { jobId: '7' } },
+    ]) {
+      await expect(queue.addBulk([...charges(1), refused])).rejects.toThrow(/rate|Priority|Id/)
+      expect(await queue.count()).toBe(0)
+    }
+    await queue.add('charge', { customer: 'ann', nr: 0 })
+    // Those of the other shards have been added when it says so.
+    await expect(queue.addBulk(charges(1))).rejects.toMatchObject({ code: 'LINE_FULL' })
+    expect(await queue.count()).toBe(CUSTOMERS.length)
   })
 
   test('those of one job: state, log, progress, position, skip, remove, cancel', async () => {
@@ -411,6 +430,17 @@ describe('the whole queue', () => {
     await until('it ran', () => ran.includes('ann'))
   })
 
+  test('a scheduler whose move is refused stays as it was', async () => {
+    const queue = fixture.queue()
+    await queue.upsertJobScheduler('s', { every: 60_000 }, { data: { customer: one, nr: 1 } })
+    const elsewhere = { data: { customer: two, nr: 2 } }
+    const move = queue.upsertJobScheduler('s', { pattern: 'at noon' }, elsewhere)
+    await expect(move).rejects.toThrow(/Invalid characters/)
+    expect(await queue.getJobScheduler('s')).toMatchObject({
+      ...{ every: 60_000, template: { data: { customer: one, nr: 1 } } },
+    })
+  })
+
   test('a scheduler that several calls move at once is in one shard', async () => {
     const [one, other] = [fixture.queue(), fixture.queue()]
     for (let nr = 0; nr < 5; nr++) {
@@ -476,9 +506,6 @@ describe('the whole queue', () => {
 })
 
 describe('refusals', () => {
-  const one = 'ann'
-  const two = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer(one)) ?? ''
-
   test('resources of a job in several shards: none is added', async () => {
     const queue = fixture.queue({ resource: ({ customer }) => customer.split('+') })
     const jobs = [`{x}a+{x}b`, `customer:${one}+customer:${two}`].map((customer, nr) => ({
