@@ -698,6 +698,7 @@ const ETCD = 'services/etcd/etcd-locks'
 const ZOOKEEPER = 'services/zookeeper/zookeeper-locks'
 
 const services: readonly Mutant[] = [
+  mutant('silent-server-keeps-no-session', 'never', `${POSTGRES}: closes while the server`),
   mutant(
     'token-above-deleted-rows',
     [" AND resource = ''", ' AND false'],

@@ -6,6 +6,7 @@
 import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
 import type { LockClient } from '../../services/lock-client.ts'
 import type { LockOptions } from '../../lock/lock-settings.ts'
+import { whenEnded } from '../../services/postgres/pg.ts'
 import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
 import { installed } from './installed.ts'
 
@@ -46,10 +47,13 @@ async function openPostgres(url: string, options: LockOptions): Promise<LockClie
   const { default: pg } = await installed('pg', () => import('pg'))
   const pool = new pg.Pool({ connectionString: url, max: 10 })
   pool.on('error', () => undefined) // A connection that broke while it was idle is replaced.
+  const sessions = new Set<unknown>()
+  pool.on('connect', (session) => sessions.add(session))
+  pool.on('remove', (session) => sessions.delete(session))
   const locks = new PostgresLocks({ ...options, pool, listen: () => new pg.Client(url) })
   const close = locks.close.bind(locks)
   let closed: Promise<void> | undefined
-  locks.close = () => (closed ??= close().then(() => pool.end()))
+  locks.close = () => (closed ??= close().then(() => whenEnded(pool.end(), sessions)))
   return locks
 }
 
