@@ -37,6 +37,11 @@ const ABANDONED = 'sim/abandoned-attempts'
 
 const lock: readonly Mutant[] = [
   mutant(
+    'told-quarantine-is-still-on',
+    ['this.#silenceOf(one)', "{ status: 'quarantined', votesInMs: 0 } as const"],
+    'redlock/fleet/master-log: masters that are quarantined at once',
+  ),
+  mutant(
     'taken-slot-is-passed-over',
     ['=== outcome.resource', '=== undefined'],
     'redlock/coordination: the one free slot of each',
@@ -698,7 +703,11 @@ const ETCD = 'services/etcd/etcd-locks'
 const ZOOKEEPER = 'services/zookeeper/zookeeper-locks'
 
 const services: readonly Mutant[] = [
-  mutant('silent-server-keeps-no-session', 'never', `${POSTGRES}: closes while the server`),
+  mutant(
+    'silent-server-keeps-no-session',
+    ['END_LIMIT_MS', 'Infinity'],
+    `${POSTGRES}: closes while the server`,
+  ),
   mutant(
     'token-above-deleted-rows',
     [" AND resource = ''", ' AND false'],
