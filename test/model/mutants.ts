@@ -185,6 +185,8 @@ const LIMITS = 'line/limits'
 const SHARES = 'line/shares'
 
 const line: readonly Mutant[] = [
+  mutant('clock-that-was-set-back-keeps-no-turn', 'always', 'line/clocks: the same while'),
+  mutant('clock-that-was-set-back-stops-no-check', 'never', 'line/clocks: the same while a worker'),
   mutant(
     'place-of-one-instance',
     ["(string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
