@@ -852,6 +852,7 @@ const sharded: readonly Mutant[] = [
     `${SHARDED}: a scheduler whose move`,
   ),
   mutant('bulk-is-refused-as-a-whole', 'removed', `${SHARDED}: addBulk adds none`),
+  mutant('listener-waits-for-the-first-shard', 'removed', `${SHARDED}: another number of shards`),
   mutant('worker-waits-for-the-first-shard', 'removed', 'sharded/start: another number'),
   mutant('scheduler-moves-one-call-at-a-time', 'removed', `${SHARDED}: a scheduler that several`),
   mutant('refused-obliterate-removes-nothing', 'removed', `${SHARDED}: obliterates all or nothing`),

@@ -1,18 +1,24 @@
-/** How a sharded worker starts while the server of its first shard refuses to be asked. */
+/** What starts while the server of the first shard refuses to be asked. */
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
-import { ShardedQueue, ShardedWorker, silentLogger } from '../../src/index.ts'
+import { ShardedQueue, ShardedQueueEvents, ShardedWorker, silentLogger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 
 const fixture = useFleet({ masters: 1 })
 
-/** Jobs in all shards, and a server that is full. Returns how to make room. */
-async function full(): Promise<() => Promise<unknown>> {
-  const { host, port, url } = fixture.fleet.queue
+function makeQueue(): ShardedQueue<Charge> {
+  const { host, port } = fixture.fleet.queue
   const options = { connection: { host, port }, shards: 4, resource: resourceOf }
   const queue = new ShardedQueue<Charge>(fixture.namespace, options)
   fixture.defer(() => queue.close())
+  return queue
+}
+
+/** Jobs in all shards, and a server that is full. Returns how to make room. */
+async function full(): Promise<() => Promise<unknown>> {
+  const { url } = fixture.fleet.queue
+  const queue = makeQueue()
   await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr: 1 } })))
   const redis = new Redis(url)
   const makeRoom = (): Promise<unknown> => redis.config('SET', 'maxmemory', '0')
@@ -87,4 +93,38 @@ test('another number of shards is told once, also where it is resumed', async ()
   await worker.resume()
   await until('it has ended', () => !worker.isRunning())
   expect(differ()).toBe(1)
+})
+
+test('events are heard when it answers', async () => {
+  const { host, port, url } = fixture.fleet.queue
+  const queue = makeQueue()
+  await queue.waitUntilReady()
+  const redis = new Redis(url)
+  const allow = (): Promise<unknown> => redis.call('ACL', 'SETUSER', 'default', '+hget')
+  fixture.defer(async () => {
+    await allow()
+    redis.disconnect()
+  })
+  await redis.call('ACL', 'SETUSER', 'default', '-hget')
+  const errors: string[] = []
+  const make = (): ShardedQueueEvents => {
+    const events = new ShardedQueueEvents(fixture.namespace, {
+      connection: { host, port },
+      shards: 4,
+    })
+    events.on('error', ({ message }) => errors.push(message))
+    fixture.defer(() => events.close())
+    return events
+  }
+  const [events, other] = [make(), make()]
+  await until('both say so', () => errors.filter((one) => one.startsWith('NOPERM')).length === 2)
+  await other.close()
+  await allow()
+  const heard = new Set<string>()
+  events.on('waiting', ({ jobId }) => heard.add(jobId.slice(0, 1)))
+  const jobs = CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr: 1 } }))
+  await until('all shards are heard', async () => {
+    await queue.addBulk(jobs)
+    return heard.size === 4
+  })
 })
