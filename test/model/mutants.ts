@@ -870,6 +870,11 @@ const sharded: readonly Mutant[] = [
     ['held.size === 0', 'false'],
     `${PERMITS}: with one permit`,
   ),
+  mutant(
+    'silent-server-keeps-no-permit',
+    ['PATIENCE_MS', 'Infinity'],
+    `${SHARDED}: a node that hangs`,
+  ),
   mutant('shard-that-waits-takes-one-permit', 'removed', `${PERMITS}: a shard that waits takes`),
   mutant('next-job-waits-for-no-permit', 'removed', `${PERMITS}: a shard goes on from job`),
   mutant(

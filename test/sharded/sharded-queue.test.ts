@@ -505,6 +505,37 @@ describe('the whole queue', () => {
   })
 })
 
+test('a node that hangs leaves its share of the concurrency to the others', async () => {
+  const queue = fixture.queue()
+  const gate = fixture.gate()
+  const ran: string[] = []
+  const run = async ({ data: { customer, nr } }: { readonly data: Charge }): Promise<void> => {
+    ran.push(customer)
+    if (nr === 1) await gate.passed
+  }
+  await fixture.worker(run, { concurrency: 1 })
+  const haveRun = (count: number): Promise<void> =>
+    until(`${count} have run`, () => ran.length === count)
+  await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'first', data: { customer, nr: 0 } })))
+  await haveRun(8)
+  await new Promise((resolve) => setTimeout(resolve, 300)) // No shard waits for a permit.
+  await queue.add('held', { customer: one, nr: 1 })
+  await haveRun(9)
+  const shard = shardOfCustomer(one)
+  const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
+  const node = fixture.nodes[shard]
+  await node?.freeze()
+  try {
+    gate.open() // Its end is not answered.
+    for (const customer of others) await queue.add('charge', { customer, nr: 2 })
+    await haveRun(9 + others.length)
+  } finally {
+    await node?.thaw()
+  }
+  await queue.add('charge', { customer: one, nr: 3 })
+  await haveRun(10 + others.length)
+})
+
 describe('refusals', () => {
   test('resources of a job in several shards: none is added', async () => {
     const queue = fixture.queue({ resource: ({ customer }) => customer.split('+') })
