@@ -280,11 +280,15 @@ describeService('postgres', 'PostgresLocks', () => {
   })
 
   test('closes while the server stands still', async () => {
-    const holder = await open({ leaseMs: 20_000 })
-    const lease = await holder.acquire('silent', { autoExtend: true })
+    const holder = await open({ leaseMs: 30_000 })
+    const lease = await holder.acquire('silent')
+    const db = pool({ idleTimeoutMillis: 0 })
+    await db.query('SELECT')
+    const sockets = (): number =>
+      process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+    const before = sockets()
     const locks = await openLocks(server.url, { leaseMs: 2_000, logger: silentLogger })
     const waiting = expect(locks.acquire('silent', { waitMs: 60_000 })).rejects.toThrow('closed')
-    const db = pool()
     await until('it listens', async () => {
       const { rows } = await db.query("SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
       return rows.length > 0
@@ -293,6 +297,8 @@ describeService('postgres', 'PostgresLocks', () => {
     try {
       const late = delay(CLOSE_LIMIT_MS, 'still open', { ref: false })
       expect(await Promise.race([locks.close(), late])).toBeUndefined()
+      // Else they would keep the process alive.
+      await until('its sockets are gone', () => sockets() <= before)
     } finally {
       server.process.thaw()
     }
