@@ -1,4 +1,5 @@
 import type { Job } from 'bullmq'
+import { systemClock, type Timer } from '../clock.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { LockedWorker } from '../worker/locked-worker.ts'
 
@@ -7,6 +8,9 @@ export interface Permits {
   free: number
   readonly waiting: Map<ShardWorker, (isGranted: boolean) => void>
 }
+
+/** A server that takes longer to answer leaves its permit to other shards. */
+const PATIENCE_MS = 1_000
 
 /** Adds some, or takes some away: then jobs that run go on. */
 export function addPermits(permits: Permits, count: number): void {
@@ -20,16 +24,40 @@ export function addPermits(permits: Permits, count: number): void {
   }
 }
 
+/** The worker of one shard. It begins when others are known to have as many shards. */
+export class PartWorker extends LockedWorker {
+  readonly #check: () => Promise<void>
+
+  constructor(check: () => Promise<void>, ...args: ConstructorParameters<typeof LockedWorker>) {
+    super(...args)
+    this.#check = check
+  }
+
+  protected override async ready(): Promise<void> {
+    // rule: worker-waits-for-the-first-shard
+    await this.#check()
+    await super.ready()
+  }
+
+  override run(): Promise<void> {
+    const running = super.run()
+    running.catch(() => undefined) // BullMQ's `resume` calls it, and does not look.
+    return running
+  }
+}
+
 /**
- * The worker of one shard. It fetches a job only with a permit of its process, and keeps it from
- * job to job, until a shard that waits for one has none, or two fewer.
+ * One of several, which share permits. It fetches a job only with a permit of its process, and
+ * keeps it from job to job, until a shard that waits for one has none, or two fewer.
  */
-export class ShardWorker extends LockedWorker {
+export class ShardWorker extends PartWorker {
   readonly #permits: Permits
   /** Jobs with a permit, by BullMQ's tokens: jobs that follow each other have the same one. */
   readonly held: Map<string, string | undefined> = new Map()
+  /** Of those that wait for an answer of the server. */
+  readonly #patience = new Map<string, Timer>()
 
-  constructor(permits: Permits, ...args: ConstructorParameters<typeof LockedWorker>) {
+  constructor(permits: Permits, ...args: ConstructorParameters<typeof PartWorker>) {
     super(...args)
     this.#permits = permits
     this.on('closing', () => permits.waiting.get(this)?.(false))
@@ -40,11 +68,13 @@ export class ShardWorker extends LockedWorker {
     // be none; its loop takes `undefined` for no news.
     if (!this.held.has(token) && !(await this.#isPermitted())) return undefined as never
     this.held.set(token, undefined)
+    this.#asks(token)
     return this.#keptFor(token, super.moveToActive(token, name))
   }
 
   override processJob(job: Job, token: string, mayFetch = (): boolean => true): Promise<Job> {
     const fetches = (): boolean => {
+      if (this.held.get(token) === job.id) this.#asks(token)
       if (!mayFetch() || !this.held.has(token)) return false
       const { free, waiting } = this.#permits
       const { size } = this.held
@@ -65,12 +95,35 @@ export class ShardWorker extends LockedWorker {
       throw error
     })
     if (job === undefined) this.#giveBack(token)
-    else this.held.set(token, job.id)
+    else this.#hold(token, job.id)
     return job as Job // BullMQ's type leaves out that there may be none.
   }
 
+  /** No job runs, until the server answers. */
+  #asks(token: string): void {
+    if (this.#patience.has(token)) return
+    // rule: silent-server-keeps-no-permit
+    const late = systemClock.after(PATIENCE_MS, () => {
+      this.#giveBack(token)
+    })
+    this.#patience.set(token, late)
+  }
+
+  #hold(token: string, jobId: string | undefined): void {
+    this.#answered(token)
+    // The job runs already: others give theirs back when they end.
+    if (!this.held.has(token)) this.#permits.free--
+    this.held.set(token, jobId)
+  }
+
   #giveBack(token: string): void {
+    this.#answered(token)
     if (this.held.delete(token)) addPermits(this.#permits, 1)
+  }
+
+  #answered(token: string): void {
+    this.#patience.get(token)?.cancel()
+    this.#patience.delete(token)
   }
 
   async #isPermitted(): Promise<boolean> {

@@ -1,5 +1,6 @@
 import { QueueEvents, type QueueEventsOptions } from 'bullmq'
 import { objectOption, refuse } from '../options.ts'
+import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
 import { found, later, Shards } from './shards.ts'
 
@@ -19,6 +20,9 @@ export interface ShardedQueueEventsOptions extends Omit<QueueEventsOptions, 'las
  * ```
  */
 export class ShardedQueueEvents extends QueueEvents {
+  readonly #parts: Shards<QueueEvents>
+  readonly #ended = new AbortController()
+
   /** @throws TypeError for a bad option, among them `lastEventId`: it is of one shard. */
   constructor(name: string, options: ShardedQueueEventsOptions) {
     objectOption(options, 'an object with `connection` and `shards`')
@@ -32,10 +36,24 @@ export class ShardedQueueEvents extends QueueEvents {
     super(name, own as QueueEventsOptions)
     const all = more.map((each) => new QueueEvents(name, each))
     for (const each of all) each.emit = this.emit.bind(this)
-    const parts = new Shards<QueueEvents>([this, ...all])
-    parts.lend(this, 'run waitUntilReady', found)
-    parts.lend(this, 'close disconnect', later, true)
-    const fail = (error: unknown): unknown => this.closing ?? this.emit('error', error as Error)
-    if (autorun) this.run().catch(fail)
+    this.#parts = new Shards<QueueEvents>([this, ...all])
+    this.#parts.lend(this, 'waitUntilReady', found)
+    const end = (closing: readonly unknown[]): unknown => {
+      this.#ended.abort()
+      return later(closing)
+    }
+    this.#parts.lend(this, 'close disconnect', end, true)
+    if (autorun) this.run().catch((error: unknown): unknown => this.closing ?? this.#tell(error))
   }
+
+  /** As BullMQ's. It begins when the server of the first shard answers. */
+  override async run(): Promise<void> {
+    const { all } = this.#parts
+    // rule: listener-waits-for-the-first-shard
+    await whenReady(() => this.#parts.check(), this.#ended.signal, this.#tell)
+    if (this.closing !== undefined) return
+    await Promise.all(all.map((part) => (part === this ? super.run() : part.run())))
+  }
+
+  readonly #tell = (error: unknown): boolean => this.emit('error', error as Error)
 }

@@ -106,14 +106,25 @@ export class ShardedQueue<
     return this.#parts.at(placed.shard).add(name, data, placed.opts)
   }
 
-  /** As `add`. Where one is refused for its shard or its resource, none is added. */
+  /**
+   * As `add`. Where one is refused before it is sent, none is added. A shard that is away, or the
+   * full line of a job, keeps no other shard from adding its jobs.
+   */
   override async addBulk(jobs: Add<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
+    // rule: bulk-is-refused-as-a-whole
+    for (const job of jobs) this.check(job)
     const placed = jobs.map((job) => ({ ...job, ...this.#placed(job.data, job.opts) }))
     const added = await this.#parts.ask(async (queue) => {
       const own = placed.filter(({ shard }) => this.#parts.at(shard) === queue)
-      return (await queue.addBulk(own)).values()
+      const adding = own.length > 0 ? queue.addBulk(own) : Promise.resolve([])
+      return (await Promise.allSettled([adding]))[0]
     })
-    return placed.map(({ shard }) => added[shard]?.next().value as Job<Data, Result, Name>)
+    const failed = added.find((each) => each.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
+    const lists = added.map((each) =>
+      each.status === 'fulfilled' ? each.value.values() : undefined,
+    )
+    return placed.map(({ shard }) => lists[shard]?.next().value as Job<Data, Result, Name>)
   }
 
   /** As BullMQ's. The data of the template name its resource, and so its shard. */
@@ -122,9 +133,11 @@ export class ShardedQueue<
   ): Promise<Job<Data, Result, Name>> {
     const mine = this.#parts.at(this.#placed((args[2]?.data ?? {}) as Data).shard)
     return this.#parts.alone(args[0], async () => {
+      // rule: refused-scheduler-stays-as-it-was
+      const job = await mine.upsertJobScheduler(...args)
       // rule: scheduler-is-in-one-shard
       await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
-      return mine.upsertJobScheduler(...args)
+      return job
     })
   }
 

@@ -4,10 +4,10 @@ import type { LockService } from '../lock/lock-service.ts'
 import { objectOption, refuse } from '../options.ts'
 import { resourcesOf } from '../line/resource.ts'
 import type { LeasedProcessor } from '../worker/locked-processor.ts'
-import { LockedWorker } from '../worker/locked-worker.ts'
+import type { LockedWorker } from '../worker/locked-worker.ts'
 import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
 import { prefixesOf, shardOf } from './placement.ts'
-import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
+import { addPermits, PartWorker, ShardWorker, type Permits } from './shard-worker.ts'
 import { found, later, Shards } from './shards.ts'
 
 /** Of every shard. */
@@ -89,18 +89,19 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
       }
       const own = { ...others, prefix: each, concurrency, redlock: locks[shard] }
       const locked = { ...own, ...(shards > 1 && { resource }), autorun: false } as never
+      const given = [() => parts.check(), name, processor as never, locked] as const
       // One shard has all permits.
-      return shards === 1
-        ? new LockedWorker(name, processor, locked)
-        : (new ShardWorker(this.#permits, name, processor as never, locked) as never)
+      const worker =
+        shards === 1 ? new PartWorker(...given) : new ShardWorker(this.#permits, ...given)
+      return worker as never
     })
     const parts = new Shards(this.shards)
     parts.lend(this, 'why', 'job')
     parts.lend(this, 'inspect', 'resource')
-    parts.lend(this, 'run pause resume waitUntilReady', found)
+    parts.lend(this, 'waitUntilReady', found)
     parts.lend(this, 'isStarting isRunning cancelJob cancelAllJobs', found, true)
     parts.lend(this, 'isPaused', (answers) => answers.every(Boolean), true)
-    parts.lend(this, 'close', later, true)
+    parts.lend(this, 'run pause resume close', later, true)
     parts.lend(this, 'drain', allEnded, true)
     parts.forward(this, EVENTS)
     const [first] = this.shards

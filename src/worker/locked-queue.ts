@@ -214,6 +214,12 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     return compareSettings(this.#lines, this.name, this.#settings)
   }
 
+  /** Throws what adding it throws before anything is sent. */
+  protected check({ name, data, opts }: JobToAdd<Data, Name>): void {
+    this.#placement(data, opts?.jobId)
+    new this.Job(this, name, data, { ...this.jobsOpts, ...opts }, opts?.jobId).toFlowEntry()
+  }
+
   /** Before BullMQ sends anything. */
   #check(data: Data, opts: JobsOptions | undefined): void {
     this.#placement(data, opts?.jobId)

@@ -26,7 +26,7 @@ import { Visits } from './run/visits.ts'
 import { standstillOf } from './standstill.ts'
 import { explainJob, noSuchJob } from './why.ts'
 import { ListenedWorker, type LockedWorkerListener } from './worker-events.ts'
-import { begin, mastersReady } from './worker-start.ts'
+import { begin, whenReady } from './worker-start.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** What `worker.drain` takes. */
@@ -169,7 +169,7 @@ export class LockedWorker<
   override async run(): Promise<void> {
     if (this.isRunning()) throw new Error('Worker is already running.')
     if (!this.#hasStarted) {
-      this.#starting = mastersReady(this.#redlock, this.#closing.signal, this.#onError)
+      this.#starting = whenReady(() => this.ready(), this.#closing.signal, this.#onError)
       try {
         await this.#starting
       } finally {
@@ -178,6 +178,11 @@ export class LockedWorker<
       this.#hasStarted = true
     }
     await super.run()
+  }
+
+  /** What it waits for before it fetches its first job. It is asked again where it rejects. */
+  protected async ready(): Promise<void> {
+    await this.#redlock.ready()
   }
 
   /** It runs, and waits for the lock masters before it fetches its first job. */

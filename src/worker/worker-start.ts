@@ -4,8 +4,8 @@
  */
 import pRetry from 'p-retry'
 import type { Channel } from '../channel.ts'
-import { sleep, systemClock } from '../clock.ts'
-import { QueueUnreachableError } from '../errors.ts'
+import { sleep, systemClock, withinMs } from '../clock.ts'
+import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
@@ -13,7 +13,7 @@ import type { LockService } from '../lock/lock-service.ts'
 import { Repeats, withoutNumbers } from '../repeats.ts'
 import type { RunningJobs } from './run/running-jobs.ts'
 
-/** When the masters are not ready, they are tried again this often. */
+/** What is not ready is tried again this often. */
 const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
 /** How long the queue's Redis may stay silent before that is reported. */
 const QUEUE_PATIENCE_MS = 5_000
@@ -64,20 +64,28 @@ async function repeat(
   }
 }
 
-/** What keeps it from starting is told when it changes, then once a minute. */
-export async function mastersReady(
-  locks: LockService,
+/**
+ * What keeps it from starting is told when it changes, then once a minute.
+ * @throws ShardsDifferError: no retry would change it.
+ */
+export async function whenReady(
+  ready: () => Promise<void>,
   signal: AbortSignal,
   onError: (error: unknown) => void,
 ): Promise<void> {
   const repeats = new Repeats<string>(systemClock)
-  await pRetry(() => locks.ready(), {
+  const isFinal = (error: unknown): boolean => error instanceof ShardsDifferError
+  await pRetry(ready, {
     ...{ ...READY_RETRY_MS, retries: Infinity, randomize: true, signal },
+    shouldRetry: ({ error }) => !isFinal(error),
     onFailedAttempt: ({ error }) => {
-      if (signal.aborted) return // Who closes the worker may have closed its locks.
+      // Who closes the worker may have closed its locks.
+      if (signal.aborted || isFinal(error)) return
       if (repeats.due(withoutNumbers(error.message), 'start') !== undefined) onError(error)
     },
-  }).catch(() => undefined) // Closing.
+  }).catch((error: unknown) => {
+    if (isFinal(error)) throw error // Else it closes.
+  })
 }
 
 async function reportSettings(starting: Starting): Promise<void> {
@@ -103,24 +111,19 @@ async function reportSharedServer({ queue, lines, locks, channel }: Starting): P
  */
 async function reportSilentQueue(starting: Starting): Promise<void> {
   const { queue, lines, connecting, signal, onError } = starting
-  const isOpen = (): boolean => !signal.aborted
-  const isOver = (): true => true
-  const pause = (): Promise<unknown> => sleep(systemClock, QUEUE_PATIENCE_MS, signal)
-  let asked = connecting
+  const isClosing = (): boolean => signal.aborted
   let cause: string | undefined
-  while (isOpen()) {
+  for (let asked = connecting; !isClosing(); asked = lines.dueAt('')) {
     // Closed before it was ready: BullMQ emits what went wrong.
-    const answered = asked.then(isOver, isOver)
-    const isAnswered = (late: Promise<unknown>): Promise<boolean> =>
-      Promise.race([answered, late.then(() => false, isOver)])
-    for (let waitedMs = QUEUE_PATIENCE_MS; !(await isAnswered(pause()));) {
+    const answered = asked.catch(() => undefined).then(() => true)
+    let silentMs = 0
+    while (!(await withinMs(systemClock, QUEUE_PATIENCE_MS, answered))) {
       if (asked === connecting) cause ??= await lines.tlsMismatch()
-      if (!isOpen() || (await isAnswered(Promise.resolve()))) break
-      onError(new QueueUnreachableError(queue, waitedMs, cause))
-      waitedMs += QUEUE_PATIENCE_MS
+      if (isClosing()) return
+      silentMs += QUEUE_PATIENCE_MS
+      onError(new QueueUnreachableError(queue, silentMs, cause))
     }
     cause = 'it is frozen, overloaded or cut off'
-    await pause().catch(isOver)
-    if (isOpen()) asked = lines.dueAt('')
+    await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
   }
 }

@@ -17,6 +17,7 @@ import { tmpdir } from 'node:os'
 import { basename, delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { getOrInsert } from '../../src/get-or-insert.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
 
 const COMPILERS = ['cc', 'gcc', 'clang'] as const
@@ -53,6 +54,8 @@ export class ClockShim {
   readonly #directory: string
   readonly #library: string
   readonly #path = process.env['PATH'] ?? ''
+  /** Each knows where it has been set to. */
+  readonly #clocks = new Map<string, ShimmedClock>()
 
   constructor(directory: string, library: string, server: string) {
     this.#directory = directory
@@ -74,7 +77,8 @@ export class ClockShim {
    * Of a server's port, or of the name given to {@link environment}; its process must have started.
    */
   clock(name: string | number): ShimmedClock {
-    return new ShimmedClock(join(this.#directory, String(name)))
+    const file = join(this.#directory, String(name))
+    return getOrInsert(this.#clocks, file, () => new ShimmedClock(file))
   }
 
   remove(): void {

@@ -1,10 +1,13 @@
 /** Clocks that are wrong change neither the order of a line nor who serves it. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { Worker, type Job } from 'bullmq'
 import { writeFileSync } from 'node:fs'
-import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
+import { LockedQueue, LockedWorker, ShardedQueue, silentLogger } from '../../src/index.ts'
+import { ownScript } from '../../src/line/bullmq/composed-script.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { Program } from '../workers/program.ts'
-import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
+import { compileShim, type ClockShim, type ShimmedClock } from '../faults/shimmed-clock.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { ask } from '../testing/ask.ts'
 
@@ -16,21 +19,26 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
   const fixture = useFleet({ masters: 1 })
   let server: TestServer
   let shim: ClockShim
+  /** Of the queue's server. */
+  let clock: ShimmedClock
 
   beforeAll(async () => {
     if (answer.status === 'absent') return
     shim = answer.shim
     server = await startServer({ name: 'queue-with-clock' })
+    clock = shim.clock(server.port)
   })
   afterAll(async () => {
     await server.close()
     shim.remove()
   })
 
-  function makeQueue(): LockedQueue<{ nr: number }> {
+  function makeQueue(
+    resource: (data: { nr: number }) => string = () => 'customer:1',
+  ): LockedQueue<{ nr: number }> {
     const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
       connection: { url: server.url },
-      resource: () => 'customer:1',
+      resource,
     })
     fixture.defer(() => queue.close())
     return queue
@@ -54,18 +62,82 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
   test("the queue's Redis sets its clock back an hour: the order is that of adding", async () => {
     const queue = makeQueue()
     for (let nr = 0; nr < 7; nr++) {
-      if (nr === 4) shim.clock(server.port).step(-HOUR_MS)
+      if (nr === 4) clock.step(-HOUR_MS)
       await queue.add('charge', { nr })
     }
     const ran = await work()
     await until('all are done', () => ran.length === 7)
     expect(ran).toEqual([0, 1, 2, 3, 4, 5, 6])
-    expect(shim.clock(server.port).looks).toBeGreaterThan(0)
+    expect(clock.looks).toBeGreaterThan(0)
+  })
+
+  test('the same while a worker runs: it goes on to sweep, and finds jobs that stall', async () => {
+    const resource = ({ nr }: { nr: number }): string => `customer:${Math.floor(nr / 2)}`
+    const queue = makeQueue(resource)
+    const gate = fixture.gate()
+    const ran: number[] = []
+    const worker = new LockedWorker<{ nr: number }>(
+      fixture.namespace,
+      async ({ data: { nr } }) => {
+        if (nr === 0) await gate.passed
+        ran.push(nr)
+      },
+      {
+        ...{ connection: { url: server.url }, redlock: await fixture.redlock() },
+        ...{ resource: ({ data }) => resource(data), logger: silentLogger },
+      },
+    )
+    fixture.defer(() => worker.close())
+    const base = `bull:${fixture.namespace}:`
+    const began = [`${base}stalled-check`, `${base}redlock:::sweeper`]
+    await until('it has begun both', () =>
+      ask(server.url, async (redis) => (await redis.exists(...began)) === 2),
+    )
+    clock.step(-HOUR_MS)
+    await queue.add('charge', { nr: 0 })
+    await until('it is busy', async () => (await queue.getActiveCount()) === 1)
+    await queue.add('charge', { nr: 2 })
+    const dead = new Worker(fixture.namespace, null, {
+      ...{ connection: { url: server.url }, lockDuration: 500 },
+    })
+    fixture.defer(() => dead.close())
+    const taken = (await dead.getNextJob('dead', { block: false })) as Job<{ nr: number }>
+    expect(taken.data.nr).toBe(2)
+    await until('it waits again', async () => (await taken.getState()) === 'waiting')
+    const { id = '' } = await queue.add('charge', { nr: 4 })
+    await queue.add('charge', { nr: 5 })
+    // Deleted behind the back of all: only the sweep finds the next one.
+    await ask(server.url, (redis) =>
+      redis
+        .multi()
+        .del(base + id)
+        .lrem(`${base}wait`, 0, id)
+        .exec(),
+    )
+    gate.open()
+    await until('the others are done', () => ran.length === 3)
+    expect(ran.sort()).toEqual([0, 2, 5])
+  })
+
+  test('the same while a process dies that moves a scheduler: others go on without it', async () => {
+    const queue = new ShardedQueue<{ nr: number }>(fixture.namespace, {
+      ...{ connection: { url: server.url }, shards: 4, resource: ({ nr }) => `customer:${nr}` },
+    })
+    fixture.defer(() => queue.close())
+    const move = (nr: number): Promise<unknown> =>
+      queue.upsertJobScheduler('nightly', { every: 60_000 }, { data: { nr } })
+    await move(1)
+    const lines = LineBackend.of(queue.shards[0] ?? queue)
+    const claim = ownScript('sharded/lua/claim-scheduler')
+    await lines.run(claim, { scheduler: 'nightly', call: 'of one that dies', forMs: 10_000 })
+    clock.step(-HOUR_MS)
+    await move(2)
+    expect((await queue.getJobScheduler('nightly'))?.template?.data).toEqual({ nr: 2 })
   })
 
   test('a changed delay counts by the clock of the server', async () => {
     const queue = makeQueue()
-    shim.clock(server.port).step(-HOUR_MS)
+    clock.step(-HOUR_MS)
     const job = await queue.add('charge', { nr: 1 }, { delay: 60_000 })
     const ran = await work()
     await job.changeDelay(200)

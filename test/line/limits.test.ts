@@ -91,7 +91,7 @@ const jobs = (customer: string, ...nrs: number[]): { name: string; data: Call }[
   nrs.map((nr) => ({ name: 'call', data: { customer, nr } }))
 /** Only what opens a line moves it: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them', 'PX', 600_000)
+  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
 }
 
 async function turnSweepsOn(): Promise<void> {

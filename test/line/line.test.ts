@@ -102,7 +102,7 @@ const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; d
 
 /** Only what wakes a job moves its line: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them', 'PX', 600_000)
+  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
 }
 
 /** Takes the next mark by which an idle worker looks for jobs, as one that is killed then. */

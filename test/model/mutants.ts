@@ -37,6 +37,11 @@ const ABANDONED = 'sim/abandoned-attempts'
 
 const lock: readonly Mutant[] = [
   mutant(
+    'told-quarantine-is-still-on',
+    ['this.#silenceOf(one)', "{ status: 'quarantined', votesInMs: 0 } as const"],
+    'redlock/fleet/master-log: masters that are quarantined at once',
+  ),
+  mutant(
     'taken-slot-is-passed-over',
     ['=== outcome.resource', '=== undefined'],
     'redlock/coordination: the one free slot of each',
@@ -180,6 +185,8 @@ const LIMITS = 'line/limits'
 const SHARES = 'line/shares'
 
 const line: readonly Mutant[] = [
+  mutant('clock-that-was-set-back-keeps-no-turn', 'always', 'line/clocks: the same while'),
+  mutant('clock-that-was-set-back-stops-no-check', 'never', 'line/clocks: the same while a worker'),
   mutant(
     'place-of-one-instance',
     ["(string.match(timestamp or '', '^%s*%+?(%-?%d+)') or 'NaN')", '0'],
@@ -699,6 +706,11 @@ const ZOOKEEPER = 'services/zookeeper/zookeeper-locks'
 
 const services: readonly Mutant[] = [
   mutant(
+    'silent-server-keeps-no-session',
+    ['END_LIMIT_MS', 'Infinity'],
+    `${POSTGRES}: closes while the server`,
+  ),
+  mutant(
     'token-above-deleted-rows',
     [" AND resource = ''", ' AND false'],
     `${POSTGRES}: over deleted rows`,
@@ -834,6 +846,14 @@ const sharded: readonly Mutant[] = [
   mutant('resources-of-a-job-are-in-one-shard', 'always', `${SHARDED}: resources of a job`),
   mutant('number-of-shards-does-not-change', 'never', `${SHARDED}: another number of shards`),
   mutant('scheduler-is-in-one-shard', 'removed', `${SHARDED}: a scheduler is in`),
+  mutant(
+    'refused-scheduler-stays-as-it-was',
+    ['await mine', 'mine'],
+    `${SHARDED}: a scheduler whose move`,
+  ),
+  mutant('bulk-is-refused-as-a-whole', 'removed', `${SHARDED}: addBulk adds none`),
+  mutant('listener-waits-for-the-first-shard', 'removed', `${SHARDED}: another number of shards`),
+  mutant('worker-waits-for-the-first-shard', 'removed', 'sharded/start: another number'),
   mutant('scheduler-moves-one-call-at-a-time', 'removed', `${SHARDED}: a scheduler that several`),
   mutant('refused-obliterate-removes-nothing', 'removed', `${SHARDED}: obliterates all or nothing`),
   mutant('flow-is-in-one-shard', 'never', `${SHARDED}: a flow within a shard`),
@@ -849,6 +869,11 @@ const sharded: readonly Mutant[] = [
     'busy-shard-leaves-others-their-share',
     ['held.size === 0', 'false'],
     `${PERMITS}: with one permit`,
+  ),
+  mutant(
+    'silent-server-keeps-no-permit',
+    ['PATIENCE_MS', 'Infinity'],
+    `${SHARDED}: a node that hangs`,
   ),
   mutant('shard-that-waits-takes-one-permit', 'removed', `${PERMITS}: a shard that waits takes`),
   mutant('next-job-waits-for-no-permit', 'removed', `${PERMITS}: a shard goes on from job`),

@@ -11,6 +11,8 @@ import { useCluster } from './cluster.ts'
 
 const fixture = useCluster()
 const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
+const one = 'ann'
+const two = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer(one)) ?? ''
 const charges = (each: number): { name: string; data: Charge }[] =>
   Array.from({ length: each }, (_, nr) =>
     CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr } })),
@@ -92,7 +94,7 @@ test('every method of BullMQ and of a LockedQueue asks the shards', () => {
     ...['baseGetClients', 'parseClientList', 'isMaxed', 'getGlobalConcurrency'],
     ...['getGlobalRateLimit', 'isPaused', 'getWorkers', 'getWorkersCount', 'getQueueEvents'],
     ...['getRateLimitTtl', 'getVersion', 'getMeta', 'getBackend', 'createBackend', 'base64Name'],
-    ...['clientName', 'checkConnectionError', 'trace'],
+    ...['clientName', 'checkConnectionError', 'trace', 'check'],
   ]
   expect([...new Set(left)].sort()).toEqual(calling.sort())
 })
@@ -147,6 +149,23 @@ describe('jobs', () => {
   test('addBulk returns them in order', async () => {
     const jobs = await fixture.queue().addBulk(charges(3))
     expect(nrs(jobs)).toEqual(charges(3).map(({ data }) => `${data.customer}${data.nr}`))
+  })
+
+  test('addBulk adds none where one is refused, and the others where a line is full', async () => {
+    const rate = ({ nr }: Charge) => (nr < 0 ? { limit: nr } : undefined)
+    const queue = fixture.queue({ rate: rate as never, maxLength: 1 })
+    for (const refused of [
+      { name: 'charge', data: { customer: 'ann', nr: -1 } },
+      { name: 'charge', data: { customer: 'ann', nr: 1 }, opts: { priority: 1e9 } },
+      { name: 'charge', data: { customer: 'ann', nr: 1 }, opts: { jobId: '7' } },
+    ]) {
+      await expect(queue.addBulk([...charges(1), refused])).rejects.toThrow(/rate|Priority|Id/)
+      expect(await queue.count()).toBe(0)
+    }
+    await queue.add('charge', { customer: 'ann', nr: 0 })
+    // Those of the other shards have been added when it says so.
+    await expect(queue.addBulk(charges(1))).rejects.toMatchObject({ code: 'LINE_FULL' })
+    expect(await queue.count()).toBe(CUSTOMERS.length)
   })
 
   test('those of one job: state, log, progress, position, skip, remove, cancel', async () => {
@@ -411,6 +430,17 @@ describe('the whole queue', () => {
     await until('it ran', () => ran.includes('ann'))
   })
 
+  test('a scheduler whose move is refused stays as it was', async () => {
+    const queue = fixture.queue()
+    await queue.upsertJobScheduler('s', { every: 60_000 }, { data: { customer: one, nr: 1 } })
+    const elsewhere = { data: { customer: two, nr: 2 } }
+    const move = queue.upsertJobScheduler('s', { pattern: 'at noon' }, elsewhere)
+    await expect(move).rejects.toThrow(/Invalid characters/)
+    expect(await queue.getJobScheduler('s')).toMatchObject({
+      ...{ every: 60_000, template: { data: { customer: one, nr: 1 } } },
+    })
+  })
+
   test('a scheduler that several calls move at once is in one shard', async () => {
     const [one, other] = [fixture.queue(), fixture.queue()]
     for (let nr = 0; nr < 5; nr++) {
@@ -475,10 +505,38 @@ describe('the whole queue', () => {
   })
 })
 
-describe('refusals', () => {
-  const one = 'ann'
-  const two = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer(one)) ?? ''
+test('a node that hangs leaves its share of the concurrency to the others', async () => {
+  const queue = fixture.queue()
+  const gate = fixture.gate()
+  const ran: string[] = []
+  const run = async ({ data: { customer, nr } }: { readonly data: Charge }): Promise<void> => {
+    ran.push(customer)
+    if (nr === 1) await gate.passed
+  }
+  await fixture.worker(run, { concurrency: 1 })
+  const haveRun = (count: number): Promise<void> =>
+    until(`${count} have run`, () => ran.length === count)
+  await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'first', data: { customer, nr: 0 } })))
+  await haveRun(8)
+  await new Promise((resolve) => setTimeout(resolve, 300)) // No shard waits for a permit.
+  await queue.add('held', { customer: one, nr: 1 })
+  await haveRun(9)
+  const shard = shardOfCustomer(one)
+  const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
+  const node = fixture.nodes[shard]
+  await node?.freeze()
+  try {
+    gate.open() // Its end is not answered.
+    for (const customer of others) await queue.add('charge', { customer, nr: 2 })
+    await haveRun(9 + others.length)
+  } finally {
+    await node?.thaw()
+  }
+  await queue.add('charge', { customer: one, nr: 3 })
+  await haveRun(10 + others.length)
+})
 
+describe('refusals', () => {
   test('resources of a job in several shards: none is added', async () => {
     const queue = fixture.queue({ resource: ({ customer }) => customer.split('+') })
     const jobs = [`{x}a+{x}b`, `customer:${one}+customer:${two}`].map((customer, nr) => ({

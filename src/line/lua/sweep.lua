@@ -12,10 +12,14 @@
 --- @include "line"
 --- @include "order"
 --- @include "set-limit"
+--- @include "takes-turn"
+-- Twice the interval that BullMQ has without the option.
+local LONGEST_CHECK_MS = 60000
 local limit, isAll = ARGV.most, ARGV.everyMs == nil
-if not isAll and not redis.call('SET', SPACE .. 'sweeper', '1', 'NX', 'PX', ARGV.everyMs) then
-  return {-1, 0, 0}
-end
+if not isAll and not takesTurn('sweeper', '1', ARGV.everyMs) then return {-1, 0, 0} end
+-- BullMQ's own, which would keep all workers from looking for jobs that stall.
+-- rule: clock-that-was-set-back-stops-no-check
+if redis.call('PTTL', BASE .. 'stalled-check') > LONGEST_CHECK_MS then redis.call('DEL', BASE .. 'stalled-check') end
 if ARGV.settings and redis.call('HEXISTS', SPACE .. 'settings', 'LockedWorker') == 0 then
   redis.call('HSET', SPACE .. 'settings', 'LockedWorker', ARGV.settings)
 end

@@ -63,7 +63,7 @@ export class LockFleet {
     this.deadlines = new Deadlines(clock)
     this.leases = new LeaseRegistry(clock, channel)
     this.proposals = new Proposals(clock, settings.maxClockSkewMs, settings.owner)
-    this.#log = new MasterLog(channel, clock)
+    this.#log = new MasterLog(channel, clock, ({ index }) => this.voters[index]?.silence)
     this.#log.isSilent = enrolled !== undefined
     const script = batchScript({ ...settings, fleetSize: addresses.length })
     this.voters = addresses.map((address, index) => new Voter(this, index, address, script))

@@ -16,14 +16,16 @@ export class MasterLog {
   readonly #clock: Clock
   /** The status that was told last, and its reasons. */
   readonly #told = new Map<Master, { readonly status: string; readonly reasons: Repeats<string> }>()
-  readonly #quarantined: { readonly name: string; readonly votesInMs: number }[] = []
+  readonly #silenceOf: (master: Master) => Silence | undefined
+  readonly #quarantined = new Set<Master>()
   #timer: Timer | undefined
   /** Nothing is told: its fleet is not yet, or no longer, in use. */
   isSilent = false
   /** A master was told of that does not vote. */
   #isDegraded = false
 
-  constructor(channel: Channel, clock: Clock) {
+  constructor(channel: Channel, clock: Clock, silenceOf: (master: Master) => Silence | undefined) {
+    this.#silenceOf = silenceOf
     this.#channel = channel
     this.#clock = clock
   }
@@ -42,7 +44,7 @@ export class MasterLog {
     if (silence !== undefined) this.#isDegraded = true
     const fields = { master: master.name, ...(times > 1 && { times }) }
     if (silence === undefined) this.#channel.tell('master:enrolled', { master: master.name })
-    else if (silence.status === 'quarantined') this.#gather(master.name, silence.votesInMs)
+    else if (silence.status === 'quarantined') this.#gather(master)
     else if (silence.status === 'refused') {
       const { problem, fix } = silence
       this.#channel.tell('master:refused', { ...fields, problem, fix })
@@ -73,15 +75,22 @@ export class MasterLog {
     this.#timer = undefined
   }
 
-  #gather(name: string, votesInMs: number): void {
-    this.#quarantined.push({ name, votesInMs })
+  #gather(master: Master): void {
+    this.#quarantined.add(master)
     this.#timer ??= this.#clock.after(GATHER_MS, () => {
       this.#timer = undefined
-      const all = this.#quarantined.splice(0)
-      this.#channel.tell('master:quarantined', {
-        masters: all.map((one) => one.name),
-        votesInMs: Math.max(...all.map((one) => one.votesInMs)),
-      })
+      const masters: string[] = []
+      let votesInMs = 0
+      for (const one of this.#quarantined) {
+        // It may vote by now: an operator has said that its fleet is new.
+        // rule: told-quarantine-is-still-on
+        const now = this.#silenceOf(one)
+        if (now?.status !== 'quarantined') continue
+        masters.push(one.name)
+        votesInMs = Math.max(votesInMs, now.votesInMs)
+      }
+      this.#quarantined.clear()
+      if (masters.length > 0) this.#channel.tell('master:quarantined', { masters, votesInMs })
     })
   }
 }

@@ -1,4 +1,5 @@
 /** What is needed of `pg`. Its classes fit, so this package does not load it. */
+import { systemClock, withinMs } from '../../clock.ts'
 
 export interface PgRows {
   readonly rows: readonly unknown[]
@@ -43,4 +44,30 @@ export interface PgListener extends PgQueryable {
   on(event: 'end', heard: () => void): unknown
   /** Closes the connection. */
   end(): Promise<void>
+}
+
+/** How long a server has to end a session in order. */
+const END_LIMIT_MS = 300
+
+/**
+ * Waits until the end of sessions has come. A server that stands still would keep `pg` waiting
+ * without a limit, and the process alive.
+ */
+export async function whenEnded(
+  ending: Promise<unknown>,
+  sessions: Iterable<unknown>,
+): Promise<void> {
+  const isEnded = ending.then(
+    () => true,
+    () => true,
+  )
+  // rule: silent-server-keeps-no-session
+  if (await withinMs(systemClock, END_LIMIT_MS, isEnded)) return
+  for (const session of sessions)
+    (session as Partial<ClientInternals>).connection?.stream?.destroy()
+}
+
+/** What a client of `pg` keeps to itself: it has no call that gives a server up. */
+interface ClientInternals {
+  readonly connection: { readonly stream?: { destroy(): void } }
 }

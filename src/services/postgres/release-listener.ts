@@ -4,7 +4,7 @@
 import type { Clock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Listening } from '../lock-driver.ts'
-import type { PgListener } from './pg.ts'
+import { whenEnded, type PgListener } from './pg.ts'
 import { CHANNEL } from './statements.ts'
 
 const REOPEN_MS = 1_000
@@ -40,7 +40,7 @@ export class ReleaseListener {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    await this.#session?.end().catch(() => undefined)
+    if (this.#session !== undefined) await whenEnded(this.#session.end(), [this.#session])
   }
 
   #connect(): void {
@@ -62,9 +62,9 @@ export class ReleaseListener {
     session
       .connect()
       .then(() => session.query({ text: `LISTEN ${CHANNEL}`, values: [] }))
-      .catch(async () => {
+      .catch(() => {
         gone()
-        await session.end().catch(() => undefined)
+        return whenEnded(session.end(), [session])
       })
   }
 }

@@ -5,8 +5,9 @@
   Returns  1 where the call has it, 0 where another one has
 ]]
 --- @include "line/lua/keys"
-local key = SPACE .. 'moving:' .. ARGV.scheduler
-local holder = redis.call('GET', key)
-if holder and holder ~= ARGV.call then return 0 end
-if ARGV.forMs > 0 then redis.call('SET', key, ARGV.call, 'PX', ARGV.forMs) else redis.call('DEL', key) end
+--- @include "line/lua/takes-turn"
+local name = 'moving:' .. ARGV.scheduler
+local isMine = redis.call('GET', SPACE .. name) == ARGV.call
+if ARGV.forMs > 0 then return (isMine or takesTurn(name, ARGV.call, ARGV.forMs)) and 1 or 0 end
+if isMine then redis.call('DEL', SPACE .. name) end
 return 1

@@ -3,9 +3,11 @@
  * `postgres://user@host/db` · `etcd:https://a:2379,b:2379` · `zookeeper:a:2181,b:2181/root`.
  * The client of the service is loaded only here, because it is an optional peer.
  */
+import { once, type EventEmitter } from 'node:events'
 import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
 import type { LockClient } from '../../services/lock-client.ts'
 import type { LockOptions } from '../../services/service-settings.ts'
+import { whenEnded } from '../../services/postgres/pg.ts'
 import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
 import { installed } from './installed.ts'
 
@@ -46,10 +48,20 @@ async function openPostgres(url: string, options: LockOptions): Promise<LockClie
   const { default: pg } = await installed('pg', () => import('pg'))
   const pool = new pg.Pool({ connectionString: url, max: 10 })
   pool.on('error', () => undefined) // A connection that broke while it was idle is replaced.
+  // The pool forgets those that it ends, before they have ended.
+  const sessions = new Set<EventEmitter>()
+  pool.on('connect', (session) => {
+    sessions.add(session)
+    session.once('end', () => sessions.delete(session))
+  })
+  const end = async (): Promise<void> => {
+    await pool.end()
+    await Promise.all([...sessions].map((session) => once(session, 'end')))
+  }
   const locks = new PostgresLocks({ ...options, pool, listen: () => new pg.Client(url) })
   const close = locks.close.bind(locks)
   let closed: Promise<void> | undefined
-  locks.close = () => (closed ??= close().then(() => pool.end()))
+  locks.close = () => (closed ??= close().then(() => whenEnded(end(), sessions)))
   return locks
 }
 

@@ -1,7 +1,7 @@
 /** What is logged of masters: changes once, what repeats once a minute. */
 import { expect, test } from 'vitest'
 import { Log, loggedChannel } from '../../../src/log.ts'
-import { silentLogger, type Logger } from '../../../src/index.ts'
+import { Redlock, silentLogger, type Logger } from '../../../src/index.ts'
 import { MasterLog } from '../../../src/redlock/fleet/master-log.ts'
 import type { Silence } from '../../../src/redlock/fleet/voter.ts'
 import type { Master } from '../../../src/redlock/wire/master.ts'
@@ -21,11 +21,13 @@ function lines(): { readonly all: Line[]; readonly logger: Logger } {
 const master = (name: string): Master => ({ name }) as Master
 const REFUSED = 'connect ECONNREFUSED'
 const away: Silence = { status: 'connecting', reason: REFUSED, detail: REFUSED }
+/** What a log finds when it looks again: that all vote. */
+const votes = (): undefined => undefined
 
 test('logs a state that repeats once a minute, with a count', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
-  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock, votes)
   const a = master('a:1')
   for (let second = 0; second < 150; second++) {
     log.entered(a, { status: 'enrolling', reason: '', detail: 'again' })
@@ -43,7 +45,7 @@ test('logs a state that repeats once a minute, with a count', async () => {
 test('a new reason is told at once, and each of them once a minute', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
-  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock, votes)
   const a = master('a:1')
   const closed: Silence = { status: 'connecting', reason: 'closed', detail: 'closed' }
   for (let second = 0; second < 60; second++) {
@@ -56,21 +58,31 @@ test('a new reason is told at once, and each of them once a minute', async () =>
   expect(all.slice(2)).toMatchObject([{ detail: REFUSED, times: 60 }])
 })
 
-test('masters that are quarantined at once share one line', async () => {
+test('masters that are quarantined at once share one line, without those that vote by now', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
-  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
-  for (const [index, name] of ['a:1', 'b:2', 'c:3'].entries()) {
-    log.entered(master(name), { status: 'quarantined', reason: '', votesInMs: 1_000 + index })
+  const quarantined = (votesInMs: number): Silence => ({
+    status: 'quarantined',
+    reason: '',
+    votesInMs,
+  })
+  const now: Readonly<Record<string, Silence>> = {
+    'a:1': quarantined(900),
+    'b:2': quarantined(901),
   }
+  const channel = loggedChannel(new Log(logger), undefined, [])
+  const log = new MasterLog(channel, clock, ({ name }) => now[name])
+  for (const name of ['a:1', 'b:2', 'c:3']) log.entered(master(name), quarantined(1_000))
   await clock.advance(1_000)
-  const masters = ['a:1', 'b:2', 'c:3']
-  expect(all).toEqual([{ event: 'master:quarantined', masters, votesInMs: 1_002 }])
+  expect(all).toEqual([{ event: 'master:quarantined', masters: ['a:1', 'b:2'], votesInMs: 901 }])
+  log.entered(master('c:3'), quarantined(1_000))
+  await clock.advance(1_000)
+  expect(all).toHaveLength(1)
 })
 
 test('a master whose clock is not compared yet is no outage that ends', () => {
   const { all, logger } = lines()
-  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), new FakeClock())
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), new FakeClock(), votes)
   log.entered(master('a:1'), { status: 'suspended', reason: '', votesInMs: 1 })
   log.entered(master('b:2'), undefined)
   log.allVote(2)
@@ -95,4 +107,15 @@ test('a dead master is one line for each reason, for all its attempts', async ()
     'the connection was closed',
     expect.stringContaining('ECONNREFUSED'),
   ])
+})
+
+test('a fleet that was stated to be new is not told to wait', async () => {
+  const { all, logger } = lines()
+  await using redlock = new Redlock({
+    ...{ masters: fixture.fleet.urls, namespace: `${fixture.namespace}-new`, logger },
+  })
+  await redlock.bootstrap({ newFleet: true })
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  const told = all.map(({ event }) => event)
+  expect(told.slice(told.indexOf('fleet:votes'))).not.toContain('master:quarantined')
 })

@@ -7,6 +7,7 @@ import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/
 import type { PgQuery } from '../../../src/services/postgres/pg.ts'
 import { statementsFor } from '../../../src/services/postgres/statements.ts'
 import { SteppedLease, type JobLease } from '../../../src/worker/run/job-lease.ts'
+import { openLocks } from '../../../src/tools/operator/open-locks.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
 import { aborted, until, useClosers } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'
@@ -23,6 +24,8 @@ import {
 
 /** Of the cases, which wait for the end of many leases. */
 const SHORT_MS = 600
+/** More than a close takes on a busy machine. */
+const CLOSE_LIMIT_MS = 20_000
 /** A server that is busy answers late. */
 const LONG = { leaseMs: 2_000, requestTimeoutMs: 1_500 }
 
@@ -273,6 +276,33 @@ describeService('postgres', 'PostgresLocks', () => {
     await expect(writing).rejects.toThrow()
     expect((await lease.extend()).status).toBe('extended')
     await locks.transaction(lease, ({ client }) => client.query({ text: 'SELECT 1', values: [] }))
+    await lease.release()
+  })
+
+  test('closes while the server stands still', async () => {
+    const holder = await open({ leaseMs: 30_000 })
+    const lease = await holder.acquire('silent')
+    const db = pool({ idleTimeoutMillis: 0 })
+    await db.query('SELECT')
+    const sockets = (): number =>
+      process.getActiveResourcesInfo().filter((name) => name === 'TCPSocketWrap').length
+    const before = sockets()
+    const locks = await openLocks(server.url, { leaseMs: 2_000, logger: silentLogger })
+    const waiting = expect(locks.acquire('silent', { waitMs: 60_000 })).rejects.toThrow('closed')
+    await until('it listens', async () => {
+      const { rows } = await db.query("SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%'")
+      return rows.length > 0
+    })
+    server.process.freeze()
+    try {
+      const late = delay(CLOSE_LIMIT_MS, 'still open', { ref: false })
+      expect(await Promise.race([locks.close(), late])).toBeUndefined()
+      // Else they would keep the process alive.
+      await until('its sockets are gone', () => sockets() <= before)
+    } finally {
+      server.process.thaw()
+    }
+    await waiting
     await lease.release()
   })
 

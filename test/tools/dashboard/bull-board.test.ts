@@ -8,6 +8,7 @@ import { ExpressAdapter } from '@bull-board/express'
 import { Queue } from 'bullmq'
 import express from 'express'
 import { expect, test } from 'vitest'
+import { ShardedQueue } from '../../../src/index.ts'
 import * as dashboard from '../../../src/tools/dashboard/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
 import { invoices, invoiceWorker, listen, optionsFor } from './harness.ts'
@@ -24,8 +25,7 @@ interface Board {
   readonly get: (path: string) => Promise<Response>
 }
 
-async function board(withReasons: boolean): Promise<Board> {
-  const queue = invoices(fixture)
+async function board(withReasons: boolean, queue: Queue = invoices(fixture)): Promise<Board> {
   const handler = dashboard.dashboardHandler(optionsFor(fixture, { prefix: fixture.namespace }))
   fixture.defer(() => handler.close())
   const serverAdapter = new ExpressAdapter()
@@ -43,8 +43,10 @@ async function board(withReasons: boolean): Promise<Board> {
   const { base } = await listen(fixture, app)
   return {
     get: (path) => fetch(base + path),
-    log: async (jobId) =>
-      (await (await fetch(`${base}/queues/api/queues/invoices/${jobId}/logs`)).json()) as string[],
+    log: async (jobId) => {
+      const path = `/queues/api/queues/invoices/${encodeURIComponent(jobId)}/logs`
+      return (await (await fetch(base + path)).json()) as string[]
+    },
   }
 }
 
@@ -109,6 +111,28 @@ test('with a LockedQueue, Bull Board shows jobs in line as waiting; with a plain
   })
   fixture.defer(() => plain.close())
   expect(await plain.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 1, delayed: 2 })
+})
+
+test('a sharded queue is one queue, with its jobs of all shards', async () => {
+  const { host, port } = fixture.fleet.queue
+  const queue = new ShardedQueue<{ customer: string }>('invoices', {
+    ...{ connection: { host, port }, prefix: fixture.namespace, shards: 4 },
+    resource: ({ customer }) => `customer:${customer}`,
+  })
+  fixture.defer(() => queue.close())
+  const { get, log } = await board(true, queue)
+  const added = await queue.addBulk(
+    ['ann', 'bob', 'cid', 'dee', 'eve', 'fay', 'ida', 'jim'].flatMap((customer) =>
+      [1, 2].map(() => ({ name: 'x', data: { customer } })),
+    ),
+  )
+  const answer = await get('/queues/api/queues?activeQueue=invoices&status=waiting&jobsPerPage=50')
+  const { queues } = (await answer.json()) as {
+    queues: readonly { counts: { waiting: number }; jobs: readonly { id: string }[] }[]
+  }
+  expect(queues.map(({ counts }) => counts.waiting)).toEqual([added.length])
+  expect(queues[0]?.jobs.map(({ id }) => id).sort()).toEqual(added.map(({ id }) => id).sort())
+  for (const { id = '' } of added) expect(await log(id)).toEqual([expect.stringMatching(/^now: /)])
 })
 
 test('shows the stored log where its Redis or the masters are away', async () => {
