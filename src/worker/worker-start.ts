@@ -112,18 +112,20 @@ async function reportSharedServer({ queue, lines, locks, channel }: Starting): P
 async function reportSilentQueue(starting: Starting): Promise<void> {
   const { queue, lines, connecting, signal, onError } = starting
   const isClosing = (): boolean => signal.aborted
-  let cause: string | undefined
-  for (let asked = connecting; !isClosing(); asked = lines.dueAt('')) {
-    // Closed before it was ready: BullMQ emits what went wrong.
-    const answered = asked.catch(() => undefined).then(() => true)
+  const isAnswered = (): true => true
+  // Closed before it was ready: BullMQ emits what went wrong.
+  let answered = connecting.then(isAnswered, isAnswered)
+  let explain = (): string | Promise<string | undefined> => lines.tlsMismatch()
+  while (!isClosing()) {
     let silentMs = 0
     while (!(await withinMs(systemClock, QUEUE_PATIENCE_MS, answered))) {
-      if (asked === connecting) cause ??= await lines.tlsMismatch()
+      const cause = await explain()
       if (isClosing()) return
       silentMs += QUEUE_PATIENCE_MS
       onError(new QueueUnreachableError(queue, silentMs, cause))
     }
-    cause = 'it is frozen, overloaded or cut off'
+    explain = () => 'it is frozen, overloaded or cut off'
     await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
+    if (!isClosing()) answered = lines.dueAt('').then(isAnswered, isAnswered)
   }
 }
