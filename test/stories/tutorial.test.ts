@@ -44,12 +44,15 @@ let app: PackedApp | undefined
 let shell: ChildProcess | undefined
 let said = ''
 
+/** What bash says where it notices the end of a process before `wait` does. */
+const NOTICE = /^bash: line \d+: +\d+ Killed .*\n/m
+
 /** In one shell, so that variables and background processes last. */
 async function run(commands: string): Promise<string> {
   said = ''
   shell?.stdin?.write(`${commands}\necho '${END}'\n`)
   await vi.waitUntil(() => said.includes(END), { timeout: 120_000, interval: 20 })
-  return said.replace(END, '').trim()
+  return said.replace(END, '').replace(NOTICE, '').trim()
 }
 
 /** Two that were free a moment ago. */
