@@ -67,8 +67,8 @@ export async function goBack(lines: LineBackend, job: LineVisit['job']): Promise
 }
 
 /**
- * At most so many of the next jobs that sleep behind the first job of a batch, locked with its
- * token.
+ * The next jobs that sleep behind the first job of a batch, locked with its token.
+ * @param most this many at most.
  * @param before jobs that it has taken before.
  */
 export async function take(

@@ -111,20 +111,15 @@ export class ShardedQueue<
    * full line of a job, keeps no other shard from adding its jobs.
    */
   override async addBulk(jobs: Add<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
-    // rule: bulk-is-refused-as-a-whole
-    for (const job of jobs) this.check(job)
     const placed = jobs.map((job) => ({ ...job, ...this.#placed(job.data, job.opts) }))
+    const isOfOneShard = placed.every(({ shard }) => shard === placed[0]?.shard)
+    // rule: bulk-is-refused-as-a-whole
+    for (const job of isOfOneShard ? [] : placed) this.check(job)
     const added = await this.#parts.ask(async (queue) => {
       const own = placed.filter(({ shard }) => this.#parts.at(shard) === queue)
-      const adding = own.length > 0 ? queue.addBulk(own) : Promise.resolve([])
-      return (await Promise.allSettled([adding]))[0]
+      return (own.length > 0 ? await queue.addBulk(own) : []).values()
     })
-    const failed = added.find((each) => each.status === 'rejected')
-    if (failed !== undefined) throw failed.reason
-    const lists = added.map((each) =>
-      each.status === 'fulfilled' ? each.value.values() : undefined,
-    )
-    return placed.map(({ shard }) => lists[shard]?.next().value as Job<Data, Result, Name>)
+    return placed.map(({ shard }) => added[shard]?.next().value as Job<Data, Result, Name>)
   }
 
   /** As BullMQ's. The data of the template name its resource, and so its shard. */

@@ -45,9 +45,12 @@ export class Shards<Shard extends Part> {
     return this.all[shard] as Shard
   }
 
+  /** Where a shard rejects, so does this, when all have ended. */
   async ask<Answer>(question: (shard: Shard) => Answer): Promise<readonly Awaited<Answer>[]> {
     await this.check()
-    return Promise.all(this.all.map(question))
+    const answers = this.all.map(question)
+    await Promise.allSettled(answers)
+    return Promise.all(answers)
   }
 
   /** @throws ShardsDifferError where others work with another number of shards. */

@@ -81,7 +81,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * is full; TypeError for a bad rate, tenant, weight or number of slots.
    */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
-    this.#check(data, opts)
+    this.#beforeAdd(data, opts)
     return super.add(name, data, opts)
   }
 
@@ -90,7 +90,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * LineFullError where the line of a job is full: the others are added.
    */
   override async addBulk(jobs: JobToAdd<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
-    for (const { data, opts } of jobs) this.#check(data, opts)
+    for (const { data, opts } of jobs) this.#beforeAdd(data, opts)
     return super.addBulk(jobs)
   }
 
@@ -214,14 +214,14 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     return compareSettings(this.#lines, this.name, this.#settings)
   }
 
-  /** Throws what adding it throws before anything is sent. */
+  /** @throws what adding this job throws before anything is sent. */
   protected check({ name, data, opts }: JobToAdd<Data, Name>): void {
     this.#placement(data, opts?.jobId)
     new this.Job(this, name, data, { ...this.jobsOpts, ...opts }, opts?.jobId).toFlowEntry()
   }
 
   /** Before BullMQ sends anything. */
-  #check(data: Data, opts: JobsOptions | undefined): void {
+  #beforeAdd(data: Data, opts: JobsOptions | undefined): void {
     this.#placement(data, opts?.jobId)
     this.#comparing ??= this.#compareSettings()
   }

@@ -134,6 +134,18 @@ same(
 )
 
 same(
+  'clean("prioritized") takes up to its limit, those with the highest priority',
+  async (side) => {
+    const queue = side.queue()
+    for (const nr of range(1, 5)) await side.add(queue, 'a', [nr], { priority: nr })
+    const some = await queue.clean(0, 3, 'prioritized')
+    const left = (await queue.getPrioritized()).map(({ data }) => data.nr)
+    return { some: some.length, left }
+  },
+  { some: 3, left: [4, 5] },
+)
+
+same(
   'clean("wait") spares jobs that are younger than its grace',
   async (side) => {
     const queue = side.queue()

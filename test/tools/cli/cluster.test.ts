@@ -246,4 +246,35 @@ describe('a cluster with troubles', () => {
     await takesWrites(server, here)
     await expect(takesWrites(server, there)).rejects.toThrow('does not answer')
   })
+
+  it('a node that is away: a worker with a shard there is not ready', async () => {
+    await fixture.redlock()
+    const clients = nodes.map(({ url }) => new Redis(url))
+    const queue = fixture.namespace
+    const covered = (value: string): Promise<unknown> =>
+      Promise.all(
+        clients.map((redis) => redis.config('SET', 'cluster-require-full-coverage', value)),
+      )
+    await covered('no') // The others go on.
+    // No shard has this key, which the prefix of the command line would mean.
+    const unused = await ownerOf(clients, `{moved}:${queue}:meta`)
+    const away = nodes[unused === 2 ? 1 : 2]
+    fixture.defer(async () => {
+      await away?.thaw()
+      await covered('yes')
+      for (const redis of clients) redis.disconnect()
+    })
+    const args = ['--health-port', '0', '--health-host', '127.0.0.1', '--timeout-ms', '500']
+    await using working = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts', ...args], {
+      ...env(),
+      ...{ QUEUE: queue, SHARDS: '3' },
+    })
+    const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+    const status = async (): Promise<number> => (await fetch(`${base}/readyz`)).status
+    await until('it is ready', async () => (await status()) === 200)
+    await away?.freeze()
+    await until('it is not', async () => (await status()) === 503)
+    await away?.thaw()
+    await until('it is ready again', async () => (await status()) === 200)
+  })
 })

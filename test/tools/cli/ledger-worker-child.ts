@@ -1,5 +1,10 @@
 /** A worker module for the tests of `work`. */
-import { LockedWorker, type WorkerContext } from '../../../src/index.ts'
+import {
+  LockedWorker,
+  ShardedWorker,
+  type LeasedProcessor,
+  type WorkerContext,
+} from '../../../src/index.ts'
 
 interface Data {
   readonly customerId: number
@@ -10,24 +15,35 @@ interface Data {
   readonly warns?: number
 }
 
-export default ({ redlock, connection, prefix }: WorkerContext): LockedWorker<Data> =>
-  new LockedWorker<Data>(
-    process.env['QUEUE'] ?? '',
-    async ({ id, data }, { signal, fencingToken, logger }) => {
-      process.stdout.write(`started ${id ?? ''} ${fencingToken}\n`)
-      for (let nr = 0; nr < (data.warns ?? 0); nr += 1) {
-        logger.warn({ nr }, 'x'.repeat(1_000))
-        process.stdout.write(`${'y'.repeat(1_000)}\n`)
-      }
-      if (data.isDeaf === true) await new Promise(() => undefined)
-      if (data.untilStopped === true) {
-        await new Promise((_, reject) => {
-          signal.addEventListener('abort', () => {
-            reject(signal.reason as Error)
-          })
-        })
-      }
-      process.stdout.write(`finished ${id ?? ''}\n`)
-    },
-    { connection, prefix, redlock, resource: ({ data }) => `customer:${data.customerId}` },
-  )
+const { QUEUE = '', SHARDS } = process.env
+
+const post: LeasedProcessor<Data, unknown> = async ({ id, data }, lease) => {
+  const { signal, fencingToken, logger } = lease
+  process.stdout.write(`started ${id ?? ''} ${fencingToken}\n`)
+  for (let nr = 0; nr < (data.warns ?? 0); nr += 1) {
+    logger.warn({ nr }, 'x'.repeat(1_000))
+    process.stdout.write(`${'y'.repeat(1_000)}\n`)
+  }
+  if (data.isDeaf === true) await new Promise(() => undefined)
+  if (data.untilStopped === true) {
+    await new Promise((_, reject) => {
+      signal.addEventListener('abort', () => {
+        reject(signal.reason as Error)
+      })
+    })
+  }
+  process.stdout.write(`finished ${id ?? ''}\n`)
+}
+
+/** With `SHARDS`, the worker of a sharded queue. */
+export default ({
+  redlock,
+  connection,
+  prefix,
+}: WorkerContext): LockedWorker<Data> | ShardedWorker<Data> => {
+  const resource = ({ data }: { readonly data: Data }): string => `customer:${data.customerId}`
+  const options = { connection, redlock, resource }
+  return SHARDS === undefined
+    ? new LockedWorker<Data>(QUEUE, post, { ...options, prefix })
+    : new ShardedWorker<Data>(QUEUE, post, { ...options, shards: Number(SHARDS) })
+}

@@ -20,6 +20,18 @@ const env = (): NodeJS.ProcessEnv => ({
   QUEUE: queue,
 })
 
+/** A worker that has no job. */
+async function waitingWorker(): Promise<ReturnType<typeof runningCli>> {
+  await fixture.redlock({ leaseMs: 6_000 })
+  const working = runningCli(['work', MODULE], env())
+  await working.line(/works on/)
+  const redis = openRedis(fixture.fleet.queue.url, fixture)
+  await until('the worker waits for a job', async () =>
+    String(await redis.client('LIST')).includes('cmd=bzpopmin'),
+  )
+  return working
+}
+
 it('masters that are away, and all that vote again', async () => {
   await fixture.redlock({ leaseMs: 6_000 })
   await using working = runningCli(['work', MODULE], env())
@@ -38,13 +50,7 @@ it('masters that are away, and all that vote again', async () => {
 })
 
 it("the queue's Redis that is away, and answers again", async () => {
-  await fixture.redlock({ leaseMs: 6_000 })
-  await using working = runningCli(['work', MODULE], env())
-  await working.line(/works on/)
-  const redis = openRedis(fixture.fleet.queue.url, fixture)
-  await until('the worker waits for a job', async () =>
-    String(await redis.client('LIST')).includes('cmd=bzpopmin'),
-  )
+  await using working = await waitingWorker()
   await fixture.fleet.queue.kill()
   await working.line(/ECONNREFUSED|Connection is closed/)
   await delay(OUTAGE_MS)
@@ -57,13 +63,7 @@ it("the queue's Redis that is away, and answers again", async () => {
 })
 
 it("the queue's Redis that hangs, and answers again", async () => {
-  await fixture.redlock({ leaseMs: 6_000 })
-  await using working = runningCli(['work', MODULE], env())
-  await working.line(/works on/)
-  const redis = openRedis(fixture.fleet.queue.url, fixture)
-  await until('the worker waits for a job', async () =>
-    String(await redis.client('LIST')).includes('cmd=bzpopmin'),
-  )
+  await using working = await waitingWorker()
   await fixture.fleet.queue.freeze()
   fixture.defer(() => fixture.fleet.queue.thaw())
   await working.line(/has not answered for \d+ ms: it is frozen, overloaded or cut off/)

@@ -181,10 +181,10 @@ async function serveHealth(
   const { out, signal } = cli
   const timeoutMs = Math.min(cli.settings.timeoutMs, SERVER_TIMEOUT_MS)
   const queue = cli.queue(timeoutMs)?.server
-  const { prefix } = cli.settings
-  const asksQueue =
-    queue &&
-    (() => Promise.all(workers.map(({ name }) => takesWrites(queue, `${prefix}:${name}:meta`))))
+  // A worker may have its own prefix, and each of its shards has one.
+  const parts = workers.flatMap((worker) => worker.shards ?? [worker])
+  const keys = parts.flatMap((part) => part.getBackend?.().toKey('meta') ?? [])
+  const asksQueue = queue && (() => Promise.all(keys.map((key) => takesWrites(queue, key))))
   const votes = votesOf(cli, locks, timeoutMs)
   const asksMasters = votes && atMostOnceASecond(votes)
   const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))
