@@ -184,6 +184,9 @@ export const ROWS: readonly Row[] = [
     'clean("wait") takes up to its limit of those that wait in line, and returns their ids': {
       Queue: ['clean'],
     },
+    'clean("prioritized") takes up to its limit, those with the highest priority': {
+      'In use': ['`clean("prioritized")` with a limit'],
+    },
     'clean("wait") spares jobs that are younger than its grace': {
       'In use': ['`clean("wait")` with a grace'],
     },
