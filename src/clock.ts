@@ -53,14 +53,20 @@ export const systemClock: Clock = {
   random: Math.random,
 }
 
-/** A test of a user may have replaced it by one that stands still. */
+/** A test of a user may have replaced these by some that stand still. */
 const { setImmediate } = globalThis
+const nextTick = process.nextTick.bind(process)
 let atEnd: (() => unknown)[] = []
 
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */
 export function atEndOfTurn(run: () => unknown): true {
   if (atEnd.push(run) === 1) setImmediate(endTurn)
   return true
+}
+
+/** Calls `run` once, when everything that this callback has set off has been done. */
+export function atEndOfCallback(run: () => unknown): void {
+  nextTick(run)
 }
 
 /** Resolves soon, in a callback of its own. */

@@ -1,5 +1,5 @@
 /** How scripts are run on the keys of a queue: each by itself, or those of one turn together. */
-import { atEndOfTurn, ownCallback } from '../clock.ts'
+import { atEndOfCallback, atEndOfTurn, ownCallback } from '../clock.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import type { Replacement } from './line-scripts.ts'
 
@@ -87,7 +87,8 @@ function sendAlone({ options }: Client, command: string): void {
 
 /**
  * Sends together what happens in one turn of the event loop, a few items at a time, and gives each
- * its own reply: see `lua/together.lua`.
+ * its own reply: see `lua/together.lua`. Where no call is under way, it sends what happens in one
+ * callback.
  */
 export abstract class TurnGroup<Item> {
   readonly #most: { readonly items: number; readonly bytes: number }
@@ -108,7 +109,9 @@ export abstract class TurnGroup<Item> {
    */
   add(item: Item, bytes: number): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      if (this.#waiting.length === 0) atEndOfTurn(this.flush)
+      // While the server has nothing to do, what comes first waits for no others.
+      const soon = this.#underWay === 0 ? atEndOfCallback : atEndOfTurn
+      if (this.#waiting.length === 0) soon(this.flush)
       this.#waiting.push({ item, resolve, reject })
       this.#bytes += bytes
       const { items: mostItems, bytes: mostBytes } = this.#most
