@@ -126,7 +126,7 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
   const env = {
     ...fleetEnv(fleet.urls, prefix, named?.url),
     BULLMQ_REDLOCK_PREFIX: prefix,
-    BULLMQ_REDLOCK_TIMEOUT_MS: '300',
+    BULLMQ_REDLOCK_TIMEOUT_MS: '600',
   }
   const where = `${away?.host ?? ''}:${away?.port ?? 0}`
   const doctor = await cli(['doctor', '--json'], { env })
