@@ -68,8 +68,9 @@ export function choiceOption(option: string, value: unknown, choices: readonly s
 export function objectOption(
   options: unknown,
   expected: string,
+  name = 'options',
 ): asserts options is Readonly<Record<string, unknown>> {
-  if (typeof options !== 'object' || options === null) refuse('options', expected, options)
+  if (typeof options !== 'object' || options === null) refuse(name, expected, options)
 }
 
 /**

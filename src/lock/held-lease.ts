@@ -145,7 +145,17 @@ export abstract class HeldLease extends Expiring implements Lease {
   }
 
   release(): Promise<void> {
-    return (this.#released ??= this.#release())
+    if (this.#released !== undefined) return this.#released
+    const { clock, channel } = this.#registry
+    const startedAt = clock.now()
+    this.#end('released', undefined)
+    this.#released = this.free()
+    if (channel.hears('lease:freed')) {
+      this.#released = this.#released.then(() => {
+        channel.tell('lease:freed', { lease: this, tookMs: clock.now() - startedAt })
+      })
+    }
+    return this.#released
   }
 
   /** Its lock service closes: work must stop before another client may be granted. */
@@ -236,17 +246,6 @@ export abstract class HeldLease extends Expiring implements Lease {
     const heldMs = this.#registry.clock.now() - this.#grant.start.now
     if (heldMs + this.leaseMs > this.#grant.terms.maxHoldMs) return 'maxHoldMs'
     return this.#extensions >= this.#grant.terms.maxExtensions ? 'maxExtensions' : undefined
-  }
-
-  #release(): Promise<void> {
-    const { clock, channel } = this.#registry
-    const startedAt = clock.now()
-    this.#end('released', undefined)
-    const freed = this.free()
-    if (!channel.hears('lease:freed')) return freed
-    return freed.then(() => {
-      channel.tell('lease:freed', { lease: this, tookMs: clock.now() - startedAt })
-    })
   }
 
   /** Both clocks, until the lease is over; an extension only moves the next check. */

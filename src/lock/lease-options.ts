@@ -84,10 +84,7 @@ export function leaseTerms(options: LeaseOptions, defaults: LeaseDefaults): Leas
   }
 }
 
-/**
- * @throws TypeError when the lease is too short to be trusted at all, or longer than the fleet
- * allows.
- */
+/** @throws TypeError for a lease too short to be trusted, or longer than the fleet allows. */
 export function leaseOption(leaseMs: unknown, maxLeaseMs: number): number {
   if (typeof leaseMs === 'number' && leaseMs > maxLeaseMs) {
     const expected = `at most \`maxLeaseMs\` (${maxLeaseMs}, one value for the whole fleet)`

@@ -42,8 +42,7 @@ export class HeldLeases {
 
   /**
    * The lease in this context that covers all of `resources`, if there is one.
-   * @throws TypeError when a lease covers only some of them: taking the rest could wait for a
-   * holder that waits for us.
+   * @throws TypeError when one covers only some of them: waiting for the rest could be a deadlock.
    */
   #covering(resources: readonly string[], slots: Slots): SharedLease | undefined {
     for (const shared of this.#context.getStore() ?? []) {
@@ -65,10 +64,7 @@ export class HeldLeases {
     return undefined
   }
 
-  /**
-   * @throws LeaseLostError when the lease is over before the routine begins; else what the routine
-   * throws.
-   */
+  /** @throws LeaseLostError when the lease is over already; else what the routine throws. */
   async #run<Result>(
     shared: SharedLease,
     routine: (lease: Lease) => Promise<Result> | Result,

@@ -11,8 +11,7 @@ export function slotNames(resource: string, slots: Slots): readonly string[] {
 
 /**
  * Tries one slot of each resource, all or nothing, until that is granted, a resource has no slot
- * left, or no quorum can be reached. It begins at a random slot, so that callers do not all begin
- * at the same one.
+ * left, or no quorum can be reached. It begins at a random slot, so that callers spread.
  * @param names of the slots of each resource.
  * @param random in [0, 1).
  */
@@ -30,8 +29,7 @@ export async function trySlots(
     const claim = left.map(([slot = '']) => slot).sort()
     const outcome = await tryOne(claim)
     if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
-    // Of several refusals the one that may end first: a split soon, a taken slot when its holder's
-    // lease does.
+    // Of several refusals the one that may end first: a split soon, a taken slot with its lease.
     if (outcome.status === 'split' || best === undefined) best = outcome
     else if (best.status === 'taken' && outcome.retryAfterMs < best.retryAfterMs) best = outcome
     // rule: taken-slot-is-passed-over

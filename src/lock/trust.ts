@@ -1,7 +1,7 @@
 /**
  * How long a holder may trust its lease: from before the first command of the attempt left, for
  * the lease's length less an allowance for clocks that run at different rates (the Redlock text's
- * "minimum validity"). And when a lease that is kept alive is renewed. Pure.
+ * "minimum validity"). When it is renewed, and for how long it is kept for waiters. Pure.
  */
 import type { Instant } from '../clock.ts'
 
@@ -68,4 +68,13 @@ export function canBeRenewed(leaseMs: number, leftMs: number): boolean {
 /** After a failed renewal: soon, sooner as the trust runs out, but not in a tight loop. */
 export function retryAfterMs(leaseMs: number, leftMs: number): number {
   return Math.max(10, Math.min(leaseMs / 10, leftMs / 4))
+}
+
+const TRIPS_PER_TURN = 4
+/** Processes are held up now and then for longer than their trips take. */
+const MIN_TURN_MS = 50
+
+/** After a release: how long a waiter has to acquire before the next one, and any client, may. */
+export function turnMs(tripMs: number): number {
+  return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * tripMs))
 }

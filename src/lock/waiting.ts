@@ -1,13 +1,13 @@
 /**
  * The loop behind `acquire`: attempts until one is granted or the time is over. Where the resource
  * is taken, the waiter sleeps until its turn, or until the holder's lease must be over. Where it
- * has no holder, or no release would be announced, the delays are random and longer than a round
- * trip.
+ * has no holder, or no release would be heard, the delays are random and longer than a round trip.
  */
 import { jitteredMs } from '../backoff.ts'
 import type { Clock } from '../clock.ts'
 import type { Lease } from './lease.ts'
 import { outcomeError, type AcquireOutcome } from './outcome.ts'
+import { turnMs } from './trust.ts'
 
 /** Tells a waiter when a resource is released. */
 export interface Turns {
@@ -42,17 +42,6 @@ const MAX_DELAY_MS = 200
 const MAX_SLEEP_MS = 1_000
 /** Waiters for the end of a lease that is not announced spread over this number of round trips. */
 const SPREAD_TRIPS = 4
-const TRIPS_PER_TURN = 4
-/** Processes are held up now and then for longer than their trips take. */
-const MIN_TURN_MS = 50
-
-/**
- * How long a waiter whose turn it is has to acquire, before the next one tries too, and any other
- * client may.
- */
-export function turnMs(tripMs: number): number {
-  return Math.ceil(Math.max(MIN_TURN_MS, TRIPS_PER_TURN * tripMs))
-}
 
 /**
  * @param first what the first attempt came to.
@@ -84,10 +73,7 @@ export async function waitFor(first: AcquireOutcome, waiting: Waiting): Promise<
   }
 }
 
-/**
- * Sleeps until it is this waiter's turn, and at most `delayMs`; less when it is one of the next.
- * Rejects when the signal aborts.
- */
+/** Sleeps until its turn, at most `delayMs`. @throws the signal's reason when it aborts. */
 function untilTurn(
   { clock, turns, signal }: Waiting,
   delayMs: number,

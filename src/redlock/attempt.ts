@@ -17,8 +17,7 @@ import { RedlockClosedError } from '../lock-errors.ts'
 import { HeldLease, type Grant, type Renewed } from '../lock/held-lease.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOutcome, NotGranted } from '../lock/outcome.ts'
-import { canBeRenewed, remainingMs, trustFrom, type Trust } from '../lock/trust.ts'
-import { turnMs } from '../lock/waiting.ts'
+import { canBeRenewed, remainingMs, trustFrom, turnMs, type Trust } from '../lock/trust.ts'
 import { explain, holderBy, tooLate } from './explain.ts'
 import { extendLease } from './extend.ts'
 import type { LockFleet } from './fleet/fleet.ts'
@@ -72,8 +71,9 @@ export class Attempt implements Grant {
     // rule: no-lease-is-longer-than-its-fleet-allows
     this.terms = terms.leaseMs > maxLeaseMs ? { ...terms, leaseMs: maxLeaseMs } : terms
     this.start = instant(fleet.settings.clock)
-    this.token = fleet.proposals.token()
-    this.fencingToken = fleet.proposals.fence()
+    const { token, fence } = fleet.proposals.next()
+    this.token = token
+    this.fencingToken = fence
     this.states = fleet.states
   }
 
@@ -81,11 +81,7 @@ export class Attempt implements Grant {
     return this.fleet.settings.maxLeaseMs
   }
 
-  /**
-   * Asks for the lease, once.
-   * @throws RedlockClosedError where its lock was closed meanwhile; a lease that was granted is
-   * released.
-   */
+  /** Asks once. @throws RedlockClosedError where its lock was closed; no lease is left behind. */
   async take(): Promise<AcquireOutcome> {
     const { fleet, resources, token, fencingToken: fence } = this
     if (fleet.isClosed) throw new RedlockClosedError()
@@ -208,9 +204,9 @@ export class QuorumLease extends HeldLease {
 
   /** Deletes the keys on every master. */
   protected free(): Promise<void> {
-    const { fleet, tookMs } = this.#attempt
+    const { fleet, tookMs, demand } = this.#attempt
     const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
-    return releaseEverywhere(this.#attempt, graceMs, this.waiter).decided
+    return releaseEverywhere(this.#attempt, graceMs, demand.waiter).decided
   }
 }
 
@@ -243,17 +239,14 @@ export class Proposals {
     this.#maxAheadUs = (maxClockSkewMs * 1000) / 2
   }
 
-  /** No other attempt has it, of this client or of another. */
-  token(): string {
-    // rule: fresh-token-per-attempt
-    return `${(this.#serial++).toString(36)}${this.#tokenEnd}`
-  }
-
-  fence(): number {
+  /** No other attempt has the token, of this client or of another. */
+  next(): { readonly token: string; readonly fence: number } {
     const wallUs = Math.floor(this.#clock.wallNow() * 1000)
     if (this.#seen > wallUs + this.#maxAheadUs) this.#seen = 0
     this.#seen = Math.max(wallUs, this.#seen + 1)
-    return this.#seen
+    // rule: fresh-token-per-attempt
+    const token = `${(this.#serial++).toString(36)}${this.#tokenEnd}`
+    return { token, fence: this.#seen }
   }
 
   observe(counter: number): void {

@@ -33,10 +33,7 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
   return { resource, masters, ...(holder && { holder }), ...(ungranted && { ungranted }) }
 }
 
-/**
- * For which of the resources others than their holders here wait, as a master knows; undefined
- * where it does not say.
- */
+/** For which resources others than their holders here wait; undefined where a master is silent. */
 export async function waitedFor(
   { leases, masters, settings: { clock, masterTimeoutMs } }: LockFleet,
   resources: readonly string[],

@@ -33,10 +33,7 @@ function forGood({ maxLeaseMs }: Attempt, { asked }: Call): Call {
   return callOf({ ...asked, leaseMs: TOMBSTONE_LEASES * maxLeaseMs })
 }
 
-/**
- * Asks a master again that did not confirm. The key is gone at the latest when the lease would have
- * ended, so that bounds the effort.
- */
+/** Asks a master again that did not confirm, until the lease would have ended by itself. */
 export async function releaseLater(attempt: Attempt, master: Master): Promise<void> {
   const { fleet, terms, releaseCall } = attempt
   // While a master is away this is most of what the client has on its hands.

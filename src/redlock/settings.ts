@@ -1,4 +1,4 @@
-import { integerOption, knownOptions, refuse } from '../options.ts'
+import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { masterName, type MasterAddress } from './wire/connection-settings.ts'
 import { namesLockKeys } from '../lock/names.ts'
 import { commonSettings, type CommonOptions, type CommonSettings } from '../lock/lock-settings.ts'
@@ -96,10 +96,8 @@ export function resolveSettings(options: RedlockOptions): Settings {
 function previousSettings({ previous, ...options }: RedlockOptions): Settings | undefined {
   if (previous === undefined) return undefined
   const given: unknown = previous
-  if (typeof given !== 'object' || given === null) {
-    return refuse('previous', 'an object with what `resize` changes, such as `masters`', given)
-  }
-  knownOptions({ ...given }, { masters: true, maxLeaseMs: true, fenceTtlMs: true })
+  objectOption(given, 'an object with what `resize` changes, such as `masters`', 'previous')
+  knownOptions(given, { masters: true, maxLeaseMs: true, fenceTtlMs: true })
   return resolveSettings({ ...options, ...previous })
 }
 

@@ -9,10 +9,7 @@ import type { Attempt } from './attempt.ts'
 import { callOf, type Call } from './wire/calls.ts'
 import { failed, type Failed } from './wire/master.ts'
 
-/**
- * A grant's counter is so far past every earlier one that the lease can be passed on this often
- * under its own fencing token.
- */
+/** A grant's counter is so far past every earlier one that the lease has this many of its own. */
 export const TOKENS_PER_GRANT: number = Number(
   luaConstant('redlock/lua/acquire', 'TOKENS_PER_GRANT'),
 )
@@ -50,10 +47,7 @@ export type ConfirmVote = Failed | { readonly kind: 'counter' } | Lost
 export type ExtendVote =
   | Failed
   | { readonly kind: 'extended' }
-  /**
-   * It has the key, given back after it had lost its memory, and does not vote before its
-   * quarantine is over.
-   */
+  /** It was given the key back after it had lost its memory: no vote within its quarantine. */
   | { readonly kind: 'healed' }
   | { readonly kind: 'missing' }
   | Lost

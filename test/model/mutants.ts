@@ -38,7 +38,7 @@ const ABANDONED = 'sim/abandoned-attempts'
 const lock: readonly Mutant[] = [
   mutant(
     'told-quarantine-is-still-on',
-    ['this.#silenceOf(one)', "{ status: 'quarantined', votesInMs: 0 } as const"],
+    'removed',
     'redlock/fleet/master-log: masters that are quarantined at once',
   ),
   mutant(

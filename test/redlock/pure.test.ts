@@ -70,31 +70,31 @@ describe('proposals', () => {
   test('increase strictly, also when the wall clock stops or is set back', () => {
     const wall = { ms: 1_800_000_000_000 }
     const proposals = new Proposals(at(wall), 10_000, 'owner')
-    const first = proposals.fence()
+    const first = proposals.next().fence
     wall.ms -= 1_000
-    const second = proposals.fence()
+    const second = proposals.next().fence
     expect(first).toBe(1_800_000_000_000_000)
     expect(second).toBeGreaterThan(first)
-    expect(proposals.fence()).toBeGreaterThan(second)
+    expect(proposals.next().fence).toBeGreaterThan(second)
   })
 
   test('a counter far ahead does not drag them past what masters accept', () => {
     const wall = { ms: 1_800_000_000_000 }
     const proposals = new Proposals(at(wall), 10_000, 'owner')
     proposals.observe((wall.ms + 3_600_000) * 1000)
-    expect(proposals.fence()).toBe(wall.ms * 1000)
+    expect(proposals.next().fence).toBe(wall.ms * 1000)
   })
 
   test('a wall clock that was far ahead and is set right leaves nothing behind', () => {
     const wall = { ms: 1_800_003_600_000 }
     const proposals = new Proposals(at(wall), 10_000, 'owner')
-    proposals.fence()
+    proposals.next()
     wall.ms -= 3_600_000
-    expect(proposals.fence()).toBe(wall.ms * 1000)
+    expect(proposals.next().fence).toBe(wall.ms * 1000)
   })
 
   test('no token comes before its time', () => {
-    expect(new Proposals(at({ ms: 1_800_000_000_000.0007 }), 10_000, 'owner').fence()).toBe(
+    expect(new Proposals(at({ ms: 1_800_000_000_000.0007 }), 10_000, 'owner').next().fence).toBe(
       Math.floor(1_800_000_000_000.0007 * 1000),
     )
   })
@@ -102,11 +102,11 @@ describe('proposals', () => {
   test('a counter that is behind, or half of what masters accept ahead, changes nothing', () => {
     const wall = { ms: 1_800_000_000_000 }
     const proposals = new Proposals(at(wall), 10_000, 'owner')
-    const first = proposals.fence()
+    const first = proposals.next().fence
     proposals.observe(first - 1_000)
-    expect(proposals.fence()).toBe(first + 1)
+    expect(proposals.next().fence).toBe(first + 1)
     proposals.observe((wall.ms + 5_001) * 1000)
-    expect(proposals.fence()).toBe(first + 2)
+    expect(proposals.next().fence).toBe(first + 2)
   })
 
   test('proposes above a counter that is a little ahead', () => {
@@ -114,7 +114,7 @@ describe('proposals', () => {
     const proposals = new Proposals(at(wall), 10_000, 'owner')
     const counter = (wall.ms + 5_000) * 1000
     proposals.observe(counter)
-    expect(proposals.fence()).toBe(counter + 1)
+    expect(proposals.next().fence).toBe(counter + 1)
   })
 })
 

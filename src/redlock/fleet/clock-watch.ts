@@ -3,8 +3,7 @@
  * leases before their time. Grants and extensions carry the server's time. Where its distance to
  * *both* of our clocks moves by more than two clocks of allowed drift can move apart, the server's
  * clock was set. Then the master is not counted for as long as the longest lease may last. (Our
- * monotonic clock alone stands still while this machine sleeps, our wall clock alone may have been
- * set itself.)
+ * monotonic clock alone stands still while this machine sleeps, our wall clock alone may be set.)
  *
  * A client that has just started has seen no step. So a master is out of line, and does not count,
  * as long as its clock is far from those of a quorum. No lease then rests on a clock that will be
@@ -26,10 +25,7 @@ export interface ClockSample {
   readonly at: number
 }
 
-/**
- * By how much the server's clock was set between two samples; 0 when drift explains the difference.
- * Pure.
- */
+/** By how much a server's clock was set between two samples; 0 where drift explains it. Pure. */
 export function jumpMs(
   from: ClockSample,
   to: ClockSample,
@@ -44,10 +40,7 @@ export function jumpMs(
   return Math.abs(smaller) > explainedMs ? smaller : 0
 }
 
-/**
- * How far two servers' clocks are apart. One of our own clocks may have been set between the
- * samples.
- */
+/** How far two servers' clocks are apart. One of ours may have been set between the samples. */
 function apartMs(a: ClockSample, b: ClockSample): number {
   const byMonotonic = Math.abs(a.toMonotonicMs - b.toMonotonicMs)
   return Math.min(byMonotonic, Math.abs(a.toWallMs - b.toWallMs))
@@ -104,8 +97,7 @@ export class ClockWatch {
       known.suspendedUntil = after.now + quarantineMs
       channel.tell('master:clock-jump', { master: master.name, jumpedMs })
     }
-    // The old reference ages by the allowed drift; a sample that is at least as exact takes its
-    // place.
+    // The old reference ages by the allowed drift; a sample that is as exact takes its place.
     const agedMs = reference.uncertaintyMs + driftFactor * (sample.at - reference.at)
     if (jumpedMs !== 0 || sample.uncertaintyMs <= agedMs) known.reference = sample
     if (jumpedMs !== 0 || sample.at - this.#comparedAt > COMPARE_MS) this.#compare(sample.at)

@@ -63,7 +63,7 @@ export class LockFleet {
     this.deadlines = new Deadlines(clock)
     this.leases = new LeaseRegistry(clock, channel)
     this.proposals = new Proposals(clock, settings.maxClockSkewMs, settings.owner)
-    this.#log = new MasterLog(channel, clock, ({ index }) => this.voters[index]?.silence)
+    this.#log = new MasterLog(channel, clock)
     this.#log.isSilent = enrolled !== undefined
     const script = batchScript({ ...settings, fleetSize: addresses.length })
     this.voters = addresses.map((address, index) => new Voter(this, index, address, script))
@@ -115,7 +115,7 @@ export class LockFleet {
   /** Only a fleet that is in use tells of its masters. */
   set isInUse(isInUse: boolean) {
     this.#log.isSilent = !isInUse
-    for (const { master, silence } of this.voters) this.#log.entered(master, silence)
+    for (const voter of this.voters) this.#log.entered(voter)
   }
 
   /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
@@ -138,8 +138,8 @@ export class LockFleet {
   }
 
   /** Why it does not vote may be something else now. */
-  tell({ master, silence }: Voter): void {
-    this.#log.entered(master, silence)
+  tell(voter: Voter): void {
+    this.#log.entered(voter)
     this.checkVotes()
   }
 

@@ -5,9 +5,10 @@
  */
 import type { Clock, Timer } from '../../clock.ts'
 import type { Channel } from '../../channel.ts'
-import type { Master } from '../wire/master.ts'
 import { Repeats, withoutNumbers } from '../../repeats.ts'
-import type { Silence } from './voter.ts'
+import type { Voter } from './voter.ts'
+
+type Told = Pick<Voter, 'master' | 'silence'>
 
 const GATHER_MS = 250
 
@@ -15,17 +16,15 @@ export class MasterLog {
   readonly #channel: Channel
   readonly #clock: Clock
   /** The status that was told last, and its reasons. */
-  readonly #told = new Map<Master, { readonly status: string; readonly reasons: Repeats<string> }>()
-  readonly #silenceOf: (master: Master) => Silence | undefined
-  readonly #quarantined = new Set<Master>()
+  readonly #told = new Map<Told, { readonly status: string; readonly reasons: Repeats<string> }>()
+  readonly #quarantined = new Set<Told>()
   #timer: Timer | undefined
   /** Nothing is told: its fleet is not yet, or no longer, in use. */
   isSilent = false
   /** A master was told of that does not vote. */
   #isDegraded = false
 
-  constructor(channel: Channel, clock: Clock, silenceOf: (master: Master) => Silence | undefined) {
-    this.#silenceOf = silenceOf
+  constructor(channel: Channel, clock: Clock) {
     this.#channel = channel
     this.#clock = clock
   }
@@ -34,17 +33,19 @@ export class MasterLog {
    * It is silent for another reason now, or for none. A clock that jumped is told by itself. Until
    * a quorum has answered, every clock is out of line.
    */
-  entered(master: Master, why: Silence | undefined): void {
+  entered(voter: Told): void {
+    const why = voter.silence
     // rule: start-of-a-client-is-no-outage
     const silence = why?.status === 'suspended' ? undefined : why
     const status = silence?.status ?? 'voting'
     if (this.isSilent || status === 'enrolling' || status === 'closed') return
-    const times = this.#due(master, status, silence?.reason ?? '')
+    const times = this.#due(voter, status, silence?.reason ?? '')
     if (times === undefined) return
     if (silence !== undefined) this.#isDegraded = true
-    const fields = { master: master.name, ...(times > 1 && { times }) }
-    if (silence === undefined) this.#channel.tell('master:enrolled', { master: master.name })
-    else if (silence.status === 'quarantined') this.#gather(master)
+    const master = voter.master.name
+    const fields = { master, ...(times > 1 && { times }) }
+    if (silence === undefined) this.#channel.tell('master:enrolled', { master })
+    else if (silence.status === 'quarantined') this.#gather(voter)
     else if (silence.status === 'refused') {
       const { problem, fix } = silence
       this.#channel.tell('master:refused', { ...fields, problem, fix })
@@ -61,11 +62,11 @@ export class MasterLog {
   }
 
   /** @see Repeats.due */
-  #due(master: Master, status: string, reason: string): number | undefined {
-    let told = this.#told.get(master)
+  #due(voter: Told, status: string, reason: string): number | undefined {
+    let told = this.#told.get(voter)
     if (told?.status !== status) {
       told = { status, reasons: new Repeats(this.#clock) }
-      this.#told.set(master, told)
+      this.#told.set(voter, told)
     }
     return told.reasons.due(withoutNumbers(reason), status)
   }
@@ -75,19 +76,18 @@ export class MasterLog {
     this.#timer = undefined
   }
 
-  #gather(master: Master): void {
-    this.#quarantined.add(master)
+  #gather(voter: Told): void {
+    this.#quarantined.add(voter)
     this.#timer ??= this.#clock.after(GATHER_MS, () => {
       this.#timer = undefined
       const masters: string[] = []
       let votesInMs = 0
-      for (const one of this.#quarantined) {
+      for (const { master, silence } of this.#quarantined) {
         // It may vote by now: an operator has said that its fleet is new.
         // rule: told-quarantine-is-still-on
-        const now = this.#silenceOf(one)
-        if (now?.status !== 'quarantined') continue
-        masters.push(one.name)
-        votesInMs = Math.max(votesInMs, now.votesInMs)
+        if (silence?.status !== 'quarantined') continue
+        masters.push(master.name)
+        votesInMs = Math.max(votesInMs, silence.votesInMs)
       }
       this.#quarantined.clear()
       if (masters.length > 0) this.#channel.tell('master:quarantined', { masters, votesInMs })

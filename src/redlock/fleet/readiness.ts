@@ -58,10 +58,7 @@ function roundTripsMs({ voters }: LockFleet): readonly number[] {
   return trips.sort((a, b) => a - b)
 }
 
-/**
- * How far this client's clock is ahead, where enrolled masters refuse it for that and the others
- * are no quorum.
- */
+/** How far this client's clock is ahead, where those that do not refuse it are no quorum. */
 function refusedAheadMs({ masters, clocks, quorum, settings }: LockFleet): number | undefined {
   const enrolled = masters.filter(({ state }) => state.status === 'enrolled')
   const ahead = enrolled.map((master) => clocks.aheadMs(master) ?? 0).sort((a, b) => b - a)

@@ -3,8 +3,7 @@
  *
  * The delayed restart: a master stores what is left of its quarantine and cannot count it down,
  * because its wall clock may be set. Clients do, on their monotonic clocks, and tell it: now and
- * then, at the end, and before they close. So a quarantine also ends where no client lives long
- * enough to see all of it.
+ * then, at the end, and before they close. So it also ends where no client lives as long.
  *
  * A master that answers and refuses what a lease needs is asked like all others, so one that is
  * right again counts with its next answer. After an error a trial says whether it refuses every

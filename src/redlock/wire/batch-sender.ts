@@ -1,8 +1,7 @@
 /**
  * How batches leave on one ioredis connection. The only file that uses what ioredis keeps to
  * itself: a command class of ours, and the socket timer. It does so for the versions that
- * `test/redlock/wire/ioredis-versions.test.ts` runs; with any other, batches leave as ordinary
- * commands.
+ * `test/redlock/wire/ioredis-versions.test.ts` runs; with others, batches are ordinary commands.
  *
  * What ioredis does for an ordinary command costs more than the batch itself: it encodes every
  * argument, makes a promise, and starts timers. A batch needs none of them. Its bytes are made
@@ -20,8 +19,7 @@ export interface BatchSender {
   /** `bytes` is the length of `entries` as UTF-8. */
   send(entries: string, bytes: number, heard: Heard): void
   /**
-   * Which server is asked from now on; '' while batches do not leave: other commands have ioredis'
-   * own socket timer.
+   * Which server is asked from now on; '' while no batch leaves. Then ioredis' socket timer counts.
    */
   enrolled(runId: string): void
   /** Breaks the connection; ioredis makes another one. */

@@ -23,16 +23,13 @@ export function connectionSettings(
   limits: ConnectionLimits,
 ): RedisOptions & { readonly replyMapping: 'legacy' } {
   return {
-    // A command for a server that is away fails now; queued, it would take a lock later that has no
-    // holder.
+    // A command for a server that is away fails now: queued, it would take a lock for no holder.
     enableOfflineQueue: false,
     // A command in flight when the connection broke is not sent a second time.
     autoResendUnfulfilledCommands: false,
-    // With 0 every command in flight is rejected when the connection closes; other values leave it
-    // pending.
+    // Every command in flight is rejected when the connection closes; else it would stay pending.
     maxRetriesPerRequest: 0,
-    // One reply per call: a pipeline shares one fate among calls that have nothing to do with each
-    // other.
+    // One reply per call: in a pipeline, calls of different callers would share one fate.
     enableAutoPipelining: false,
     // "2" would send the failed command again.
     reconnectOnError: null,
@@ -46,8 +43,7 @@ export function connectionSettings(
     noDelay: true,
     connectTimeout: limits.connectTimeoutMs,
     socketTimeout: limits.socketTimeoutMs,
-    // Covers the handshake too, so a low value is a reconnect loop; our own deadline per call comes
-    // first.
+    // Covers the handshake too: a low value is a reconnect loop. Each call has its own deadline.
     commandTimeout: Math.max(2_000, 2 * limits.socketTimeoutMs),
     retryStrategy: (times) =>
       Math.min(25 * 2 ** Math.min(times, 10), MAX_RECONNECT_DELAY_MS) * (0.75 + Math.random() / 2),
@@ -56,8 +52,7 @@ export function connectionSettings(
     disableClientInfo: true,
     // The name is given later: the handshake hides why a server takes no client.
     connectionName: '',
-    // After close() a dead server's socket holds the process this long; ioredis would wait two
-    // seconds.
+    // After close() a dead server's socket holds the process this long; by default, two seconds.
     disconnectTimeout: 250,
     lazyConnect: false,
     Connector: masterConnector(),

@@ -132,9 +132,8 @@ export class Enrolment implements Partial<Master> {
 }
 
 /**
- * `lua/trial.lua`: whether a server does what a lease needs. A user without a right, a full
- * memory, a missing replica or a failing disk lets a server answer, and grant nothing. Only a write
- * shows it.
+ * `lua/trial.lua`: whether a server does what a lease needs. Only a write shows a right that its
+ * user lacks, a full memory, a missing replica or a failing disk.
  */
 export const trialCall: Call = callOf({ verb: 'trial' })
 

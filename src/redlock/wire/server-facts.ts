@@ -47,6 +47,8 @@ export async function setting(redis: Redis, name: string): Promise<string | unde
 
 const ROUND_TRIPS = 3
 
+type ClockReading = Pick<ServerFacts, 'roundTripMs' | 'clockOffsetMs'>
+
 export async function readServerFacts(
   redis: Redis,
   clock: Pick<Clock, 'now' | 'wallNow'>,
@@ -74,8 +76,8 @@ export async function readClock(
   redis: Redis,
   clock: Pick<Clock, 'now' | 'wallNow'>,
   times: number,
-): Promise<readonly Pick<ServerFacts, 'roundTripMs' | 'clockOffsetMs'>[]> {
-  const samples: Pick<ServerFacts, 'roundTripMs' | 'clockOffsetMs'>[] = []
+): Promise<readonly ClockReading[]> {
+  const samples: ClockReading[] = []
   while (samples.length < times) {
     const startedAt = clock.now()
     const wallBefore = clock.wallNow()

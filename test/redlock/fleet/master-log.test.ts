@@ -18,43 +18,49 @@ function lines(): { readonly all: Line[]; readonly logger: Logger } {
   return { all, logger: { ...silentLogger, info: add, warn: add, error: add } }
 }
 
-const master = (name: string): Master => ({ name }) as Master
+const voter = (name: string, silence?: Silence) => ({ master: { name } as Master, silence })
 const REFUSED = 'connect ECONNREFUSED'
 const away: Silence = { status: 'connecting', reason: REFUSED, detail: REFUSED }
-/** What a log finds when it looks again: that all vote. */
-const votes = (): undefined => undefined
+
+/** A master that enters one state after the other. */
+function entering(log: MasterLog): (silence: Silence | undefined) => void {
+  const a = voter('a:1')
+  return (silence) => {
+    log.entered(Object.assign(a, { silence }))
+  }
+}
 
 test('logs a state that repeats once a minute, with a count', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
-  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock, votes)
-  const a = master('a:1')
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
+  const enters = entering(log)
   for (let second = 0; second < 150; second++) {
-    log.entered(a, { status: 'enrolling', reason: '', detail: 'again' })
-    log.entered(a, away)
+    enters({ status: 'enrolling', reason: '', detail: 'again' })
+    enters(away)
     await clock.advance(1_000)
   }
   const line = { event: 'master:connecting', master: 'a:1', detail: REFUSED }
   expect(all).toEqual([line, { ...line, times: 60 }, { ...line, times: 60 }])
 
-  log.entered(a, undefined)
-  log.entered(a, away)
+  enters(undefined)
+  enters(away)
   expect(all.slice(3)).toEqual([{ event: 'master:enrolled', master: 'a:1' }, line])
 })
 
 test('a new reason is told at once, and each of them once a minute', async () => {
   const { all, logger } = lines()
   const clock = new FakeClock()
-  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock, votes)
-  const a = master('a:1')
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
+  const enters = entering(log)
   const closed: Silence = { status: 'connecting', reason: 'closed', detail: 'closed' }
   for (let second = 0; second < 60; second++) {
-    log.entered(a, closed)
-    log.entered(a, away)
+    enters(closed)
+    enters(away)
     await clock.advance(1_000)
   }
   expect(all).toMatchObject([{ detail: 'closed' }, { detail: REFUSED }])
-  log.entered(a, away)
+  enters(away)
   expect(all.slice(2)).toMatchObject([{ detail: REFUSED, times: 60 }])
 })
 
@@ -66,25 +72,27 @@ test('masters that are quarantined at once share one line, without those that vo
     reason: '',
     votesInMs,
   })
-  const now: Readonly<Record<string, Silence>> = {
-    'a:1': quarantined(900),
-    'b:2': quarantined(901),
-  }
-  const channel = loggedChannel(new Log(logger), undefined, [])
-  const log = new MasterLog(channel, clock, ({ name }) => now[name])
-  for (const name of ['a:1', 'b:2', 'c:3']) log.entered(master(name), quarantined(1_000))
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), clock)
+  const [a, b, c] = ['a:1', 'b:2', 'c:3'].map((name) => voter(name, quarantined(1_000)))
+  if (!a || !b || !c) throw new Error('There are three')
+  for (const each of [a, b, c]) log.entered(each)
+  a.silence = quarantined(900)
+  b.silence = quarantined(901)
+  c.silence = undefined
   await clock.advance(1_000)
   expect(all).toEqual([{ event: 'master:quarantined', masters: ['a:1', 'b:2'], votesInMs: 901 }])
-  log.entered(master('c:3'), quarantined(1_000))
+  const again = voter('c:3', quarantined(1_000))
+  log.entered(again)
+  again.silence = undefined
   await clock.advance(1_000)
   expect(all).toHaveLength(1)
 })
 
 test('a master whose clock is not compared yet is no outage that ends', () => {
   const { all, logger } = lines()
-  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), new FakeClock(), votes)
-  log.entered(master('a:1'), { status: 'suspended', reason: '', votesInMs: 1 })
-  log.entered(master('b:2'), undefined)
+  const log = new MasterLog(loggedChannel(new Log(logger), undefined, []), new FakeClock())
+  log.entered(voter('a:1', { status: 'suspended', reason: '', votesInMs: 1 }))
+  log.entered(voter('b:2'))
   log.allVote(2)
   expect(all).toEqual([
     { event: 'master:enrolled', master: 'a:1' },
