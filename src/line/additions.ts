@@ -54,8 +54,6 @@ export class Additions extends TurnGroup<Addition> {
   readonly #queue: Queue
   /** Where full lines drop jobs for new ones. */
   #lastAdd: Promise<unknown> = Promise.resolve()
-  /** Jobs are added in their order: of one kind at a time. */
-  #addedBy: string | undefined
 
   constructor(sender: ScriptSender, settings: AddSettings, queue: Queue) {
     super(TOGETHER)
@@ -71,13 +69,8 @@ export class Additions extends TurnGroup<Addition> {
     const job = { replaced, args, bytes: data.length }
     // The replies of a transaction come together.
     if (client !== this.#sender.client) return this.send([job], client)
-    return this.#settings.maxLength === undefined ? this.#addSoon(job) : this.#addToFull(job)
-  }
-
-  #addSoon(job: Addition): Promise<unknown> {
-    if (this.#addedBy !== job.replaced.name) void this.flush()
-    this.#addedBy = job.replaced.name
-    return this.add(job, job.bytes)
+    if (this.#settings.maxLength !== undefined) return this.#addToFull(job)
+    return this.add(job, job.bytes, replaced.name)
   }
 
   /** Of a full line, a job is dropped first, where `whenFull` says so. */
@@ -86,7 +79,7 @@ export class Additions extends TurnGroup<Addition> {
     const add = async (): Promise<unknown> => {
       let dropped = ''
       for (;;) {
-        const reply = await this.#addSoon(job)
+        const reply = await this.add(job, job.bytes, job.replaced.name)
         if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
         const [, resource, id] = reply as [number, string, string]
         // rule: add-that-dropped-is-not-refused

@@ -82,7 +82,7 @@ export class Ends extends TurnGroup<End> {
     const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
     try {
-      const reply = await this.add(end, end.value.length)
+      const reply = await this.add(end, end.value.length, '')
       replies.refuse(reply, id, 'moveToFinished')
       const asksNone = keeps === true || offers === true
       next = replies.heard(reply, asksNone)

@@ -92,7 +92,10 @@ function sendAlone({ options }: Client, command: string): void {
  */
 export abstract class TurnGroup<Item> {
   readonly #most: { readonly items: number; readonly bytes: number }
-  #waiting: InGroup<Item>[] = []
+  #waiting: Item[] = []
+  /** One for each of them. */
+  #callers: Caller[] = []
+  #kind = ''
   #bytes = 0
   /** Calls that were sent, and are not settled. */
   #underWay = 0
@@ -105,14 +108,18 @@ export abstract class TurnGroup<Item> {
 
   /**
    * @param bytes about how long it is.
+   * @param kind what is sent together is of one kind.
    * @returns what the server says about it.
    */
-  add(item: Item, bytes: number): Promise<unknown> {
+  add(item: Item, bytes: number, kind: string): Promise<unknown> {
+    if (kind !== this.#kind) void this.flush()
+    this.#kind = kind
     return new Promise((resolve, reject) => {
       // While the server has nothing to do, what comes first waits for no others.
       const soon = this.#underWay === 0 ? atEndOfCallback : atEndOfTurn
       if (this.#waiting.length === 0) soon(this.flush)
-      this.#waiting.push({ item, resolve, reject })
+      this.#waiting.push(item)
+      this.#callers.push({ resolve, reject })
       this.#bytes += bytes
       const { items: mostItems, bytes: mostBytes } = this.#most
       if (this.#waiting.length >= mostItems || this.#bytes >= mostBytes) void this.flush()
@@ -120,33 +127,33 @@ export abstract class TurnGroup<Item> {
   }
 
   readonly flush = async (): Promise<void> => {
-    const waiting = this.#waiting
+    const [waiting, callers] = [this.#waiting, this.#callers]
     if (waiting.length === 0) return
     this.#waiting = []
+    this.#callers = []
     this.#bytes = 0
     this.#underWay++
     try {
-      const reply = await this.send(waiting.map(({ item }) => item))
+      const reply = await this.send(waiting)
       // Replies that came together are settled in a callback each. So what the jobs of one call
       // send leaves, and the server works, before those of the next call are settled.
       if (this.#underWay > 1) await ownCallback()
       const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
-      for (const [index, { resolve, reject }] of waiting.entries()) {
+      for (const [index, { resolve, reject }] of callers.entries()) {
         const own = replies[index]
         const message: unknown = Array.isArray(own) ? own[0] : undefined
         if (typeof message !== 'string') resolve(own)
         else reject(Object.assign(new Error(message), { name: 'ReplyError' }))
       }
     } catch (error) {
-      for (const { reject } of waiting) reject(error)
+      for (const { reject } of callers) reject(error)
     } finally {
       this.#underWay--
     }
   }
 }
 
-interface InGroup<Item> {
-  readonly item: Item
+interface Caller {
   readonly resolve: (reply: unknown) => void
   readonly reject: (error: unknown) => void
 }

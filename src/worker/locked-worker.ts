@@ -271,11 +271,14 @@ export class LockedWorker<
     return job
   }
 
-  protected override handleCompleted(
+  protected override async handleCompleted(
     ...args: Parameters<Worker<Data, Result, Name>['handleCompleted']>
   ): Promise<Job<Data, Result, Name>> {
-    const end = (): Promise<Job<Data, Result, Name>> => super.handleCompleted(...args)
-    return untilTaken(end, this.opts.lockDuration ?? 0, this.#onError)
+    try {
+      return await super.handleCompleted(...args)
+    } catch (error) {
+      return this.#untilTaken(error, () => super.handleCompleted(...args))
+    }
   }
 
   protected override async handleFailed(
@@ -283,8 +286,15 @@ export class LockedWorker<
   ): Promise<Job<Data, Result, Name>> {
     // BullMQ may fail it without its processor.
     await this.#runs.addNextOf(args[1].id ?? '').catch(this.#onError)
-    const end = (): Promise<Job<Data, Result, Name>> => super.handleFailed(...args)
-    return untilTaken(end, this.opts.lockDuration ?? 0, this.#onError)
+    try {
+      return await super.handleFailed(...args)
+    } catch (error) {
+      return this.#untilTaken(error, () => super.handleFailed(...args))
+    }
+  }
+
+  #untilTaken<Next>(refusal: unknown, end: () => Promise<Next>): Promise<Next> {
+    return untilTaken(refusal, end, this.opts.lockDuration ?? 0, this.#onError)
   }
 
   /** BullMQ pauses for five seconds when a connection ends. */

@@ -9,7 +9,7 @@ import type { LineBackend } from '../../line/line-backend.ts'
 import { take, type TakenJob } from '../../line/turns.ts'
 import { settledOf, settledValue, type Batched } from './batch.ts'
 import { hasMoved, insist } from './failure.ts'
-import { awaitingSteps, type JobLease, type Process } from './job-lease.ts'
+import { processOf, type JobLease, type Process } from './job-lease.ts'
 import type { Visit } from './visit.ts'
 import type { Visits } from './visits.ts'
 
@@ -76,7 +76,7 @@ export function batching(
       lease.signal.throwIfAborted()
       const jobs = [first.job, ...members.map(({ job }) => job)]
       const given = lease as unknown as JobLease & string
-      const work = awaitingSteps(async () => {
+      const work = processOf(async () => {
         outcomes = settledOf(await run(jobs, given), jobs.length)
       })
       await work(first, lease)

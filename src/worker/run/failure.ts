@@ -62,23 +62,26 @@ const END_RETRY_MS = 100
 /**
  * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here the
  * server is asked again, while the job can be this worker's. Then it stalls, and runs again.
+ * @param refusal what it said to the first `end`.
  */
 export async function untilTaken<Next>(
+  refusal: unknown,
   end: () => Promise<Next>,
   lockMs: number,
   onError: (error: unknown) => void,
 ): Promise<Next> {
   const limit = systemClock.now() + lockMs
-  for (;;) {
-    try {
-      return await end()
-    } catch (error) {
-      // rule: refused-end-fails-no-job
-      if (!isPassing(error)) throw error
-      onError(error)
-    }
+  for (let error = refusal; ;) {
+    // rule: refused-end-fails-no-job
+    if (!isPassing(error)) throw error
+    onError(error)
     if (systemClock.now() >= limit) return undefined as never // There may be none.
     await sleep(systemClock, END_RETRY_MS)
+    try {
+      return await end()
+    } catch (again) {
+      error = again
+    }
   }
 }
 

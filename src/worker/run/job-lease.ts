@@ -85,22 +85,18 @@ export interface JobLease {
 /** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
 export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
 
-/** A processor as it runs a job. One that asks for the signal is given it. */
+/**
+ * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
+ * when its processor ends holds the lease, and fails the job.
+ */
 export function processOf(processor: (...args: never) => unknown): Process {
-  const run = processor as (...args: unknown[]) => Promise<unknown>
+  const run = processor as (...args: unknown[]) => unknown
   const asksForSignal = processor.length > 2
-  return awaitingSteps(({ job, stop }, lease) =>
-    asksForSignal ? run(job, lease, stop.signal) : run(job, lease),
-  )
-}
-
-/** A step that still runs when its processor ends holds the lease, and fails the job. */
-export function awaitingSteps(process: Process): Process {
-  return async (visit, lease) => {
+  return async ({ job, stop }, lease) => {
     let result: unknown
     let open: readonly string[] = []
     try {
-      result = await process(visit, lease)
+      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
     } finally {
       if (lease.openSteps.size > 0) open = await lease.untilStepsEnd()
     }
