@@ -1,7 +1,6 @@
 /**
  * BullMQ's Redis backend with lines: a subclass that sends the composed scripts where BullMQ would
- * send its own. Everything that BullMQ does to jobs passes `execCommand`, so a job and its places
- * change in the same trip.
+ * send its own. All that BullMQ does to jobs passes here: a job and its places change in one trip.
  */
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
 import * as bullmq from 'bullmq'

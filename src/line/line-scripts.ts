@@ -65,10 +65,7 @@ const CLEANED: Readonly<Record<string, string>> = {
 
 let scripts: ReadonlyMap<string, Replacement> | undefined
 
-/**
- * By the name of BullMQ's script; `finish` for jobs that end together, and `cancel` for a job that
- * is cancelled from outside.
- */
+/** By the name of BullMQ's script; `finish` of jobs that end together, `cancel` from outside. */
 export function lineScripts(): ReadonlyMap<string, Replacement> {
   scripts ??= defineAll()
   return scripts

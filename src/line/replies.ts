@@ -1,7 +1,4 @@
-/**
- * What the queue's Redis answers a worker that may be given a job: the job and its turn, or when
- * there will be one.
- */
+/** What the queue's Redis answers a worker: a job and its turn, or when there will be one. */
 import type { RedisQueueBackend } from 'bullmq'
 import { atEndOfTurn, systemClock } from '../clock.ts'
 import type { Slots } from '../slots.ts'

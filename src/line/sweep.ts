@@ -1,8 +1,7 @@
 /**
  * Looks, once a second, at lines in which jobs sleep: the backstop for a head that was removed
  * while no job of its line ran, for deadlines, and for a mark that is lost. One worker at a time
- * does it, for a bounded number of lines, so its cost does not grow with the number of waiting
- * jobs.
+ * does it, for a bounded number of lines, so its cost does not grow with the waiting jobs.
  */
 import { sleep, systemClock } from '../clock.ts'
 import { ownScript } from './bullmq/composed-script.ts'

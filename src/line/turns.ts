@@ -25,8 +25,7 @@ const backScript = ownScript('line/lua/goes-back')
 
 /**
  * Takes the job's places, and parks it if others are ahead of it.
- * @returns `slots`: no job is ahead of it, and these slots are set; `late`: it has waited for
- * `maxWaitMs`.
+ * @returns `slots`: no job is ahead of it, and these are set; `late`: it has waited too long.
  */
 export async function park(
   lines: LineBackend,

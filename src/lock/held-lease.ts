@@ -19,7 +19,7 @@ import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import type { LeaseRegistry } from './lease-registry.ts'
 import { labelOf } from './names.ts'
-import { firstRenewalMs, longer, remainingMs, renewAfterMs, retryAfterMs } from './trust.ts'
+import { firstRenewalMs, longer, remainingMs, RENEWED_AT, retryAfterMs } from './trust.ts'
 import type { Trust } from './trust.ts'
 
 /** What a server answered to an extension. */
@@ -208,7 +208,7 @@ export abstract class HeldLease extends Expiring implements Lease {
     const { leaseMs } = this
     this.extend().then(
       ({ status, remainingMs: leftMs }) => {
-        if (status === 'extended') this.#renewIn(renewAfterMs(leaseMs))
+        if (status === 'extended') this.#renewIn(leaseMs * RENEWED_AT)
         if (status === 'unreachable') this.#renewIn(retryAfterMs(leaseMs, leftMs))
         if (!this.#isOver) this.#checkIn(this.remainingMs())
       },

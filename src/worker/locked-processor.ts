@@ -1,7 +1,4 @@
-/**
- * A BullMQ processor that runs its jobs under a lease, and the options that it shares with
- * `LockedWorker`.
- */
+/** A BullMQ processor that runs jobs under a lease, and the options that `LockedWorker` shares. */
 import type { Job } from 'bullmq'
 import type { Listener } from '../channel.ts'
 import type { LeaseLostError } from '../lock-errors.ts'

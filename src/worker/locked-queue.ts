@@ -1,8 +1,7 @@
 /**
  * A BullMQ `Queue` whose jobs take their places in the lines of their resources when they are
  * added. A job that is not first sleeps, so no worker starts it in vain; the job before it wakes
- * it. A job and its places are written by one script. The queue counts and lists a sleeping job as
- * waiting.
+ * it. One script writes a job and its places. For the queue a sleeping job is a waiting one.
  */
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'

@@ -69,9 +69,7 @@ const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, bo
   ...{ maximumRateLimitDelay: false, useWorkerThreads: false, workerForkOptions: false },
   ...{ workerThreadsOptions: false },
 }
-/**
- * A job survives this many crashed or frozen workers; BullMQ's default is 1, a deploy may be two.
- */
+/** A job survives this many crashed or frozen workers. BullMQ has 1; a deploy may be two. */
 const MAX_STALLED_COUNT = 3
 
 type Defaults = Required<
@@ -138,9 +136,8 @@ export function separate<Data>(
 }
 
 /**
- * After `kill -9` the job itself runs again soon after its resource is free: BullMQ's defaults take
- * 89 s, and later jobs of the same resource overtake it. Its stalled check marks in one pass and
- * moves in the next.
+ * After `kill -9` the job runs again soon after its resource is free. BullMQ's defaults take 89 s,
+ * and later jobs of the resource overtake it: its check marks in one pass and moves in the next.
  */
 function recoveryOptions(
   leaseMs: number,

@@ -1,7 +1,6 @@
 /**
- * A BullMQ `Worker` whose jobs run under a lease. Everything BullMQ's worker does, it does; on top
- * come the lease, crash recovery that is derived from the lease's length, and a start that waits
- * for the lock masters.
+ * A BullMQ `Worker` whose jobs run under a lease. It does all that BullMQ's worker does. Its crash
+ * recovery is as fast as the lease is short, and it starts when the lock masters are ready.
  */
 import type { GetNextJobOptions, Job, Worker } from 'bullmq'
 import type { Channel, Listener } from '../channel.ts'
@@ -358,8 +357,7 @@ export class LockedWorker<
       await this.#runs.close(true)
     }
     const closing = super.close(force).then(() => 'closed')
-    // BullMQ waits for running jobs without a limit, and for connections too. Only the first is
-    // meant.
+    // BullMQ waits for running jobs and for connections without a limit. Only the first is meant.
     // rule: forced-close-waits-for-no-job
     const idle = this.#runs.running
       .idleWithin(force ? 0 : Infinity)

@@ -4,8 +4,7 @@
   A module: it is made when a script first needs it.
 ]]
 --- @include "order"
--- A job that BullMQ puts among the waiting ones, because its delay or its children have ended, takes its
--- places now.
+-- A job that BullMQ lets wait, because its delay or its children have ended, takes its places now.
 local function join(id)
   local job = redis.call('HMGET', BASE .. id, 'redlock:lines', 'timestamp', 'redlock:since',
     'redlock:share', 'priority', 'redlock:ranked', 'redlock:back', 'redlock:held')

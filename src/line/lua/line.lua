@@ -168,8 +168,7 @@ end
 
 -- Wakes the sleeping ones of the heads of a line. One that its limits do not let start is held
 -- instead. Of a line with a rate only one is woken or held: it wakes the next when it starts.
--- 'direct': the first that could go before the jobs that wait is left asleep and returned. The fetch of
--- the same script takes it.
+-- 'direct': the first that could go before the jobs that wait sleeps on, and the same script fetches it.
 local function wakeAll(heads, limits, front, burst, leaving, direct)
   local taken
   for i = 1, #heads do

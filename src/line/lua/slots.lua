@@ -3,8 +3,7 @@
 
   A module: it is made when a script first needs it.
 ]]
--- The slots of a resource of a job that may start, where they are set, or its line's jobs were added
--- with some.
+-- The slots of a resource of a job that may start, where they are set, or its jobs were added with some.
 local function slotsIn(job, resource)
   local limits = limited and limited[resource]
   if limits and limits.areSet then return limits.slots end

@@ -1,8 +1,7 @@
 --[[
   Several jobs in one call. Each has its own reply, or [error].
 ]]
--- Where all have the same error, it is that of the call: clients look at such errors, for example after
--- a failover.
+-- An error that all have is that of the call: clients look at such errors, as after a failover.
 local function together(count, run)
   local replies, errors, areSame = {}, 0, true
   local first

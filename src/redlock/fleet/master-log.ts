@@ -8,7 +8,7 @@ import type { Channel } from '../../channel.ts'
 import { Repeats, withoutNumbers } from '../../repeats.ts'
 import type { Voter } from './voter.ts'
 
-type Told = Pick<Voter, 'master' | 'silence'>
+type LoggedVoter = Pick<Voter, 'master' | 'silence'>
 
 const GATHER_MS = 250
 
@@ -16,8 +16,8 @@ export class MasterLog {
   readonly #channel: Channel
   readonly #clock: Clock
   /** The status that was told last, and its reasons. */
-  readonly #told = new Map<Told, { readonly status: string; readonly reasons: Repeats<string> }>()
-  readonly #quarantined = new Set<Told>()
+  readonly #told = new Map<LoggedVoter, { status: string; reasons: Repeats<string> }>()
+  readonly #quarantined = new Set<LoggedVoter>()
   #timer: Timer | undefined
   /** Nothing is told: its fleet is not yet, or no longer, in use. */
   isSilent = false
@@ -33,7 +33,7 @@ export class MasterLog {
    * It is silent for another reason now, or for none. A clock that jumped is told by itself. Until
    * a quorum has answered, every clock is out of line.
    */
-  entered(voter: Told): void {
+  entered(voter: LoggedVoter): void {
     const why = voter.silence
     // rule: start-of-a-client-is-no-outage
     const silence = why?.status === 'suspended' ? undefined : why
@@ -62,7 +62,7 @@ export class MasterLog {
   }
 
   /** @see Repeats.due */
-  #due(voter: Told, status: string, reason: string): number | undefined {
+  #due(voter: LoggedVoter, status: string, reason: string): number | undefined {
     let told = this.#told.get(voter)
     if (told?.status !== status) {
       told = { status, reasons: new Repeats(this.#clock) }
@@ -76,7 +76,7 @@ export class MasterLog {
     this.#timer = undefined
   }
 
-  #gather(voter: Told): void {
+  #gather(voter: LoggedVoter): void {
     this.#quarantined.add(voter)
     this.#timer ??= this.#clock.after(GATHER_MS, () => {
       this.#timer = undefined

@@ -16,9 +16,8 @@ import { labelOf } from '../../lock/names.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
-import { insistToStart } from './failure.ts'
 import { requeue, requeueDelayMs, type Requeue } from './requeue.ts'
-import type { Visit } from './visit.ts'
+import { insistToStart, type Visit } from './visit.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
 const SPLIT_TRIES = 3
@@ -143,9 +142,8 @@ async function leaseFor(
 }
 
 /**
- * Where slots are set for a resource, the worker tries their names itself. The first is the name
- * that a worker without them would take, so workers exclude each other while slots are set and
- * ended.
+ * Where slots are set for a resource, the worker tries their names itself. The first is that of a
+ * worker without them: so both exclude each other while slots are set and ended.
  */
 async function acquireSlot(
   resources: readonly string[],

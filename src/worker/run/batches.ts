@@ -8,9 +8,9 @@ import { sleep, systemClock } from '../../clock.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { take, type TakenJob } from '../../line/turns.ts'
 import { settledOf, settledValue, type Batched } from './batch.ts'
-import { hasMoved, insist } from './failure.ts'
+import { hasMoved } from './failure.ts'
 import { processOf, type JobLease, type Process } from './job-lease.ts'
-import type { Visit } from './visit.ts'
+import { insist, type Visit } from './visit.ts'
 import type { Visits } from './visits.ts'
 
 /** Where a batch gets its jobs from. */

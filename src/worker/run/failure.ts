@@ -1,10 +1,4 @@
-/**
- * What an error means for a job: whether it is tried again, goes back, or fails, and with what.
- *
- * Until the processor of a job has been called, no error of a server costs an attempt: the step is
- * tried again in place, or the job is given back. Results are stored with the same patience.
- */
-import pRetry from 'p-retry'
+/** What an error means for a job: whether it is tried again, goes back, or fails, and with what. */
 import { DelayedError, UnrecoverableError, WaitingChildrenError, WaitingError } from 'bullmq'
 import {
   JobCancelledError,
@@ -14,9 +8,7 @@ import {
   ValueTooLargeError,
 } from '../../errors.ts'
 import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
-import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
-import { messageOf } from '../../message-of.ts'
 import type { Visit } from './visit.ts'
 
 /** As BullMQ's `ErrorCode` has it. */
@@ -108,10 +100,7 @@ export function asError(reason: unknown): Error {
   return new Error(`The job was cancelled${why}`, { cause: reason })
 }
 
-/**
- * What a job fails with. I/O that was stopped by the signal says only "aborted"; the reason says
- * why.
- */
+/** What a job fails with. I/O that the signal stopped says only "aborted"; the reason says why. */
 export function failureOf(error: unknown, { stop, cancelled }: Visit): unknown {
   // The work would be done again to the same end.
   if (error instanceof ValueTooLargeError) return new UnrecoverableError(error.message)
@@ -121,40 +110,4 @@ export function failureOf(error: unknown, { stop, cancelled }: Visit): unknown {
   if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)
   const isReason = !(error instanceof Error) || error.name === 'AbortError'
   return isAborted && isReason ? asError(reason) : error
-}
-
-const RETRY_MS = { minTimeout: 50, maxTimeout: 2_000 }
-
-/** A job that was not started has to be given back. */
-export class NotStarted extends Error {}
-
-/** Repeats what a server refused, until it is done or the job's signal aborts. */
-export async function insist<Value>(
-  { job, stop }: Visit,
-  channel: Channel,
-  action: () => Promise<Value>,
-): Promise<Value> {
-  try {
-    return await action()
-  } catch (error) {
-    if (causeOf(error) !== 'temporary') throw error
-    channel.tell('job:server-refused', { job: job.id, reason: messageOf(error) })
-  }
-  const shouldRetry = ({ error }: { readonly error: Error }): boolean =>
-    causeOf(error) === 'temporary'
-  const { signal } = stop
-  return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
-}
-
-/** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
-export async function insistToStart<Value>(
-  visit: Visit,
-  channel: Channel,
-  action: () => Promise<Value>,
-): Promise<Value> {
-  try {
-    return await insist(visit, channel, action)
-  } catch (cause) {
-    throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
-  }
 }

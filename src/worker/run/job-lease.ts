@@ -1,7 +1,6 @@
 /**
- * The lease as a processor sees it. A step is the unit that a lease protects: it begins with
- * (nearly) a whole lease ahead of it and its result counts only if the lease still stood when it
- * ended.
+ * The lease as a processor sees it. A step is what a lease protects: it begins with nearly a whole
+ * lease ahead of it, and its result counts only if the lease stands when it ends.
  */
 import { RateLimitError } from 'bullmq'
 import { StepNotAwaitedError } from '../../errors.ts'
@@ -215,8 +214,7 @@ export class SteppedLease extends String implements JobLease {
   ): Promise<Result> {
     this.currentStep = name
     this.#assertMayGoOn()
-    // When no quorum answers, what is left of the lease still stands, and the keeper goes on
-    // trying.
+    // Where no quorum answers, what is left of the lease stands, and its renewal is tried again.
     const lease = this.#lease
     if (!isFresh(lease.remainingMs(), lease.leaseMs)) await lease.extend()
     const earlier = await this.checkpoints?.completed(name)

@@ -59,10 +59,7 @@ export class RunningJobs {
     }
   }
 
-  /**
-   * A processor may go on although its lease was lost `graceMs` ago: then its job fails without it,
-   * so that its line goes on.
-   */
+  /** A job fails without its processor where its lease was lost `graceMs` ago: its line goes on. */
   giveUpLost(graceMs: number): void {
     const now = systemClock.now()
     for (const visit of this.#visits) {

@@ -1,11 +1,15 @@
 /** One job in this worker, from the fetch to the trip that ends it, and its one signal. */
 import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
+import pRetry from 'p-retry'
+import type { Channel } from '../../channel.ts'
 import { Expiring, leave } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Slots } from '../../slots.ts'
 import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
+import { messageOf } from '../../message-of.ts'
+import { causeOf } from './failure.ts'
 import type { SharedResult } from './shared-results.ts'
 
 /** The jobs of a line under one lease, which is passed on. */
@@ -156,5 +160,44 @@ export class JobSignal {
   #listen(source: AbortSignal): void {
     if (source.aborted) this.abort(source.reason)
     else source.addEventListener('abort', this)
+  }
+}
+
+const RETRY_MS = { minTimeout: 50, maxTimeout: 2_000 }
+
+/** A job that was not started has to be given back. */
+export class NotStarted extends Error {}
+
+/**
+ * Repeats what a server refused, until it is done or the job's signal aborts: until the processor
+ * has been called, no error of a server costs an attempt, and results are stored as patiently.
+ */
+export async function insist<Value>(
+  { job, stop }: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await action()
+  } catch (error) {
+    if (causeOf(error) !== 'temporary') throw error
+    channel.tell('job:server-refused', { job: job.id, reason: messageOf(error) })
+  }
+  const shouldRetry = ({ error }: { readonly error: Error }): boolean =>
+    causeOf(error) === 'temporary'
+  const { signal } = stop
+  return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
+}
+
+/** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
+export async function insistToStart<Value>(
+  visit: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await insist(visit, channel, action)
+  } catch (cause) {
+    throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
   }
 }

@@ -170,10 +170,7 @@ export class Visits implements LineVisits {
   }
 }
 
-/**
- * The slots may have been lowered while the job ran: then the lease of a higher slot is not used
- * again.
- */
+/** The slots may have been lowered while the job ran: no lease of a higher slot is used again. */
 function mayPass(lease: Lease, { slots, lines }: Visit): boolean {
   return slots === undefined || isWithin(lease.resources, JSON.parse(lines) as string[], slots)
 }
