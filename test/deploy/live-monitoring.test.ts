@@ -5,8 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { until, useFleet } from '../fixtures.ts'
 import { startPrometheus, type PrometheusServer } from '../telemetry/prometheus-server.ts'
-import { prometheus, startScrapedWorker } from '../telemetry/scraped-worker.ts'
-import { alerts, dashboard } from './files.ts'
+import { prometheus, startScrapedWorker, type ScrapedWorker } from '../telemetry/scraped-worker.ts'
+import { alerts, dashboard, type Alert } from './files.ts'
 
 const fixture = useFleet({ masters: 5 })
 
@@ -14,8 +14,13 @@ const fixture = useFleet({ masters: 5 })
 const LIMIT_MS = 60_000
 const LOOK_MS = 100
 
+interface Scraped {
+  readonly worker: ScrapedWorker
+  readonly server: PrometheusServer
+}
+
 /** A worker that does `jobs` jobs for one customer, and a Prometheus that has seen them all. */
-async function scraped(jobs: number): Promise<PrometheusServer> {
+async function scraped(jobs: number): Promise<Scraped> {
   const worker = await startScrapedWorker(fixture)
   const server = await startPrometheus(prometheus ?? '', worker.address)
   fixture.defer(() => server.close())
@@ -34,7 +39,20 @@ async function scraped(jobs: number): Promise<PrometheusServer> {
     }
     await until('the job is scraped', isScraped, LIMIT_MS)
   }
-  return server
+  return { worker, server }
+}
+
+/** The alerts for which there is something to show. */
+async function raised(
+  server: PrometheusServer,
+  expression: (alert: Alert) => string,
+): Promise<readonly string[]> {
+  await delay(LOOK_MS)
+  const found: string[] = []
+  for (const alert of alerts()) {
+    if ((await server.query(expression(alert))).length > 0) found.push(alert.alert)
+  }
+  return found
 }
 
 /** These have nothing to show while all is well. */
@@ -50,7 +68,7 @@ const asked = (expr: string): string =>
 test.skipIf(prometheus === undefined)(
   'every panel has data and no alert is broken; killed masters raise the alerts in their order',
   async () => {
-    const server = await scraped(3)
+    const { server } = await scraped(3)
     const queries = dashboard().panels.flatMap(({ targets }) => targets.map(({ expr }) => expr))
     const usual = queries.filter((expr) => !OF_FAULTS.some((pattern) => pattern.test(expr)))
     expect(usual.length).toBeGreaterThan(10)
@@ -61,14 +79,7 @@ test.skipIf(prometheus === undefined)(
     }
     for (const { alert, expr } of alerts()) expect(await server.query(expr), alert).toEqual([])
 
-    const bad = async (): Promise<readonly string[]> => {
-      await delay(LOOK_MS)
-      const found: string[] = []
-      for (const { alert, expr } of alerts()) {
-        if ((await server.query(expr)).length > 0) found.push(alert)
-      }
-      return found
-    }
+    const bad = (): Promise<readonly string[]> => raised(server, ({ expr }) => expr)
     const expected = [
       ['RedlockQuorumMarginOne', 'RedlockMasterNotVoting'],
       ['RedlockQuorumMarginZero', 'RedlockMasterNotVoting'],
@@ -84,6 +95,48 @@ test.skipIf(prometheus === undefined)(
     await first?.restart()
     const seen = async (): Promise<boolean> => (await bad()).includes('RedlockMasterQuarantined')
     await until('the quarantine is seen', seen, LIMIT_MS)
+  },
+  300_000,
+)
+
+/** Ten minutes as four seconds, and no wait longer than a second. */
+const sooner = ({ alert, expr }: Alert): string =>
+  expr
+    .replace(/\b([123])0m\b/g, (_, tens: string) => `${Number(tens) * 4}s`)
+    .replace(/ (600|60|1)$/m, alert === 'RedlockLeaseWaitHigh' ? ' 0.01' : ' 1')
+
+test.skipIf(prometheus === undefined)(
+  'a resource that is held, its line and a frozen worker raise the alerts about work, which end',
+  async () => {
+    const { worker, server } = await scraped(1)
+    const bad = (): Promise<readonly string[]> => raised(server, sooner)
+    const isRaised = async (...names: readonly string[]): Promise<boolean> => {
+      const found = await bad()
+      return names.every((name) => found.includes(name))
+    }
+    await until('all is well', async () => (await bad()).length === 0, LIMIT_MS)
+
+    const redlock = await fixture.redlock({ leaseMs: 5_000, maxLeaseMs: 20_000 })
+    const queue = fixture.namespace
+    await redlock.using('customer:1', {}, async () => {
+      const inLine = ['RedlockLeaseWaitHigh', 'RedlockOldestJobHigh', 'RedlockLineGrows']
+      const areRaised = async (): Promise<boolean> => {
+        for (let job = 0; job < 3; job++) await worker.add(1)
+        return isRaised(...inLine)
+      }
+      await until(`${inLine.join()} of ${queue}`, areRaised, LIMIT_MS)
+    })
+    await until('RedlockJobWaitHigh', () => isRaised('RedlockJobWaitHigh'), LIMIT_MS)
+
+    await worker.started(await worker.add(2, true))
+    worker.kill('SIGSTOP')
+    const isOver = async (): Promise<boolean> =>
+      (await redlock.inspect('customer:2')).masters.every(({ holder }) => holder === undefined)
+    await until('the lease of the frozen worker is over', isOver, LIMIT_MS)
+    worker.kill('SIGCONT')
+    await until('RedlockLeaseLost', () => isRaised('RedlockLeaseLost'), LIMIT_MS)
+
+    await until('all is well again', async () => (await bad()).length === 0, LIMIT_MS)
   },
   300_000,
 )

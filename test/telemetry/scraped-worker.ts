@@ -18,6 +18,11 @@ if (prometheus === undefined) {
 export interface ScrapedWorker {
   /** Host and port. */
   readonly address: string
+  /** Adds a job for a customer; `untilStopped` runs until it loses its lease. */
+  readonly add: (customerId: number, untilStopped?: boolean) => Promise<string>
+  /** Waits until the worker has started a job. */
+  readonly started: (jobId: string) => Promise<unknown>
+  readonly kill: (signal: NodeJS.Signals) => void
   /** Adds a job for a customer and waits until the worker has finished it. */
   readonly finish: (customerId: number) => Promise<void>
 }
@@ -28,7 +33,7 @@ export async function startScrapedWorker(fixture: Fixture): Promise<ScrapedWorke
   const { host, port, url } = fixture.fleet.queue
   const queue = new Queue(namespace, { connection: { host, port } })
   fixture.defer(() => queue.close())
-  const health = ['--health-port', '0', '--health-host', '127.0.0.1']
+  const health = ['--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '100']
   const env = { ...fleetEnv(fixture.fleet.urls, namespace, url), QUEUE: namespace }
   const worker = runningCli(['work', MODULE, ...health], env)
   fixture.defer(async () => {
@@ -36,11 +41,16 @@ export async function startScrapedWorker(fixture: Fixture): Promise<ScrapedWorke
     await worker.end()
   })
   const [, address = ''] = await worker.line(/metrics at http:\/\/([\d.:]+)\/metrics/)
+  const add = async (customerId: number, untilStopped = false): Promise<string> =>
+    (await queue.add('post', { customerId, untilStopped })).id ?? ''
   return {
-    address,
+    ...{ address, add },
+    started: (jobId) => worker.line(new RegExp(`^started ${jobId} `)),
+    kill: (signal) => {
+      worker.kill(signal)
+    },
     async finish(customerId) {
-      const { id } = await queue.add('post', { customerId })
-      await worker.line(new RegExp(`finished ${id ?? ''}$`))
+      await worker.line(new RegExp(`finished ${await add(customerId)}$`))
     },
   }
 }
