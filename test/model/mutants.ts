@@ -294,6 +294,7 @@ const line: readonly Mutant[] = [
     `${LINE}: wakes the next one when the server has no memory`,
   ),
   mutant('deadline-goes-with-the-sleep', 'never', 'worker/locked-queue: nothing of it is kept'),
+  mutant('removed-job-sleeps-no-more', 'removed', `${LINE}: drain needs one command more`),
   mutant('removed-job-wakes-the-next', 'removed', `${LINE}: when it is removed`),
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
