@@ -19,7 +19,8 @@ export interface LinePosition {
    * there are five or more, else all. Undefined where the queue keeps no completed jobs, for the
    * first job of an open line, and while the queue or the line stands. A queue stands that is
    * paused or has no worker. A line stands whose first job failed, is delayed, runs for much longer
-   * than others did, or has a worker that is stopped or dead, or whose resource is paused without an end.
+   * than others did, or has a worker that is stopped or dead. So does one whose resource is paused
+   * without an end.
    */
   readonly estimate?: {
     readonly startsInMs: number
