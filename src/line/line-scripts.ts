@@ -23,6 +23,9 @@ const MOVES = [
 /** What the add script sees. */
 const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE', 'DEL']
 
+/** What a script that removes many jobs sees. */
+const REMOVING = ['DEL', 'LRANGE', 'LSET', 'LTRIM', 'ZRANGE', 'ZRANGEBYSCORE', 'ZREM']
+
 /** What most jobs call when they are added. A name that is missing costs time. */
 export const ADDS_CALL: readonly string[] = [
   ...['addBaseMarkerIfNeeded', 'addJobInTargetList', 'deduplicateJob', 'storeJob'],
@@ -59,10 +62,6 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   moveStalledJobsToWait: {},
 }
 
-const CLEANED: Readonly<Record<string, string>> = {
-  ...{ wait: 'wait', paused: 'wait', prioritized: 'prioritized' },
-}
-
 let scripts: ReadonlyMap<string, Replacement> | undefined
 
 /** By the name of BullMQ's script; `finish` of jobs that end together, `cancel` from outside. */
@@ -93,10 +92,11 @@ function defineAll(): ReadonlyMap<string, Replacement> {
     replacement('changePriority', own('changePriority', 'change-priority'), (argv) => {
       return { id: argv[2], priority: argv[0], lifo: argv[3] === 1 }
     }),
-    replacement('drain', own('drain', 'remove-many'), () => ({ which: 'both' })),
-    replacement('cleanJobsInSet', own('cleanJobsInSet', 'remove-many'), (argv) => {
-      return { which: CLEANED[String(argv[3])], most: Number(argv[2]) }
-    }),
+    ...['drain', 'cleanJobsInSet'].map((name) =>
+      replacement(name, composedScript([name], 'around', { watched: REMOVING }), () => {
+        return { isAsleep: true, removes: true }
+      }),
+    ),
   ]
   return new Map([
     ...replaced.map((each) => [each.name, each] as const),

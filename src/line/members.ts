@@ -28,6 +28,8 @@ export interface LineEntry {
   readonly failedReason?: string
   /** When a worker was given it; of a job that runs. */
   readonly activeSince?: Date
+  /** Of a job that runs: its worker has not renewed its lock, because it is stopped or dead. */
+  readonly lockLapsed?: true
   /** When its delay or backoff ends; of a job that has one. */
   readonly delayedUntil?: Date
   /** When the rate or the pause of its resource lets it start; of the first job of its line. */

@@ -18,8 +18,9 @@ export interface LinePosition {
    * From the times that the last completed jobs of the queue took: those of its resources, where
    * there are five or more, else all. Undefined where the queue keeps no completed jobs, for the
    * first job of an open line, and while the queue or the line stands. A queue stands that is
-   * paused or has no worker. A line stands whose first job failed, is delayed, or runs for much
-   * longer than others did, or whose resource is paused without an end.
+   * paused or has no worker. A line stands whose first job failed, is delayed, runs for much longer
+   * than others did, or has a worker that is stopped or dead. So does one whose resource is paused
+   * without an end.
    */
   readonly estimate?: {
     readonly startsInMs: number
@@ -77,8 +78,9 @@ export async function positionOf(
 }
 
 /** Whether it is unknown how long the first job of a line keeps it. */
-function standsBehind({ state, delayedUntil, activeSince }: Member, holdsMs: readonly number[]) {
-  if (state === 'failed' || delayedUntil !== undefined) return true
+function standsBehind(first: Member, holdsMs: readonly number[]): boolean {
+  const { state, delayedUntil, activeSince, lockLapsed } = first
+  if (state === 'failed' || delayedUntil !== undefined || lockLapsed) return true
   const longestMs = Math.max(MIN_LONG_MS, ...holdsMs)
   return systemClock.wallNow() - (activeSince?.getTime() ?? Infinity) > LONG * longestMs
 }

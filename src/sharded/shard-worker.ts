@@ -2,6 +2,7 @@ import type { Job } from 'bullmq'
 import { systemClock, type Timer } from '../clock.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { LockedWorker } from '../worker/locked-worker.ts'
+import type { Visits } from '../worker/run/visits.ts'
 
 /** As many as jobs run at once in a process. */
 export interface Permits {
@@ -24,13 +25,40 @@ export function addPermits(permits: Permits, count: number): void {
   }
 }
 
-/** The worker of one shard. It begins when others are known to have as many shards. */
-export class PartWorker extends LockedWorker {
+/**
+ * The worker of one shard. It begins when others are known to have as many shards. It fetches
+ * a job only with a permit of its process, and keeps it from job to job, until a shard that waits
+ * for one has none, or two fewer.
+ */
+export class ShardWorker extends LockedWorker {
+  readonly #permits: Permits
   readonly #check: () => Promise<void>
+  /** Jobs with a permit, by BullMQ's tokens: jobs that follow each other have the same one. */
+  readonly held: Map<string, string | undefined> = new Map()
+  /** Of those that wait for an answer of the server. */
+  readonly #patience = new Map<string, Timer>()
 
-  constructor(check: () => Promise<void>, ...args: ConstructorParameters<typeof LockedWorker>) {
+  constructor(
+    permits: Permits,
+    check: () => Promise<void>,
+    ...args: ConstructorParameters<typeof LockedWorker>
+  ) {
     super(...args)
+    this.#permits = permits
     this.#check = check
+    this.on('closing', () => permits.waiting.get(this)?.(false))
+    const visits = LineBackend.of(this).settings.visits as Visits
+    visits.asked = (visit, trip) => {
+      const { job, token = '' } = visit
+      // Of a batch, the first job has its permit.
+      if (this.held.get(token) !== job.id) return
+      // rule: job-that-waits-for-an-answer-keeps-no-permit
+      this.#asks(token)
+      const answered = (): void => {
+        if (visits.running.has(visit)) this.#hold(token, job.id)
+      }
+      trip.then(answered, answered)
+    }
   }
 
   protected override async ready(): Promise<void> {
@@ -43,24 +71,6 @@ export class PartWorker extends LockedWorker {
     const running = super.run()
     running.catch(() => undefined) // BullMQ's `resume` calls it, and does not look.
     return running
-  }
-}
-
-/**
- * One of several, which share permits. It fetches a job only with a permit of its process, and
- * keeps it from job to job, until a shard that waits for one has none, or two fewer.
- */
-export class ShardWorker extends PartWorker {
-  readonly #permits: Permits
-  /** Jobs with a permit, by BullMQ's tokens: jobs that follow each other have the same one. */
-  readonly held: Map<string, string | undefined> = new Map()
-  /** Of those that wait for an answer of the server. */
-  readonly #patience = new Map<string, Timer>()
-
-  constructor(permits: Permits, ...args: ConstructorParameters<typeof PartWorker>) {
-    super(...args)
-    this.#permits = permits
-    this.on('closing', () => permits.waiting.get(this)?.(false))
   }
 
   protected override async moveToActive(token: string, name?: string): Promise<Job> {

@@ -7,7 +7,7 @@ import type { LeasedProcessor } from '../worker/locked-processor.ts'
 import type { LockedWorker } from '../worker/locked-worker.ts'
 import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
 import { prefixesOf, shardOf } from './placement.ts'
-import { addPermits, PartWorker, ShardWorker, type Permits } from './shard-worker.ts'
+import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
 import { found, later, Shards } from './shards.ts'
 
 /** Of every shard. */
@@ -88,12 +88,9 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
         throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
       }
       const own = { ...others, prefix: each, concurrency, redlock: locks[shard] }
-      const locked = { ...own, ...(shards > 1 && { resource }), autorun: false } as never
-      const given = [() => parts.check(), name, processor as never, locked] as const
-      // One shard has all permits.
-      const worker =
-        shards === 1 ? new PartWorker(...given) : new ShardWorker(this.#permits, ...given)
-      return worker as never
+      const locked = { ...own, resource, autorun: false } as never
+      const check = (): Promise<void> => parts.check()
+      return new ShardWorker(this.#permits, check, name, processor as never, locked) as never
     })
     const parts = new Shards(this.shards)
     parts.lend(this, 'why', 'job')

@@ -133,6 +133,8 @@ export class Instruments {
   readonly #masters = new Map<string, MasterSeen>()
   /** By queue. */
   readonly #breakers = new Map<string, boolean>()
+  /** Whose lines were reported. */
+  readonly #queues = new Set<string>()
   readonly #tallies = new Map<string, Tally>()
 
   constructor(meter: Meter, sources: Sources) {
@@ -221,11 +223,16 @@ export class Instruments {
         'messaging.destination.name': queue,
       })
     }
-    await Promise.all(
-      [...censuses(this.#sources.workers)].map(([queue, all]) => observeLines(queue, all, observe)),
-    )
+    const asked = censuses(this.#sources.workers)
+    for (const queue of this.#queues) {
+      if (!asked.has(queue)) observeNoLines(queue, observe)
+    }
+    for (const queue of asked.keys()) this.#queues.add(queue)
+    await Promise.all([...asked].map(([queue, all]) => observeLines(queue, all, observe)))
   }
 }
+
+type OfLines = Partial<Record<NameOf<'gauge' | 'observed counter'>, (lines: LineCensus) => number>>
 
 type CensusOf = NonNullable<ToldWorker['census']>
 
@@ -241,6 +248,28 @@ function censuses(
 }
 
 const MOST: ReadonlySet<string> = new Set<keyof LineCensus>(['longest', 'oldestMs'])
+
+/** They keep their value when the last worker has closed; gauges do not. */
+const LINE_COUNTERS = {
+  'redlock.line.refused': ({ refused }) => refused,
+  'redlock.line.dropped': ({ dropped }) => dropped,
+} satisfies OfLines
+
+const LINE_GAUGES = {
+  'redlock.job.parked': ({ parked }) => parked,
+  'redlock.job.runnable': ({ runnable }) => runnable,
+  'redlock.job.oldest': ({ oldestMs }) => oldestMs / 1_000,
+  'redlock.line.active': ({ lines }) => lines,
+  'redlock.line.longest': ({ longest }) => longest,
+  'redlock.line.limited': ({ limited }) => limited,
+  'redlock.line.tenants': ({ tenants }) => tenants,
+} satisfies OfLines
+
+function observeNoLines(queue: string, observe: Observe): void {
+  for (const name of Object.keys(LINE_GAUGES)) {
+    observe(name as keyof OfLines, 0, { 'messaging.destination.name': queue })
+  }
+}
 
 async function observeLines(
   queue: string,
@@ -258,13 +287,7 @@ async function observeLines(
     }
   }
   const by = { 'messaging.destination.name': queue }
-  observe('redlock.job.parked', found.parked, by)
-  observe('redlock.job.runnable', found.runnable, by)
-  observe('redlock.job.oldest', found.oldestMs / 1_000, by)
-  observe('redlock.line.active', found.lines, by)
-  observe('redlock.line.longest', found.longest, by)
-  observe('redlock.line.limited', found.limited, by)
-  observe('redlock.line.tenants', found.tenants, by)
-  observe('redlock.line.refused', found.refused, by)
-  observe('redlock.line.dropped', found.dropped, by)
+  for (const [name, valueOf] of Object.entries({ ...LINE_GAUGES, ...LINE_COUNTERS })) {
+    observe(name as keyof OfLines, valueOf(found), by)
+  }
 }

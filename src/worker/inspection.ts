@@ -118,6 +118,9 @@ export async function whereItWaits(
   return place
 }
 
+/** Of a worker whose job's lock has lapsed. */
+const LAPSED = 'its worker has not renewed its lock, so it is stopped, cut off or dead'
+
 /** As BullMQ calls them. */
 const STATES: Readonly<Record<string, string>> = {
   ...{ asleep: 'waiting', ready: 'waiting', held: 'delayed' },
@@ -130,9 +133,10 @@ interface Around extends Omit<ResourceInspection, 'line'> {
 
 /** What of a line or its resource keeps a job waiting; undefined where nothing does. */
 function describeWait(
-  { jobId, state, ahead, share, delayedUntil, heldUntil, failedReason = '' }: Member,
+  { jobId, state, ahead, share, delayedUntil, heldUntil, failedReason = '', lockLapsed }: Member,
   { queue, resource, limits, slots, lease }: Around,
 ): string | undefined {
+  if (lockLapsed) return `a worker that takes it over: ${LAPSED}`
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') {
     const commands = `\`${commandLine`retry ${queue} ${jobId}`}\`, or \`${commandLine`skip ${queue} ${jobId}`}\``

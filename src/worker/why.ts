@@ -80,7 +80,7 @@ async function whyWaits(
 
 /** Of a job that has a place there. */
 function whyInLine(entry: LineEntry, { line, lease, resource }: ResourceInspection): string {
-  const { jobId, state, activeSince, waitsFor } = entry
+  const { jobId, state, activeSince, waitsFor, lockLapsed } = entry
   const [first] = line
   const where = `${entry === first ? 'first in' : 'in'} line for \`${resource}\``
   if (activeSince !== undefined) {
@@ -88,7 +88,8 @@ function whyInLine(entry: LineEntry, { line, lease, resource }: ResourceInspecti
     const holder =
       lease?.holder === undefined ? '' : `, whose lease is held by ${lease.holder.name}`
     const none = lease?.ungranted && ` No lease is granted: ${lease.ungranted}.`
-    return `Job ${jobId} (active) has been in progress since ${since}, and is ${where}${holder}.${none ?? ''}`
+    const lapsed = lockLapsed ? ` It waits for ${waitsFor}.` : ''
+    return `Job ${jobId} (active) has been in progress since ${since}, and is ${where}${holder}.${none ?? ''}${lapsed}`
   }
   const isTold = first === undefined || waitsFor.includes(first.waitsFor)
   const ofFirst = isTold ? '' : describeFirst(first)
@@ -96,7 +97,7 @@ function whyInLine(entry: LineEntry, { line, lease, resource }: ResourceInspecti
 }
 
 /** Of the first job of a line, which the others wait for. */
-function describeFirst({ jobId, activeSince, waitsFor }: LineEntry): string {
-  if (activeSince === undefined) return ` Job ${jobId} waits for ${waitsFor}.`
+function describeFirst({ jobId, activeSince, waitsFor, lockLapsed }: LineEntry): string {
+  if (activeSince === undefined || lockLapsed) return ` Job ${jobId} waits for ${waitsFor}.`
   return ` Job ${jobId} has been in progress since ${activeSince.toISOString()}.`
 }

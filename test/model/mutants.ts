@@ -294,6 +294,7 @@ const line: readonly Mutant[] = [
     `${LINE}: wakes the next one when the server has no memory`,
   ),
   mutant('deadline-goes-with-the-sleep', 'never', 'worker/locked-queue: nothing of it is kept'),
+  mutant('removed-job-sleeps-no-more', 'removed', `${LINE}: needs one command more for each`),
   mutant('removed-job-wakes-the-next', 'removed', `${LINE}: when it is removed`),
   mutant('job-that-leaves-wakes-the-next', 'removed', `${LINE}: when it is cancelled`),
   mutant('parent-leaves-while-it-waits', 'never', `${LINE}: a parent leaves them`),
@@ -873,7 +874,12 @@ const sharded: readonly Mutant[] = [
   mutant(
     'silent-server-keeps-no-permit',
     ['PATIENCE_MS', 'Infinity'],
-    `${SHARDED}: a node that hangs`,
+    `${SHARDED}: a node that hangs leaves`,
+  ),
+  mutant(
+    'job-that-waits-for-an-answer-keeps-no-permit',
+    'removed',
+    `${SHARDED}: a node that hangs at`,
   ),
   mutant('shard-that-waits-takes-one-permit', 'removed', `${PERMITS}: a shard that waits takes`),
   mutant('next-job-waits-for-no-permit', 'removed', `${PERMITS}: a shard goes on from job`),

@@ -1,12 +1,18 @@
 /** Every operation of a sharded queue on a Redis Cluster of four nodes, and every refusal. */
 import { FlowProducer, Queue, type Job, type JobType } from 'bullmq'
 import { describe, expect, test, vi } from 'vitest'
-import { LockedQueue, ShardedQueue, ShardedQueueEvents, ShardedWorker } from '../../src/index.ts'
+import {
+  LockedQueue,
+  ShardedQueue,
+  ShardedQueueEvents,
+  ShardedWorker,
+  type LeasedProcessor,
+} from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { shardOf, slotOf } from '../../src/sharded/placement.ts'
 import { LENT } from '../../src/sharded/sharded-queue.ts'
 import { until } from '../fixtures.ts'
-import { CUSTOMERS, type Charge } from './charge.ts'
+import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 import { useCluster } from './cluster.ts'
 
 const fixture = useCluster()
@@ -504,6 +510,52 @@ describe('the whole queue', () => {
     await queue.add('child', { customer: 'ann', nr: 4 }, { parent })
   })
 })
+
+test.each(['a checkpoint', 'a requeue'])(
+  'a node that hangs at %s leaves its share',
+  async (when) => {
+    const queue = fixture.queue()
+    const [gate, ran] = [fixture.gate(), [] as string[]]
+    const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+    let isThere = false
+    const arrive = async (): Promise<void> => {
+      isThere = true
+      await gate.passed
+    }
+    const run: LeasedProcessor<Charge, unknown> = async ({ data: { customer } }, lease) => {
+      if (customer === one) await lease.step('charge', arrive)
+      ran.push(customer)
+    }
+    const name = resourceOf({ customer: one, nr: 0 })
+    const other = await fixture.redlock()
+    const held = when === 'a requeue' ? await other.acquire(name, { autoExtend: true }) : undefined
+    if (held !== undefined) {
+      const tryAcquire = redlock.tryAcquire.bind(redlock)
+      vi.spyOn(redlock, 'tryAcquire').mockImplementation(async (resource, options) => {
+        if ([resource].flat().includes(name)) await arrive()
+        return tryAcquire(resource, options)
+      })
+    }
+    await fixture.worker(run, { concurrency: 1, checkpoints: true, redlock })
+    await queue.add('charge', { customer: one, nr: 0 })
+    await until('the job is there', () => isThere)
+    const shard = shardOfCustomer(one)
+    const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
+    for (const customer of others) await queue.add('charge', { customer, nr: 0 })
+    const node = fixture.nodes[shard]
+    await node?.freeze()
+    try {
+      gate.open() // What it asks next is not answered.
+      await until('the others have run', () => ran.length === others.length)
+    } finally {
+      await node?.thaw()
+    }
+    await held?.release()
+    await until('it has run', () => ran.includes(one))
+    for (const customer of CUSTOMERS) await queue.add('charge', { customer, nr: 1 })
+    await until('all have run', () => ran.length === others.length + 1 + CUSTOMERS.length)
+  },
+)
 
 test('a node that hangs leaves its share of the concurrency to the others', async () => {
   const queue = fixture.queue()

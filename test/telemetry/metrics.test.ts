@@ -105,6 +105,33 @@ test('a Redlock that was closed holds nothing, and counts no master', async () =
   expect([await state('voting'), await state('closed')]).toEqual([0, 5])
 })
 
+test('a process whose last worker of a queue was closed has no lines of it', async () => {
+  const { host, port } = fixture.fleet.queue
+  const common = { connection: { host, port }, resource: () => 'customer:8' }
+  const queue = new LockedQueue(fixture.namespace, common)
+  fixture.defer(() => queue.close())
+  await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
+  const gate = fixture.gate()
+  const redlock = await fixture.redlock()
+  const makeWorker = (): LockedWorker =>
+    new LockedWorker(fixture.namespace, () => gate.passed, {
+      ...{ ...common, redlock, logger: silentLogger },
+    })
+  const workers = [makeWorker(), makeWorker()] as const
+  for (const worker of workers) fixture.defer(() => worker.close(true))
+  const gauges = [
+    ...['job_parked', 'job_runnable', 'job_oldest', 'line_active', 'line_longest'],
+  ] as const
+  const ofQueue = { messaging_destination_name: fixture.namespace }
+  const values = (): Promise<number[]> =>
+    Promise.all(gauges.map((name) => value(`redlock_${name}`, ofQueue)))
+  await until('one runs', async () => (await queue.getActiveCount()) === 1)
+  await workers[0].close(true)
+  expect((await values()).every((each) => each > 0)).toBe(true)
+  await workers[1].close(true)
+  expect(await values()).toEqual([0, 0, 0, 0, 0])
+})
+
 test('the lines of all shards of a queue add up', async () => {
   const { host, port } = fixture.fleet.queue
   const common = { connection: { host, port }, shards: 3 }

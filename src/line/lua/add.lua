@@ -73,7 +73,9 @@ local function rcall(...)
     if redis.call('HEXISTS', BASE .. first, 'redlock:held') == 1 then return command == 'ZREM' and 0 end
     asleepView = asleepView or viewOf()
     return asleepView.call(...)
-  elseif command == 'DEL' then return removing(redis).call(...) -- BullMQ replaces a job.
+  elseif command == 'DEL' then -- BullMQ replaces a job.
+    local keys = {...}
+    return removing(redis, function(view) return view.call(unpack(keys)) end)
   end
   return redis.call(...)
 end

@@ -10,7 +10,12 @@
 --- @include "asleep-view"
 --- @include "removing"
 local view = ARGV.isAsleep and viewOf() or redis
-if ARGV.removes then view = removing(view) end
 -- rule: scheduler-by-the-clock-of-the-server
 if ARGV.time then theirs[ARGV.time] = math.floor(nowMs()) end
-return bullmq(view, KEYS, theirs)
+local function run(seen) return bullmq(seen, KEYS, theirs) end
+if not ARGV.removes then return run(view) end
+local result = removing(view, run)
+-- BullMQ took it off those that wait.
+-- rule: removed-job-sleeps-no-more
+if ARGV.isAsleep then removeAll(DELAYED, removed) end
+return result

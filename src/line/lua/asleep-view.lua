@@ -77,6 +77,14 @@ local function viewOf()
     from, to = range(from, to, n)
     return from > to and {} or reversed(redis.call('ZRANGE', delayed, n - 1 - to, n - 1 - from))
   end
+  -- `clean` marks those that it removes, counted from the end.
+  reads['LSET' .. wait] = function(at, value)
+    if -at <= redis.call('LLEN', wait) then redis.call('LSET', wait, at, value) end
+  end
+  -- `drain` has removed the first ones.
+  reads['LTRIM' .. wait] = function(from)
+    redis.call('LTRIM', wait, math.max(from - asleepCount(), 0), -1)
+  end
   local function prioritizedRange(from, to)
     local n, start = redis.call('ZCARD', prioritized), delayedCount() + asleepCount()
     return joined(from, to, n,
@@ -90,6 +98,10 @@ local function viewOf()
     local n = redis.call('ZCARD', prioritized) + urgentCount()
     from, to = range(from, to, n)
     return from > to and {} or reversed(prioritizedRange(n - 1 - to, n - 1 - from))
+  end
+  -- From 0 on.
+  reads['ZRANGEBYSCORE' .. prioritized] = function(_, _, _, _, most)
+    return reads['ZRANGE' .. prioritized](0, (most or 0) - 1)
   end
   reads['ZRANGEBYSCORE' .. delayed] = function(from, to, ...)
     if tonumber(to) == nil or tonumber(to) >= ASLEEP then to = '(' .. W end

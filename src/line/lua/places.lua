@@ -27,14 +27,16 @@ for nr, place in ipairs(places) do
     local member = {jobId = job.id, addedAtMs = string.match(place, '(%S+)$'), share = share, state = 'waiting',
       ahead = nr > limit and ownAhead or #found - 3, others = others[1] and others}
     local score = not job.finishedOn and (job.held or not job.asleep) and redis.call('ZSCORE', DELAYED, job.id)
+    local isLocked = redis.call('EXISTS', job.jobKey .. ':lock') == 1
     local dueAtMs = score and math.floor(score / 4096)
     if job.finishedOn then
       member.state, member.failedReason = 'failed', redis.call('HGET', job.jobKey, 'failedReason') or ''
     elseif job.held and score then member.state, member.heldUntil = 'held', dueAtMs
     elseif job.asleep and not job.held then
       member.state = job.share and rules('shares').isReady(job.id, job.share) and 'ready' or 'asleep'
-    elseif redis.call('EXISTS', job.jobKey .. ':lock') == 1 then
+    elseif isLocked or redis.call('LPOS', ACTIVE, job.id) then
       member.state, member.activeSince = 'active', tonumber(redis.call('HGET', job.jobKey, 'processedOn') or nil)
+      member.lockLapsed = not isLocked or nil
     elseif redis.call('ZSCORE', PRIORITIZED, job.id) then member.state = 'prioritized'
     elseif score then
       member.state, member.delayedUntil = 'delayed', score / 4096 > nowMs() and dueAtMs or nil

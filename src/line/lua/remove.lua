@@ -16,7 +16,7 @@ local view = {pcall = redis.pcall, call = function(...)
   end
   return redis.call(unpack(fields))
 end}
-local result = bullmq(removing(view), KEYS, theirs)
+local result = removing(view, function(seen) return bullmq(seen, KEYS, theirs) end)
 -- rule: removed-job-wakes-the-next
 if left[1] then wakeHeads(left, false, '') end
 return result

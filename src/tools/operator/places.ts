@@ -71,7 +71,8 @@ export class Places {
   async names(): Promise<readonly string[]> {
     if (systemClock.now() < this.#findAt) return this.#names
     const names = new Set<string>()
-    // Every queue has a key with its settings.
+    const ofOthers = new Set<string>()
+    // Every queue, and every shard of one, has a key with its settings.
     const befores = [this.#prefix, this.#firstShard ?? this.#prefix].map((each) => `${each}:`)
     const after = ':meta'
     const pattern = `*${globEscape(this.#prefix.replace(/[{}]/g, ''))}*${after}`
@@ -79,8 +80,11 @@ export class Places {
       for (const key of keys) {
         const before = befores.find((each) => key.startsWith(each))
         if (before !== undefined) names.add(key.slice(before.length, -after.length))
+        else if (this.#isOfShard(key)) ofOthers.add(key.slice(key.indexOf('}:') + 2, -after.length))
       }
     })
+    // The first shard, which says what there is, may be away.
+    if (this.#missing !== undefined) for (const name of ofOthers) names.add(name)
     this.#known.clear()
     // BullMQ allows no colon: such a key is of a resource or a job.
     this.#names = [...names].filter((name) => !name.includes(':')).sort()
@@ -90,6 +94,13 @@ export class Places {
       this.#findAt = systemClock.now() + pauseMs
     }
     return this.#names
+  }
+
+  #isOfShard(key: string): boolean {
+    const before = this.#firstShard?.replace(/\d+-\d+\}$/, '')
+    return (
+      before !== undefined && key.startsWith(before) && /^\d+-\d+\}:/.test(key.slice(before.length))
+    )
   }
 
   /** Why there may be more; undefined where all are known. */

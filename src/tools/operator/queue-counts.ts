@@ -2,8 +2,7 @@
 import { messageOf } from '../../message-of.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/asleep.ts'
-import type { Places } from './places.ts'
-import { known } from './queue-server.ts'
+import type { Places, QueuePlace } from './places.ts'
 
 export interface QueueCounts {
   readonly queue: string
@@ -24,22 +23,31 @@ const countsScript = defineScript('counts', luaText('tools/operator/lua/counts')
 const NONE = { waiting: 0, delayed: 0, active: 0, failed: 0, done: 0 }
 const KEYS = ['wait', 'paused', 'prioritized', 'delayed', 'active', 'failed', 'completed'] as const
 
+/** @throws Error where the server does not answer at all. */
 export async function countJobs(places: Places): Promise<readonly QueueCounts[]> {
-  const shown = await places.shown()
-  const counts = shown.map(async ({ queueName: queue, base }) => {
+  const names = await places.shownNames()
+  const rows = (await Promise.all(names.map((queue) => countsOf(places, queue)))).flat()
+  const [first] = rows
+  const isAway = places.missingNames === undefined && rows.every(({ missing }) => missing)
+  if (first?.missing !== undefined && isAway) throw new Error(first.missing)
+  return summed(rows)
+}
+
+/** Of each shard. */
+async function countsOf(places: Places, queue: string): Promise<readonly QueueCounts[]> {
+  const missing = (error: unknown): QueueCounts => {
+    return { queue, ...NONE, missing: messageOf(error) }
+  }
+  const count = async ({ base }: QueuePlace): Promise<QueueCounts> => {
     const keys = KEYS.map((key) => base + key)
     const reply = await places.server.run(countsScript, keys, [ASLEEP])
     const [waiting, delayed, active, failed, done] = reply as Five
     return { queue, waiting, delayed, active, failed, done }
-  })
-  await known(counts)
-  const rows = counts.map((asked, index) =>
-    asked.catch((error: unknown) => {
-      const queue = shown[index]?.queueName ?? ''
-      return { queue, ...NONE, missing: messageOf(error) }
-    }),
+  }
+  return places.of(queue).then(
+    (shards) => Promise.all(shards.map((place) => count(place).catch(missing))),
+    (error: unknown) => [missing(error)],
   )
-  return summed(await Promise.all(rows))
 }
 
 type Five = [number, number, number, number, number]

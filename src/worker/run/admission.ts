@@ -50,7 +50,7 @@ export async function takeTurn(
   options: AdmissionOptions,
 ): Promise<void> {
   const { resources } = visit
-  const answer = await insistToStart(visit, options.channel, () => park(lines, visit))
+  const answer = await insistToStart(visit, options.channel, () => visit.awaits(park(lines, visit)))
   if (answer === 'late') throw waitedTooLong(visit, options)
   if (typeof answer === 'object') {
     if (visit.lines === '') visit.lines = JSON.stringify(resources)
@@ -75,7 +75,7 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
     if (await isLate(visit, options)) throw waitedTooLong(visit, options)
     const at = systemClock.now()
     const why = await insistToStart(visit, channel, async () => {
-      if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
+      if (!staysHere) return visit.awaits(requeue(job, token, outcome, maxUnreachableMs))
       const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
       await sleep(systemClock, ms, stop.signal)
       return undefined
@@ -89,7 +89,7 @@ async function isLate(
   { lines, maxWaitMs, channel }: AdmissionOptions,
 ): Promise<boolean> {
   const { job } = visit
-  if (lines) return !(await insistToStart(visit, channel, () => goBack(lines, job)))
+  if (lines) return !(await insistToStart(visit, channel, () => visit.awaits(goBack(lines, job))))
   // A worker without lines knows only what the producer wrote.
   return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
 }

@@ -31,13 +31,15 @@ export function checkpointing(process: Process, results: ResultStore, channel: C
         }
         seen.add(name)
         // Read once, and claimed: from now on an older run of this job cannot write.
-        earlier ??= insist(visit, channel, () => results.claimAll(store, run, CHECKPOINT_TTL_MS))
+        const claim = (): Promise<ReadonlyMap<string, unknown>> =>
+          visit.awaits(results.claimAll(store, run, CHECKPOINT_TTL_MS))
+        earlier ??= insist(visit, channel, claim)
         const values = await earlier
         return values.has(name) ? { value: values.get(name) } : undefined
       },
       async save(name, value) {
         const keep = (): Promise<unknown> =>
-          results.keep(store, run, CHECKPOINT_TTL_MS, value, name)
+          visit.awaits(results.keep(store, run, CHECKPOINT_TTL_MS, value, name))
         return insist(visit, channel, keep)
       },
     }

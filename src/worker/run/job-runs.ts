@@ -133,7 +133,7 @@ export class JobRuns {
   async #addNext(visit: Visit): Promise<void> {
     const { addNext } = visit
     if (addNext === undefined) return
-    await insistToStart(visit, this.#options.channel, addNext)
+    await insistToStart(visit, this.#options.channel, () => visit.awaits(addNext()))
     visit.addNext = undefined
   }
 
@@ -169,7 +169,7 @@ export class JobRuns {
       if (hasMoved(error)) throw error
       const failure = failureOf(error, visit)
       if (lines && visit.asleepUntil !== undefined && failure instanceof RateLimitError) {
-        await rest(lines, visit, Math.max(0, visit.asleepUntil - systemClock.now()))
+        await visit.awaits(rest(lines, visit, Math.max(0, visit.asleepUntil - systemClock.now())))
         throw new DelayedError('its resource sleeps after a rate limit')
       }
       // rule: stopped-job-uses-no-attempt
@@ -215,7 +215,7 @@ export class JobRuns {
     }
     const limits = new LineLimits(lines)
     const sleeping = visit.resources.map((name) => limits.sleep(name, delayMs))
-    visit.asleepUntil = systemClock.now() + Math.max(...(await Promise.all(sleeping)))
+    visit.asleepUntil = systemClock.now() + Math.max(...(await visit.awaits(Promise.all(sleeping))))
   }
 
   /** Counts work for the tenant of a job whose last trip does not. */

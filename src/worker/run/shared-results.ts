@@ -61,7 +61,9 @@ export class SharedResults {
     const what = key === undefined ? resources : key(job)
     const store = `result:${JSON.stringify([job.name, what])}`
     visit.shared = { store, asker: fresh ? asker : undefined }
-    return insistToStart(visit, channel, () => results.peek(store, visit.shared?.asker))
+    return insistToStart(visit, channel, () =>
+      visit.awaits(results.peek(store, visit.shared?.asker)),
+    )
   }
 
   sharing(process: Process): Process {
@@ -79,11 +81,12 @@ export class SharedResults {
       try {
         // Another job may have stored a result since the first read.
         const stored = await insistToStart(visit, channel, () =>
-          results.claimAll(store, lease, resultTtlMs, asker),
+          visit.awaits(results.claimAll(store, lease, resultTtlMs, asker)),
         )
         if (stored.has('result')) return stored.get('result')
         const result = await process(visit, lease)
-        await insist(visit, channel, () => results.keep(store, lease, resultTtlMs, result))
+        const keep = (): Promise<unknown> => results.keep(store, lease, resultTtlMs, result)
+        await insist(visit, channel, () => visit.awaits(keep()))
         return result
       } finally {
         visit.stop.signal.removeEventListener('abort', pass)

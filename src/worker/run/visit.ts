@@ -63,8 +63,16 @@ export class Visit extends Expiring implements LineVisit {
   move: Move | undefined
   /** It had done its work at this time. */
   endedAt = 0
+  /** Of its worker, which shares its permits. */
+  asked: ((visit: Visit, trip: Promise<unknown>) => void) | undefined
   sent: (() => void) | undefined
   settle: ((next: LineVisit | undefined) => void) | undefined
+
+  /** It does nothing until the queue's server answers. */
+  awaits<Answer>(trip: Promise<Answer>): Promise<Answer> {
+    this.asked?.(this, trip)
+    return trip
+  }
 
   /** The lease is no longer its own. */
   letGo(): Lease | undefined {

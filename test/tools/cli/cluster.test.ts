@@ -170,6 +170,35 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
   }
 })
 
+it('the node of the first shard is away: the page has a row of the queue, and says why', async () => {
+  const [away, named] = nodes
+  const { namespace: prefix, fleet } = fixture
+  const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+  const resource = ({ name }: { name: string }): string => name
+  const queue = new ShardedQueue('calls', { connection, shards: 3, prefix, resource })
+  fixture.defer(async () => {
+    await queue.close()
+    connection.disconnect()
+  })
+  await queue.addBulk(
+    [1, 2, 3, 4].map((nr) => ({ name: 'call', data: { name: `customer:${nr}` } })),
+  )
+  await fixture.redlock()
+  await away?.freeze()
+  fixture.defer(() => away?.thaw() ?? Promise.resolve())
+  const options = { masters: fleet.urls, queueRedis: named?.url ?? '', namespace: prefix, prefix }
+  const handler = dashboardHandler({ ...options, timeoutMs: 300 })
+  fixture.defer(() => handler.close())
+  const served = await listen(fixture, handler)
+  const missing = expect.stringContaining(`:${away?.port ?? 0} of the cluster does not`) as string
+  expect((await served.state()).queues).toMatchObject([{ queue: 'calls', waiting: 0, missing }])
+  await away?.thaw()
+  await until('it is whole', async () => {
+    const { queues } = await served.state()
+    return JSON.stringify(queues).includes('"waiting":4')
+  })
+})
+
 describe('a cluster with troubles', () => {
   const env = (): NodeJS.ProcessEnv => ({
     ...fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[0]?.url),

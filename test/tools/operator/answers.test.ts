@@ -22,7 +22,7 @@ import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
 import { fleetView } from '../../../src/tools/operator/lock-view.ts'
 import { granted, until, useFleet, type Fixture } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { cli, fleetEnv, type Said } from '../cli/run-cli.ts'
+import { cli, fleetEnv, runningCli, type Said } from '../cli/run-cli.ts'
 import type { ResourcePage } from '../../../src/tools/operator/resource-detail.ts'
 import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
 import type { JobExplanation } from '../../../src/tools/operator/queue-view.ts'
@@ -186,6 +186,28 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       ),
       estimate: true,
       line: RUNS_FIRST,
+      doctor: [],
+    }
+  },
+  'a job: behind one whose worker is stopped': async (scene) => {
+    await scene.wasQuick()
+    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+    const child = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
+      ...env,
+      QUEUE: scene.queue,
+    })
+    fixture.defer(() => child[Symbol.asyncDispose]())
+    const first = await scene.add(1, { customerId: 1, isDeaf: true } as object)
+    await child.line(new RegExp(`started ${first} `))
+    child.kill('SIGSTOP')
+    const redis = openRedis(fixture.fleet.queue.url, fixture)
+    // What the end of a lease does.
+    await redis.pexpire(`bull:${scene.queue}:${first}:lock`, 1)
+    const takenOver = 'a worker that takes it over: its worker has not renewed its lock, so it is'
+    return {
+      job: await scene.add(),
+      why: new RegExp(`its turn: 1 ahead of it\\. Job ${first} waits for ${takenOver} stopped`),
+      line: new RegExp(`^active: ${takenOver} stopped.*\\nwaiting: its turn: 1 ahead of it$`),
       doctor: [],
     }
   },

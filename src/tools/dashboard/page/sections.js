@@ -204,8 +204,10 @@ export function drawQueues(queues, rates) {
   const rateOf = (name) => rates.find(({ queue }) => queue === name)
   const rows = Array.isArray(queues) ? queues : []
   const summary = byId('queues-summary')
-  summary.hidden = rows.length > 0
+  const reason = rows.find(({ missing }) => missing !== undefined)?.missing
+  summary.hidden = rows.length > 0 && reason === undefined
   if (rows.length === 0) setText(summary, queuesSummary(queues))
+  else if (reason !== undefined) setText(summary, `A number with ≥ may be larger: ${reason}`)
   syncRows(
     'queues',
     rows,
