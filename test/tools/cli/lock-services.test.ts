@@ -119,8 +119,17 @@ for (const kind of KINDS) {
       expect(said.err).toContain('With --locks, use doctor, leases')
     })
 
-    test('a server that is away: exit code 3, and why', async () => {
+    test('a server that is away: exit code 3, and why; it is named, and no master', async () => {
+      const locks = await openStory(cluster.address)
+      const { service } = await locks.health()
+      expect(locks.status().masters).toEqual([{ name: service, state: 'voting' }])
       await cluster.members[0]?.process.kill()
+      const acquired = locks.acquire('customer:42', { waitMs: 0 })
+      const error = await acquired.then(() => undefined, String)
+      expect(error).toContain(`${service} grants no lease on \`customer:42\``)
+      expect(error).not.toMatch(/master|quorum of/i)
+      expect(locks.status().masters).toMatchObject([{ name: service, state: 'connecting' }])
+      await locks.close()
       const soon = { env: { ...env, BULLMQ_REDLOCK_TIMEOUT_MS: '1000' } }
       const doctor = await cli(['doctor'], soon)
       expect(doctor.code).toBe(3)
@@ -129,6 +138,7 @@ for (const kind of KINDS) {
         const said = await cli(args, soon)
         expect(said.code, said.err).toBe(3)
         expect(said.err).toContain('does not answer')
+        expect(said.out).toContain('not known: the lock service does not answer')
       }
     })
   })
