@@ -113,6 +113,11 @@ const lock: readonly Mutant[] = [
     'never',
     'redlock/fleet/refusing-masters: two of three: a client knows it',
   ),
+  mutant(
+    'idle-client-looks-at-its-masters',
+    'removed',
+    'redlock/fleet/refusing-masters: an idle client notices by itself',
+  ),
   mutant('clock-jump-suspends', 'never', 'redlock/fleet/clock-watch'),
   mutant(
     'master-out-of-line-grants-nothing',

@@ -2,8 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { LockCluster } from '../../../scripts/lock-servers/lock-cluster.ts'
 import { KINDS, LOCK_SERVERS } from '../../../scripts/lock-servers/lock-servers.ts'
-import { LockedQueue } from '../../../src/index.ts'
+import { LockedQueue, silentLogger } from '../../../src/index.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
+import { openLocks } from '../../../src/tools/operator/open-locks.ts'
 import { until } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'
 import { openStory } from '../../stories/lock-services.ts'
@@ -120,7 +121,8 @@ for (const kind of KINDS) {
     })
 
     test('a server that is away: exit code 3, and why; it is named, and no master', async () => {
-      const locks = await openStory(cluster.address)
+      const locks = await openLocks(cluster.address, { logger: silentLogger })
+      await locks.ready()
       const { service } = await locks.health()
       expect(locks.status().masters).toEqual([{ name: service, state: 'voting' }])
       await cluster.members[0]?.process.kill()
