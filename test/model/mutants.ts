@@ -716,6 +716,19 @@ const services: readonly Mutant[] = [
     `${POSTGRES}: closes while the server`,
   ),
   mutant(
+    'postgres-answer-that-came-in-time-counts',
+    [
+      'withinMs(clock, requestTimeoutMs, client.query(query))',
+      'client.query({ ...query, query_timeout: requestTimeoutMs } as PgQuery)',
+    ],
+    `${POSTGRES}: an answer that came while the process`,
+  ),
+  mutant(
+    'silent-server-delays-no-rollback',
+    ['inTime(client, ', 'client.query('],
+    `${POSTGRES}: without limits of the pool`,
+  ),
+  mutant(
     'token-above-deleted-rows',
     [" AND resource = ''", ' AND false'],
     `${POSTGRES}: over deleted rows`,
