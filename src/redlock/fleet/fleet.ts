@@ -156,6 +156,7 @@ export class LockFleet {
       for (const voter of this.voters) voter.look()
       this.#lookLater()
     })
+    this.#nextLook.unref?.() // It is no reason to keep a process alive.
   }
 
   checkVotes(): void {
