@@ -77,7 +77,7 @@ export interface ToldWorker {
   readonly queue: string
   /** BullMQ's prefix: several queues may have one name. */
   readonly prefix: string
-  /** It fetches nothing, because the masters have no quorum. */
+  /** It fetches nothing, because no lease can be granted. */
   breakerOpen(): boolean
   /** Undefined where the worker keeps no lines, or the queue's Redis does not answer in time. */
   readonly census: (() => Promise<LineCensus | undefined>) | undefined
@@ -189,8 +189,8 @@ export interface Facts {
   'worker:closed': ToldWorker
   /** The queue's Redis is a lock master too. */
   'queue:is-master': { readonly queue: string; readonly master: string }
-  /** A worker fetches no jobs: the masters have no quorum. */
-  'breaker:open': { readonly queue: string }
+  /** A worker fetches no jobs: no lease can be granted. */
+  'breaker:open': { readonly queue: string; readonly reason: string }
   /** A worker fetches jobs again. */
   'breaker:closed': { readonly queue: string }
   /** A job runs under its lease. */

@@ -63,7 +63,18 @@ export class SplitVoteError extends RedlockError {
   }
 }
 
-/** Too few masters could answer. Nothing is known about who holds the resource. */
+/** One server is named, whatever it is. Only of several masters it matters how many vote. */
+function grantor(quorum: number, answers: readonly MasterAnswer[]): string {
+  const [only, second] = answers
+  return only !== undefined && second === undefined
+    ? only.master
+    : `Fewer than ${quorum} of ${answers.length} \`masters\` can vote: the fleet`
+}
+
+/**
+ * Too few masters, or not the lock service, could answer. Nothing is known about who holds the
+ * resource.
+ */
 export class QuorumUnreachableError extends RedlockError {
   readonly code = 'QUORUM_UNREACHABLE'
   /** The resource asked for; undefined when the fleet as a whole is not ready. */
@@ -82,8 +93,8 @@ export class QuorumUnreachableError extends RedlockError {
     answers: readonly MasterAnswer[],
   ) {
     super(
-      `Fewer than ${quorum} of ${answers.length} \`masters\` can vote: ` +
-        `${resource === undefined ? 'the fleet is not ready' : `no lease on \`${resource}\` is granted`}. ${
+      `${grantor(quorum, answers)} grants no lease${resource === undefined ? '' : ` on \`${resource}\``}. ` +
+        `${
           retryAfterMs > 0
             ? `Enough of them vote in ${retryAfterMs} ms. If this fleet is new, run \`bullmq-redlock bootstrap\`.`
             : 'Check the servers named here and the network to them.'

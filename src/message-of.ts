@@ -6,10 +6,24 @@ export function withoutStop(text: string): string {
 /** As OpenSSL says what the other side did, between addresses that are another each time. */
 const OPENSSL = /^\w+:error:\w+:SSL routines:[^:]*:([^:]+):.*/s
 
+/** As ioredis says that a server is silent. */
+const SILENT = /^Socket timeout\. Expecting data, but didn't receive any in (\d+)ms\.$/
+
+/** What a server says, or does not say, in our words where they are clearer. */
+function clearer(message: string): string {
+  return message.replace(OPENSSL, 'TLS: $1').replace(SILENT, 'no data from the server for $1 ms')
+}
+
+/** What texts that name a cause have in common: not whose address it is about. */
+export function withoutAddresses(text: string): string {
+  return text
+    .replace(/\b((?:connect|getaddrinfo) E\w+) [^\s,;)]+/g, '$1')
+    .replace(/\b((?:connect|getaddrinfo) E\w+)(?:, \1)+/g, '$1')
+}
+
 /** What a caught value says. Its name where an error has no message. */
 export function messageOf(error: unknown): string {
-  if (error instanceof Error && error.message !== '')
-    return error.message.replace(OPENSSL, 'TLS: $1')
+  if (error instanceof Error && error.message !== '') return clearer(error.message)
   // A name with several addresses: each was tried.
   if (error instanceof AggregateError && error.errors.length > 0) {
     return [...new Set(error.errors.map(messageOf))].join(', ')

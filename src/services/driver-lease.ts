@@ -1,5 +1,6 @@
 /** A lease at one lock server, and the deadlines of what is asked there. */
 import { withinMs, type Instant } from '../clock.ts'
+import type { MasterStatus } from '../facts.ts'
 import type { MasterAnswer } from '../lock-errors.ts'
 import { messageOf } from '../message-of.ts'
 import { HeldLease, type Renewed } from '../lock/held-lease.ts'
@@ -9,11 +10,14 @@ import type { Claim, LockDriver, Wish } from './lock-driver.ts'
 import type { LockSettings } from './service-settings.ts'
 import { trustFrom, type Trust } from '../lock/trust.ts'
 
+const NO_ANSWER = 'no answer in time'
+
 /** A driver whose requests have a deadline, and may go on behind it. */
 export class BoundedDriver<Granted extends Claim> {
   readonly driver: LockDriver<Granted>
   readonly #settings: LockSettings
   readonly #background = new Set<Promise<void>>()
+  #problem: string | undefined
 
   constructor(driver: LockDriver<Granted>, settings: LockSettings) {
     this.driver = driver
@@ -24,6 +28,26 @@ export class BoundedDriver<Granted extends Claim> {
   within<Value>(request: Promise<Value>, limitMs: number = Infinity): Promise<Value | undefined> {
     const { clock, requestTimeoutMs } = this.#settings
     return withinMs(clock, Math.min(requestTimeoutMs, limitMs), request)
+  }
+
+  /** Whether the server answered when it was last asked for a lease, or to renew one. */
+  get status(): MasterStatus {
+    const { name } = this.driver
+    return this.#problem === undefined
+      ? { name, state: 'voting' }
+      : { name, state: 'connecting', reason: this.#problem }
+  }
+
+  /** {@link within}, of a request that grants or renews. */
+  async granting<Value>(request: Promise<Value>, limitMs?: number): Promise<Value | undefined> {
+    try {
+      const answer = await this.within(request, limitMs)
+      this.#problem = answer === undefined ? NO_ANSWER : undefined
+      return answer
+    } catch (error) {
+      this.#problem = messageOf(error)
+      throw error
+    }
   }
 
   /** Its failure is not reported: the server forgets the lease when its time is over. */
@@ -78,9 +102,9 @@ export class DriverLease<Granted extends Claim> extends HeldLease {
     const { claim } = this
     const server = this.#server
     try {
-      const renewal = await server.within(server.driver.extend(claim), leftMs)
+      const renewal = await server.granting(server.driver.extend(claim), leftMs)
       if (renewal === undefined) {
-        return { status: 'unreachable', answers: server.says('no answer in time') }
+        return { status: 'unreachable', answers: server.says(NO_ANSWER) }
       }
       if (renewal === 'gone') {
         const answers = server.says('it has no such lease')

@@ -74,8 +74,8 @@ export class LockClient implements LockService, AsyncDisposable {
 
   /** What this process sees: the service as one master, and how many leases are held here. */
   status(): ReturnType<ToldLock['status']> {
-    const state = this.#closed === undefined ? 'voting' : 'closed'
-    return { masters: [{ name: this.#driver.name, state }], leases: this.#leases.members().length }
+    const state = this.#closed && ({ name: this.#driver.name, state: 'closed' } as const)
+    return { masters: [state ?? this.#server.status], leases: this.#leases.members().length }
   }
 
   /**
@@ -224,7 +224,7 @@ export class LockClient implements LockService, AsyncDisposable {
     let outcome: AcquireOutcome
     try {
       const request = this.#driver.acquire(wish)
-      const answer = await this.#server.within(request)
+      const answer = await this.#server.granting(request)
       if (answer === undefined) {
         this.#abandon(wish, request)
         outcome = this.#unreachable(wish, `no answer within ${this.#settings.requestTimeoutMs} ms`)

@@ -69,7 +69,7 @@ const KINDS = {
     ],
     'redlock.worker.breaker.open': [
       '1',
-      '1 while a worker fetches no jobs because the masters have no quorum',
+      '1 while a worker fetches no jobs because no lease can be granted',
     ],
   },
 } as const

@@ -86,7 +86,7 @@ function leases(classes: ResourceClasses): Listener['on'] {
       const instruments = sdk.instruments()
       instruments?.record('redlock.lease.acquire.duration', durationMs, also)
       if (status === 'split') instruments?.count('redlock.lease.splits', of(namespace, resources))
-      const error = status === 'unreachable' ? 'too few masters can vote' : undefined
+      const error = status === 'unreachable' ? 'no lease can be granted' : undefined
       const token = fencingToken !== undefined && { 'redlock.fencing_token': fencingToken }
       spanned(sdk.tracer(), 'redlock.acquire', durationMs, { ...also, ...token }, error)
     },

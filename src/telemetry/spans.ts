@@ -4,8 +4,8 @@ import { systemClock } from '../clock.ts'
 
 export const SPANS = {
   'redlock.acquire': 'One attempt to acquire a lease',
-  'redlock.extend': 'A lease is renewed on the masters',
-  'redlock.release': 'A lease is given back on the masters',
+  'redlock.extend': 'A lease is renewed',
+  'redlock.release': 'A lease is given back',
   'redlock.step': 'A step of a job',
   'redlock.requeue': 'A job goes back to the queue, because it may not run yet',
 } as const

@@ -378,7 +378,7 @@ export class LockedWorker<
     return {
       on: {
         'job:requeued': ({ job, why }) => {
-          if (why.status === 'unreachable') this.#breaker.trip()
+          if (why.status === 'unreachable') this.#breaker.trip(why.reason)
           emit('requeued', job, why)
         },
         'job:lease-lost': ({ job, error }) => {

@@ -16,7 +16,7 @@ export interface LockedWorkerListener<
    */
   leaseLost: (job: Job<Data>, error: LeaseLostError) => void
   /**
-   * `open`: the lock masters have no quorum and the worker fetches nothing; `closed`: it
+   * `open`: no lease can be granted and the worker fetches nothing; `closed`: it
    * fetches again.
    */
   breaker: (state: 'open' | 'closed') => void

@@ -113,6 +113,11 @@ const lock: readonly Mutant[] = [
     'never',
     'redlock/fleet/refusing-masters: two of three: a client knows it',
   ),
+  mutant(
+    'idle-client-looks-at-its-masters',
+    'removed',
+    'redlock/fleet/refusing-masters: an idle client notices by itself',
+  ),
   mutant('clock-jump-suspends', 'never', 'redlock/fleet/clock-watch'),
   mutant(
     'master-out-of-line-grants-nothing',
@@ -710,6 +715,19 @@ const services: readonly Mutant[] = [
     'silent-server-keeps-no-session',
     ['END_LIMIT_MS', 'Infinity'],
     `${POSTGRES}: closes while the server`,
+  ),
+  mutant(
+    'postgres-answer-that-came-in-time-counts',
+    [
+      'withinMs(clock, requestTimeoutMs, client.query(query))',
+      'client.query({ ...query, query_timeout: requestTimeoutMs } as PgQuery)',
+    ],
+    `${POSTGRES}: an answer that came while the process`,
+  ),
+  mutant(
+    'silent-server-delays-no-rollback',
+    ['inTime(client, ', 'client.query('],
+    `${POSTGRES}: without limits of the pool`,
   ),
   mutant(
     'token-above-deleted-rows',

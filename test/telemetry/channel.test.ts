@@ -129,7 +129,7 @@ test('several listeners of one name are one: the last', () => {
   })
   listen(of('first'), 'page')
   fixture.defer(listen(of('second'), 'page'))
-  own().channel.tell('breaker:open', { queue: 'q' })
+  own().channel.tell('breaker:open', { queue: 'q', reason: '' })
   expect(told).toEqual(['second'])
 })
 

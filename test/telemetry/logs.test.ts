@@ -123,6 +123,6 @@ test('a logger without children gets the fields with every line; one that throws
   }
   const broken: Logger = { debug: fail, info: fail, warn: fail, error: fail }
   expect(() => {
-    loggedChannel(new Log(broken), undefined, []).tell('breaker:open', { queue: 'q' })
+    loggedChannel(new Log(broken), undefined, []).tell('breaker:open', { queue: 'q', reason: '' })
   }).not.toThrow()
 })

@@ -11,7 +11,7 @@ import { instant } from '../../clock.ts'
 import { counted } from '../../counted.ts'
 import { defineScript, luaText, type Script } from '../../lua.ts'
 import { callOf, type Call } from '../wire/calls.ts'
-import { callMaster, type Refusal } from '../wire/master.ts'
+import { callMaster, type Master, type Refusal } from '../wire/master.ts'
 import type { ServerFacts } from '../wire/server-facts.ts'
 import type { LockFleet } from './fleet.ts'
 import type { Voter } from './voter.ts'
@@ -108,25 +108,31 @@ function difference(
  * for all. They are asked now: the fleet may have been resized since they enrolled this client.
  */
 async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
-  const { voters, quorum, isOneOfTwo, settings } = fleet
-  const { clock, masterTimeoutMs } = settings
+  const { voters, quorum, isOneOfTwo } = fleet
   const others = voters.filter((other) => other !== voter)
   const answers = await Promise.all(
-    others.map(async ({ master, knowsUs }) => {
-      if (knowsUs !== true) return knowsUs
-      const result = await callMaster(master, clock, KNOWS_US, masterTimeoutMs)
-      if (result.kind === 'failed') return undefined
-      // rule: who-founds-is-known-now
-      const knowsUsNow = Array.isArray(result.reply) && result.reply[0] !== 'unenrolled'
-      if (!knowsUsNow) master.enrolment.reenrol('it does not know this client any more')
-      return knowsUsNow
-    }),
+    others.map(({ master, knowsUs }) =>
+      knowsUs === true ? knowsUsNow(fleet, master) : Promise.resolve(knowsUs),
+    ),
   )
   const knowing = answers.filter((knows) => knows === true).length
   // rule: follower-founds-no-fleet
   if (isOneOfTwo) return knowing >= quorum
   const refusing = answers.filter((knows) => knows === false).length
   return refusing === 0 || refusing < knowing
+}
+
+/** Whether the master has still enrolled this client; undefined where it does not answer. */
+export async function knowsUsNow(
+  { settings }: LockFleet,
+  master: Master,
+): Promise<boolean | undefined> {
+  const result = await callMaster(master, settings.clock, KNOWS_US, settings.masterTimeoutMs)
+  if (result.kind === 'failed') return undefined
+  // rule: who-founds-is-known-now
+  const knowsUs = Array.isArray(result.reply) && result.reply[0] !== 'unenrolled'
+  if (!knowsUs) master.enrolment.reenrol('it does not know this client any more')
+  return knowsUs
 }
 
 /** Why such a server must not vote, and what to do. Pure. */

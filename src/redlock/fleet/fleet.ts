@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Channel } from '../../channel.ts'
 import type { MasterStatus, Question } from '../../facts.ts'
-import { Deadlines, withinMs } from '../../clock.ts'
+import { Deadlines, withinMs, type Timer } from '../../clock.ts'
 import { LeaseRegistry } from '../../lock/lease-registry.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { Announcements } from '../announcements.ts'
@@ -18,6 +18,9 @@ import { callMaster, type Master, type MasterState } from '../wire/master.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { MasterLog } from './master-log.ts'
 import { Voter } from './voter.ts'
+
+/** An alarm waits longer, and each look costs a master as much as an extension. */
+export const LOOK_MS = 5_000
 
 export class LockFleet {
   readonly settings: Settings
@@ -48,6 +51,7 @@ export class LockFleet {
   readonly #enrolled: (() => void) | undefined
   readonly #log: MasterLog
   readonly #background = new Set<Promise<void>>()
+  #nextLook: Timer | undefined
 
   /** @param enrolled of a fleet not yet in use: called when a quorum has enrolled this client. */
   constructor(settings: Settings, channel: Channel, isOneOfTwo: boolean, enrolled?: () => void) {
@@ -70,6 +74,7 @@ export class LockFleet {
     this.masters = this.voters.map(({ master }) => master)
     this.names = this.masters.map(({ name }) => name)
     this.states = this.masters.map(({ state }) => state)
+    this.#lookLater()
   }
 
   /** A master answered, or failed to. */
@@ -125,6 +130,7 @@ export class LockFleet {
     // Quarantined masters hear how long this client has waited for them.
     for (const voter of this.voters) this.inBackground(voter.report())
     await withinMs(clock, masterTimeoutMs, this.#quiet())
+    this.#nextLook?.cancel()
     for (const master of this.masters) master.close()
     this.#log.close()
   }
@@ -141,6 +147,16 @@ export class LockFleet {
   tell(voter: Voter): void {
     this.#log.entered(voter)
     this.checkVotes()
+  }
+
+  /** An idle client asks nothing, so it would not notice what becomes of the masters. */
+  #lookLater(): void {
+    this.#nextLook = this.settings.clock.after(LOOK_MS, () => {
+      // rule: idle-client-looks-at-its-masters
+      for (const voter of this.voters) voter.look()
+      this.#lookLater()
+    })
+    this.#nextLook.unref?.() // It is no reason to keep a process alive.
   }
 
   checkVotes(): void {

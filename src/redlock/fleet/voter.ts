@@ -6,8 +6,8 @@
  * then, at the end, and before they close. So it also ends where no client lives as long.
  *
  * A master that answers and refuses what a lease needs is asked like all others, so one that is
- * right again counts with its next answer. After an error a trial says whether it refuses every
- * lease, and the next ones when that is over. This is only what is told of it.
+ * right again counts with its next answer. After an error, and now and then, a trial says whether
+ * it refuses every lease, and the next ones when that is over. This is only what is told of it.
  */
 import type { MasterStatus } from '../../facts.ts'
 import type { Timer } from '../../clock.ts'
@@ -16,7 +16,7 @@ import type { MasterAddress } from '../wire/connection-settings.ts'
 import { callMaster, describeState, type Master } from '../wire/master.ts'
 import type { MasterState, Refusal } from '../wire/master.ts'
 import { refusalBy, trialCall } from '../wire/enrolment.ts'
-import { admit } from './admission.ts'
+import { admit, knowsUsNow } from './admission.ts'
 import type { LockFleet } from './fleet.ts'
 
 export const waitedScript: Script = defineScript('waited', luaText('redlock/lua/waited'))
@@ -130,6 +130,15 @@ export class Voter {
     const args = [this.master.enrolment.runId, settings.maxLeaseMs, masters.length]
     await this.master.eval(bootstrapScript, [keys.master], args)
     this.quarantined('', 0)
+  }
+
+  /**
+   * What a busy client notices by itself: the master is silent, refuses what a lease needs, has
+   * lost its data, or its clock was set.
+   */
+  look(): void {
+    void knowsUsNow(this.#fleet, this.master)
+    this.suspect()
   }
 
   /** It answered a question with an error. */

@@ -1,5 +1,6 @@
 /** What is needed of `pg`. Its classes fit, so this package does not load it. */
 import { systemClock, withinMs } from '../../clock.ts'
+import type { LockSettings } from '../service-settings.ts'
 
 export interface PgRows {
   readonly rows: readonly unknown[]
@@ -8,8 +9,6 @@ export interface PgRows {
 export interface PgQuery {
   readonly text: string
   readonly values: unknown[]
-  /** `pg` gives a query up after this time, and closes its connection. */
-  readonly query_timeout?: number
 }
 
 /** What runs statements. */
@@ -44,6 +43,39 @@ export interface PgListener extends PgQueryable {
   on(event: 'end', heard: () => void): unknown
   /** Closes the connection. */
   end(): Promise<void>
+}
+
+export const ignored = (): void => undefined
+
+type Limit = Pick<LockSettings, 'clock' | 'requestTimeoutMs'>
+
+/** A statement that needs no one else's lock. Rejects where the server does not answer in time. */
+export async function inTime(
+  client: PgQueryable,
+  query: PgQuery,
+  { clock, requestTimeoutMs }: Limit,
+): Promise<PgRows> {
+  // The `query_timeout` of `pg` also passes while this process stands still and the answer is here.
+  // rule: postgres-answer-that-came-in-time-counts
+  const rows = await withinMs(clock, requestTimeoutMs, client.query(query))
+  if (rows === undefined) throw new Error(`PostgreSQL did not answer within ${requestTimeoutMs} ms`)
+  return rows
+}
+
+/** One statement on a connection of the pool, which is closed where it failed. */
+export async function ask(pool: PgPool, query: PgQuery, limit: Limit): Promise<PgRows> {
+  const client = await pool.connect()
+  // A connection that breaks says so here; the query fails.
+  client.on('error', ignored)
+  let isBroken = true
+  try {
+    const rows = await inTime(client, query, limit)
+    isBroken = false
+    return rows
+  } finally {
+    client.off('error', ignored)
+    client.release(isBroken)
+  }
 }
 
 /** How long a server has to end a session in order. */

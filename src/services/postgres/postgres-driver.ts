@@ -12,7 +12,7 @@ import {
   type ServerAnswers,
   type ServiceHealth,
 } from '../service-health.ts'
-import type { PgListener, PgPool, PgRows } from './pg.ts'
+import { ask, type PgListener, type PgPool, type PgRows } from './pg.ts'
 import { ReleaseListener } from './release-listener.ts'
 import { statementsFor, type Statements } from './statements.ts'
 
@@ -184,8 +184,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
   }
 
   async #query(text: string, values: readonly unknown[] = []): Promise<PgRows> {
-    const query_timeout = this.#settings.requestTimeoutMs
-    return pRetry(() => this.#pool.query({ text, values: [...values], query_timeout }), {
+    return pRetry(() => ask(this.#pool, { text, values: [...values] }, this.#settings), {
       ...REPEATS,
       shouldRetry: ({ error }) => REPEATED.has((error as { code?: string }).code ?? ''),
     })

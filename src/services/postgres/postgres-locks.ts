@@ -7,10 +7,10 @@
 import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { LockClient } from '../lock-client.ts'
-import { lockSettings, type LockOptions } from '../service-settings.ts'
+import { lockSettings, type LockOptions, type LockSettings } from '../service-settings.ts'
 import { labelOf, resourceNames } from '../../lock/names.ts'
 import { refuse } from '../../options.ts'
-import type { PgListener, PgPool, PgQueryable } from './pg.ts'
+import { ignored, inTime, type PgListener, type PgPool, type PgQueryable } from './pg.ts'
 import { PostgresDriver } from './postgres-driver.ts'
 import { statementsFor } from './statements.ts'
 
@@ -42,8 +42,6 @@ export type HeldResources = Pick<Lease, 'resource' | 'resources' | 'fencingToken
 
 const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/
 
-const ignored = (): void => undefined
-
 /**
  * Leases in a table of PostgreSQL.
  * @example
@@ -56,6 +54,7 @@ const ignored = (): void => undefined
 export class PostgresLocks extends LockClient {
   readonly #pool: PgPool
   readonly #table: string
+  readonly #settings: LockSettings
 
   /** @throws TypeError for a bad option, naming it. */
   constructor(options: PostgresLocksOptions) {
@@ -72,6 +71,7 @@ export class PostgresLocks extends LockClient {
     super(settings, new PostgresDriver(pool, settings, quoted, listen))
     this.#pool = pool
     this.#table = quoted
+    this.#settings = settings
   }
 
   /**
@@ -79,6 +79,9 @@ export class PostgresLocks extends LockClient {
    * commits. Under a lease, the transaction begins only if no other lease followed it. It keeps
    * others out until it ends, even if the lease expires meanwhile. With a resource and no lease,
    * the row is the lock for the time of the transaction, and a live lease keeps it out.
+   *
+   * It waits for its turn and for the statements of `write` as long as the pool lets it. If the
+   * server stands still, `connectionTimeoutMillis` and `query_timeout` of the pool end it.
    * @throws LeaseLostError when another lease followed; ResourceTakenError when a lease is live;
    * else what `write` throws, after a rollback.
    */
@@ -91,7 +94,7 @@ export class PostgresLocks extends LockClient {
     client.on('error', ignored)
     let isBroken = true
     try {
-      await client.query({ text: 'BEGIN', values: [] })
+      await inTime(client, { text: 'BEGIN', values: [] }, this.#settings)
       const fencingToken =
         typeof lock === 'object' && 'fencingToken' in lock
           ? await this.#hold(client, lock)
@@ -101,7 +104,8 @@ export class PostgresLocks extends LockClient {
       isBroken = false
       return result
     } catch (error) {
-      await client.query({ text: 'ROLLBACK', values: [] }).then(
+      // rule: silent-server-delays-no-rollback
+      await inTime(client, { text: 'ROLLBACK', values: [] }, this.#settings).then(
         () => (isBroken = false),
         () => undefined, // The connection is closed below.
       )

@@ -1,6 +1,6 @@
 /** Leases as a table, and what is said of masters that do not answer. */
 import { counted } from '../../counted.ts'
-import { hasQuorum, type Coverage } from '../operator/fleet-probe.ts'
+import { fewAnswer, hasQuorum, type Coverage } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { JobsByResource } from '../operator/running-jobs.ts'
 import { duration } from '../operator/duration.ts'
@@ -67,7 +67,7 @@ export function countLeases(found: LiveLeases): string {
     return `${known}${more}; ${unreachable.length} of ${masters} masters did not answer`
   }
   const seen = `on those that answer: ${known}`
-  return `The holders are not known. ${tooFewAnswer(found)}; ${seen}${more}`
+  return `The holders are not known: ${tooFewAnswer(found)}; ${seen}${more}`
 }
 
 export function coverageOf({ masters, quorum, unreachable }: ResourceView): Coverage {
@@ -87,8 +87,8 @@ export function answeredByQuorum(
   return hasQuorum(coverage) ? code : EXIT.noQuorum
 }
 
-/** `Only 2 of 5 masters answer and 3 are needed`. */
-export function tooFewAnswer({ masters, quorum, unreachable }: Coverage): string {
-  const all = counted(masters, 'master answers', 'masters answer')
-  return `Only ${masters - unreachable.length} of ${all} and ${counted(quorum, 'is', 'are')} needed`
+/** `only 2 of 5 masters answer and 3 are needed`. */
+export function tooFewAnswer(coverage: Coverage): string {
+  const few = fewAnswer(coverage)
+  return coverage.masters === 1 ? few : `${few} and ${coverage.quorum} are needed`
 }

@@ -1,5 +1,6 @@
 /** What is wrong with a fleet, and what to do about it. Pure: a survey in, findings out. */
 import { counted } from '../../counted.ts'
+import { withoutAddresses } from '../../message-of.ts'
 import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import { findingsOf, type Finding } from '../../services/finding.ts'
@@ -95,10 +96,11 @@ export function grouped(findings: readonly Finding[]): readonly Finding[] {
   const groups = new Map<string, Finding>()
   for (const finding of findings) {
     const { where, ...what } = finding
-    const key = JSON.stringify(what)
+    const fact = withoutAddresses(finding.fact)
+    const key = JSON.stringify({ ...what, fact })
     const group = groups.get(key)
-    const together = group === undefined ? where : `${group.where}, ${where}`
-    groups.set(key, { ...finding, where: together })
+    const together = { ...what, fact, where: `${group?.where ?? ''}, ${where}` }
+    groups.set(key, group === undefined ? finding : together)
   }
   return [...groups.values()]
 }

@@ -103,7 +103,8 @@ export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
   return masters - unreachable.length >= quorum
 }
 
-/** `only 2 of 5 masters answer`. */
+/** `only 2 of 5 masters answer`. One server is named, whatever it is. */
 export function fewAnswer({ masters, unreachable }: Coverage): string {
+  if (masters === 1) return `${unreachable[0]?.master ?? 'it'} does not answer`
   return `only ${masters - unreachable.length} of ${counted(masters, 'master answers', 'masters answer')}`
 }

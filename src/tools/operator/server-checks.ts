@@ -152,7 +152,7 @@ function checkEnrolment(
     const fix = `start a worker or wait for one: it votes at most ${waitMs} ms after that`
     report('warning', 'restarted', fact, fix)
   } else if (enrolment.quarantineMs !== 0) {
-    const fact = `grants nothing for another ${duration(enrolment.quarantineMs)}: it is new or restarted, and may have forgotten leases`
+    const fact = `grants nothing for at most another ${duration(enrolment.quarantineMs)}: it is new or restarted, and may have forgotten leases`
     const fix =
       'keep a worker running: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
     report('warning', 'quarantined', fact, fix)

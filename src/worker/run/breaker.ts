@@ -1,6 +1,6 @@
 /**
- * Keeps a worker from fetching jobs that it would only give back: open while the lock masters have
- * no quorum. A probe finds out when they have one again.
+ * Keeps a worker from fetching jobs that it would only give back: open while no lease can be
+ * granted. A probe finds out when one can be again.
  */
 import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
@@ -29,12 +29,12 @@ export class Breaker {
     return this.#open
   }
 
-  /** A job could not be leased because too few masters answered. */
-  trip(): void {
+  /** A job could not be leased because too few masters, or not the lock service, answered. */
+  trip(reason: string): void {
     if (this.#open || this.#options.signal.aborted) return
     this.#open = true
     const { channel, queue } = this.#options
-    channel.tell('breaker:open', { queue })
+    channel.tell('breaker:open', { queue, reason })
     void this.#untilReachable()
   }
 

@@ -117,6 +117,19 @@ test('a dead master is one line for each reason, for all its attempts', async ()
   ])
 })
 
+test('a hung master is one line, whoever notices it', async () => {
+  const { all, logger } = lines()
+  const redlock = await fixture.redlock({ logger, masterTimeoutMs: 100 })
+  const [first] = fixture.fleet.masters
+  await first?.freeze()
+  // A question that is not answered, and then a new connection that is not served.
+  await redlock.tryAcquire('r')
+  const told = (): readonly object[] => all.filter(({ event }) => event === 'master:connecting')
+  await until('it is told', () => told().length > 0)
+  await new Promise((resolve) => setTimeout(resolve, 3_000))
+  expect(told()).toMatchObject([{ detail: 'no data from the server for 1000 ms' }])
+})
+
 test('a fleet that was stated to be new is not told to wait', async () => {
   const { all, logger } = lines()
   await using redlock = new Redlock({

@@ -6,6 +6,8 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
+import { systemClock, type Clock } from '../../../src/clock.ts'
+import { LOOK_MS } from '../../../src/redlock/fleet/fleet.ts'
 import { MasterRefusedError, Redlock, type MasterStatus } from '../../../src/index.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
 import { granted, MAX_LEASE_MS, until, useFleet } from '../../fixtures.ts'
@@ -118,12 +120,18 @@ async function isGranted(redlock: Redlock): Promise<boolean> {
   return outcome.status === 'granted'
 }
 
+/** What a client knows with it, an answer has told it. */
+const WITHOUT_LOOKS: Clock = {
+  ...systemClock,
+  after: (ms, run) => systemClock.after(ms === LOOK_MS ? 1e9 : ms, run),
+}
+
 describe('two of three: a client knows it from the first refusal until it is over', () => {
   const cases = Object.entries(SICKNESSES).filter(([, { grants }]) => grants !== true)
   test.each(cases)('%s', async (_what, { fall, heal, says }) => {
     const sick = await admins(fixture.fleet.masters.slice(1))
     fixture.defer(() => Promise.all(sick.map(heal)))
-    const redlock = await fixture.redlock()
+    const redlock = await fixture.redlock({ clock: WITHOUT_LOOKS })
     expect(await isGranted(redlock)).toBe(true)
     await Promise.all(sick.map(fall))
     expect(await isGranted(redlock)).toBe(false)
@@ -164,6 +172,44 @@ test('one of three: the others grant, and a new client says which it is', async 
   for (const redlock of [first, ...clients]) {
     await until('it is said to vote', () => refusedBy(redlock).length === 0)
   }
+})
+
+describe('an idle client notices by itself, and when it is over', () => {
+  const notices = async (redlock: Redlock, state: MasterStatus['state']): Promise<void> => {
+    await until(`two masters are ${state}`, () => {
+      const states = redlock.status().masters.map((one) => one.state)
+      return states.join() === ['voting', state, state].join()
+    })
+  }
+
+  test('masters that refuse', async () => {
+    const sick = await admins(fixture.fleet.masters.slice(1))
+    const fall = (redis: Redis) => redis.config('SET', 'maxmemory', '1')
+    const heal = (redis: Redis) => redis.config('SET', 'maxmemory', '0')
+    fixture.defer(() => Promise.all(sick.map(heal)))
+    const redlock = await fixture.redlock()
+    await Promise.all(sick.map(fall))
+    await notices(redlock, 'refused')
+    await Promise.all(sick.map(heal))
+    await notices(redlock, 'voting')
+  })
+
+  test('masters that hang', async () => {
+    const redlock = await fixture.redlock()
+    const sick = fixture.fleet.masters.slice(1)
+    await Promise.all(sick.map((master) => master.freeze()))
+    await notices(redlock, 'connecting')
+    await Promise.all(sick.map((master) => master.thaw()))
+    await notices(redlock, 'voting')
+  })
+
+  test('masters that lost their data', async () => {
+    const sick = await admins(fixture.fleet.masters.slice(1))
+    const redlock = await fixture.redlock()
+    await Promise.all(sick.map((redis) => redis.flushall()))
+    await notices(redlock, 'quarantined')
+    await notices(redlock, 'voting')
+  })
 })
 
 test('what one key makes a master refuse is told of no other', async () => {

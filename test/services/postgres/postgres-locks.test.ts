@@ -279,6 +279,88 @@ describeService('postgres', 'PostgresLocks', () => {
     await lease.release()
   })
 
+  test('an answer that came while the process stood still counts', async () => {
+    const db = pool()
+    const locks = await open({ pool: db, leaseMs: 10_000, requestTimeoutMs: 400 })
+    await (await locks.acquire('stalled', { waitMs: 10_000 })).release()
+    let blocks = true
+    const connect = async (): Promise<unknown> => {
+      const client = await db.connect()
+      const query = async (asked: PgQuery): Promise<unknown> => {
+        const answer = client.query(asked)
+        await new Promise(setImmediate) // It has left.
+        const until = performance.now() + 800
+        while (blocks && performance.now() < until);
+        blocks = false
+        return answer
+      }
+      return Object.assign(Object.create(client) as typeof client, { query })
+    }
+    const stalling = new PostgresLocks({
+      ...{ pool: { query: db.query.bind(db), connect } as unknown as Pool },
+      ...{ leaseMs: 10_000, requestTimeoutMs: 400, logger: silentLogger },
+    })
+    closers.add(() => stalling.close())
+    expect(await stalling.tryAcquire('stalled')).toMatchObject({ status: 'granted' })
+    expect(blocks).toBe(false)
+  })
+
+  describe('a transaction on a server that stands still ends, as the pool says', () => {
+    const limits = { connectionTimeoutMillis: 500, query_timeout: 700 }
+    const nothing = (): Promise<void> => Promise.resolve()
+    const cases: Readonly<Record<string, (locks: PostgresLocks) => Promise<unknown>>> = {
+      'before it begins': (locks) => {
+        server.process.freeze()
+        return locks.transaction('frozen', nothing)
+      },
+      'where no connection is open': (locks) => {
+        server.process.freeze()
+        const several = Array.from({ length: 3 }, () => locks.transaction('frozen', nothing))
+        return Promise.any(several)
+      },
+      'in a statement of `write`': (locks) =>
+        locks.transaction('frozen', ({ client }) => {
+          server.process.freeze()
+          return client.query({ text: 'SELECT 1', values: [] })
+        }),
+      'at its end': (locks) =>
+        locks.transaction('frozen', () => {
+          server.process.freeze()
+          return nothing()
+        }),
+    }
+    test.each(Object.entries(cases))('%s', async (_when, run) => {
+      const db = pool(limits)
+      const locks = await open({ pool: db })
+      await locks.transaction('frozen', nothing)
+      try {
+        await expect(run(locks)).rejects.toThrow()
+      } finally {
+        server.process.thaw()
+      }
+      await until('it goes on', () =>
+        locks.transaction('frozen', nothing).then(
+          () => true,
+          () => false,
+        ),
+      )
+      expect(db.totalCount - db.idleCount).toBe(0)
+    })
+
+    test('without limits of the pool it does not begin', async () => {
+      const locks = await open()
+      await locks.transaction('frozen', nothing)
+      server.process.freeze()
+      try {
+        const late = delay(CLOSE_LIMIT_MS, 'still waiting', { ref: false })
+        const ended = Promise.race([locks.transaction('frozen', nothing), late])
+        await expect(ended).rejects.toThrow('PostgreSQL did not answer within 1500 ms')
+      } finally {
+        server.process.thaw()
+      }
+    })
+  })
+
   test('closes while the server stands still', async () => {
     const holder = await open({ leaseMs: 30_000 })
     const lease = await holder.acquire('silent')

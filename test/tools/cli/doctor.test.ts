@@ -145,6 +145,19 @@ describe('doctor', () => {
     expect(said.out).toContain('just a quorum votes (2 of 3)')
   })
 
+  it('masters that are down are told of together; each address stands in the JSON', async () => {
+    const fleet = await bootstrapped(5)
+    const down = fleet.masters.slice(0, 3)
+    for (const master of down) await master.kill()
+    const env = fleetEnv(fleet.urls, NAMESPACE)
+    const names = down.map(({ url }) => hostOf(url))
+    const said = await cli(['doctor'], { env: { ...env, COLUMNS: '400' } })
+    expect(said.out).toContain(`${names.join(', ')}: does not answer: connect ECONNREFUSED\n`)
+    const { findings } = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
+    const facts = findings.flatMap(({ code, fact }) => (code === 'unreachable' ? [fact] : []))
+    expect(facts).toEqual(names.map((name) => `does not answer: connect ECONNREFUSED ${name}`))
+  })
+
   it('a replica, the same server twice, a restart, another maxLeaseMs, a frozen server, a wrong password', async () => {
     const fleet = await bootstrapped(5)
     const [first, replica, restarted, frozen] = fleet.masters

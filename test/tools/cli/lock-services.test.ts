@@ -2,8 +2,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import type { LockCluster } from '../../../scripts/lock-servers/lock-cluster.ts'
 import { KINDS, LOCK_SERVERS } from '../../../scripts/lock-servers/lock-servers.ts'
-import { LockedQueue } from '../../../src/index.ts'
+import { LockedQueue, silentLogger } from '../../../src/index.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
+import { openLocks } from '../../../src/tools/operator/open-locks.ts'
 import { until } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'
 import { openStory } from '../../stories/lock-services.ts'
@@ -119,8 +120,18 @@ for (const kind of KINDS) {
       expect(said.err).toContain('With --locks, use doctor, leases')
     })
 
-    test('a server that is away: exit code 3, and why', async () => {
+    test('a server that is away: exit code 3, and why; it is named, and no master', async () => {
+      const locks = await openLocks(cluster.address, { logger: silentLogger })
+      await locks.ready()
+      const { service } = await locks.health()
+      expect(locks.status().masters).toEqual([{ name: service, state: 'voting' }])
       await cluster.members[0]?.process.kill()
+      const acquired = locks.acquire('customer:42', { waitMs: 0 })
+      const error = await acquired.then(() => undefined, String)
+      expect(error).toContain(`${service} grants no lease on \`customer:42\``)
+      expect(error).not.toMatch(/master|quorum of/i)
+      expect(locks.status().masters).toMatchObject([{ name: service, state: 'connecting' }])
+      await locks.close()
       const soon = { env: { ...env, BULLMQ_REDLOCK_TIMEOUT_MS: '1000' } }
       const doctor = await cli(['doctor'], soon)
       expect(doctor.code).toBe(3)
@@ -129,6 +140,7 @@ for (const kind of KINDS) {
         const said = await cli(args, soon)
         expect(said.code, said.err).toBe(3)
         expect(said.err).toContain('does not answer')
+        expect(said.out).toContain('not known: the lock service does not answer')
       }
     })
   })

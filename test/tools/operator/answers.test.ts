@@ -596,13 +596,13 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.work({ redlock })
     return {
       job: await scene.add(),
-      why: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another \S+ s.*the time counts only while one is connected/,
+      why: /0 of 3 masters vote and 2 are needed\. .* grants nothing for at most another \S+ s.*the time counts only while one is connected/,
       inspect: /No lease is granted: 0 of 3 masters vote/,
       line: /^(delayed: a quorum of the lock masters: 0 of 3 .*run `bullmq-redlock bootstrap`|active: .*)$/,
       doctor: ['no-quorum', 'quarantined', 'quarantined', 'quarantined'],
       whyOfWorker:
         /0 of 3 masters vote and 2 are needed\. .* grants nothing for another .*run `bullmq-redlock bootstrap`/,
-      notReady: /0 of 3 masters vote and 2 are needed\. .* grants nothing for another/,
+      notReady: /0 of 3 masters vote and 2 are needed\. .* grants nothing for at most another/,
       doctorSays: /fix: keep a worker running: the time counts only while one is connected/,
       doctorCode: 3,
     }

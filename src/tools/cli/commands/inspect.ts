@@ -64,7 +64,7 @@ export function holderLine(view: ResourceView): string {
     return `${name} is held by ${printable(holder.name)} ${expiry}, with fencing token ${holder.fencingToken}`
   }
   const coverage = coverageOf(view)
-  if (!hasQuorum(coverage)) return `The holder of ${name} is not known. ${tooFewAnswer(coverage)}`
+  if (!hasQuorum(coverage)) return `The holder of ${name} is not known: ${tooFewAnswer(coverage)}`
   const withKey = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {
     return `${name} may be held: ${withKey} of ${counted(masters.length, 'master has', 'masters have')} a key, and ${counted(view.unreachable.length, 'does', 'do')} not answer`
