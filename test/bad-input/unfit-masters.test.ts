@@ -78,7 +78,7 @@ it('fewer than a quorum: the error says how many are needed, which are silent, a
   expect(await redlock.tryAcquire('r')).toMatchObject({ status: 'unreachable' })
   const refused = redlock.acquire('r', { waitMs: 100 })
   await expect(refused).rejects.toThrow(QuorumUnreachableError)
-  await expect(refused).rejects.toThrow('can vote: no lease on `r` is granted')
+  await expect(refused).rejects.toThrow('can vote: the fleet grants no lease on `r`')
 })
 
 it.each([

@@ -14,7 +14,8 @@ import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
 const fixture = useFleet({ masters: 1, queue: false })
 let nodes: readonly TestServer[] = []
 beforeAll(async () => {
-  nodes = await startCluster()
+  // A node that is frozen is away, and no other one declares that it has failed.
+  nodes = await startCluster({ config: { 'cluster-node-timeout': '120000' } })
 })
 afterAll(async () => {
   await Promise.all(nodes.map((node) => node.close()))
@@ -126,7 +127,7 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
   const env = {
     ...fleetEnv(fleet.urls, prefix, named?.url),
     BULLMQ_REDLOCK_PREFIX: prefix,
-    BULLMQ_REDLOCK_TIMEOUT_MS: '600',
+    BULLMQ_REDLOCK_TIMEOUT_MS: '300',
   }
   const where = `${away?.host ?? ''}:${away?.port ?? 0}`
   const doctor = await cli(['doctor', '--json'], { env })
