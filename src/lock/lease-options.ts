@@ -7,10 +7,7 @@ export const MIN_LEASE_MS = 100
 
 /** The options of one lease. */
 export interface LeaseOptions {
-  /**
-   * How long the lease lasts without an extension.
-   * @defaultValue the service's `leaseMs`
-   */
+  /** How long the lease lasts without an extension. @defaultValue the service's `leaseMs` */
   readonly leaseMs?: number
   /**
    * Renew at every third of the lease until it is released or lost.
@@ -19,10 +16,7 @@ export interface LeaseOptions {
   readonly autoExtend?: boolean
   /** The longest time to hold it, extensions included. @defaultValue the service's `maxHoldMs` */
   readonly maxHoldMs?: number
-  /**
-   * How often the lease may be extended.
-   * @defaultValue the service's `maxExtensions`
-   */
+  /** How often the lease may be extended. @defaultValue the service's `maxExtensions` */
   readonly maxExtensions?: number
   /**
    * How many holders a resource may have at once: a number, or a map by the names of resources

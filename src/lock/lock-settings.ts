@@ -16,9 +16,7 @@ export interface CommonOptions {
   readonly leaseMs?: number
   /** The longest lease that a call may ask for. @defaultValue 30 000 */
   readonly maxLeaseMs?: number
-  /**
-   * Resources of different namespaces have nothing to do with each other. @defaultValue 'redlock'
-   */
+  /** Resources of different namespaces have nothing in common. @defaultValue 'redlock' */
   readonly namespace?: string
   /** How different the rates of two clocks may be, as a fraction. @defaultValue 0.01 */
   readonly driftFactor?: number
@@ -26,15 +24,9 @@ export interface CommonOptions {
   readonly maxHoldMs?: number
   /** How often one lease may be extended. @defaultValue 10 000 */
   readonly maxExtensions?: number
-  /**
-   * Who holds a lease, as operators see it on the server and in errors. @defaultValue
-   * `hostname:pid`
-   */
+  /** Who holds a lease, as operators and errors see it. @defaultValue `hostname:pid` */
   readonly owner?: string
-  /**
-   * Pino or anything with its four methods. @defaultValue warnings and errors as JSON on standard
-   * error
-   */
+  /** Pino, or what has its four methods. @defaultValue warnings and errors as JSON on stderr */
   readonly logger?: Logger
   /** @internal */
   readonly clock?: Clock

@@ -6,9 +6,7 @@ const MAX_LENGTH = 512
 const SLOT = /#\d{1,4}$/
 const MAX_RESOURCES = 64
 
-/**
- * Sorted without repetitions, so that contenders for the same resources meet at the same one first.
- */
+/** Sorted without repetitions: contenders for the same resources meet at the same one first. */
 export function resourceNames(resource: unknown): readonly string[] {
   if (!Array.isArray(resource)) return [resourceName(resource)]
   const names: unknown[] = resource
@@ -33,9 +31,7 @@ export function labelOf(resources: readonly string[]): string {
   return resources.join(' + ')
 }
 
-/**
- * A token without most of its secret: the owner, and enough to tell two leases of one owner apart.
- */
+/** A token without most of its secret: the owner, and what tells two of its leases apart. */
 export function describeToken(token: string): string {
   const at = token.indexOf('@')
   return at < 0 ? `${token.slice(0, 6)}…` : `${token.slice(at + 1)} (${token.slice(0, 6)}…)`

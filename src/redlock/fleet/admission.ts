@@ -111,9 +111,7 @@ async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
   const { voters, quorum, isOneOfTwo } = fleet
   const others = voters.filter((other) => other !== voter)
   const answers = await Promise.all(
-    others.map(({ master, knowsUs }) =>
-      knowsUs === true ? knowsUsNow(fleet, master) : Promise.resolve(knowsUs),
-    ),
+    others.map(async ({ master, knowsUs }) => knowsUs && knowsUsNow(fleet, master)),
   )
   const knowing = answers.filter((knows) => knows === true).length
   // rule: follower-founds-no-fleet

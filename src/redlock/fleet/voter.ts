@@ -132,10 +132,7 @@ export class Voter {
     this.quarantined('', 0)
   }
 
-  /**
-   * What a busy client notices by itself: the master is silent, refuses what a lease needs, has
-   * lost its data, or its clock was set.
-   */
+  /** What a busy client notices: silence, a refusal, lost data, or a clock that was set. */
   look(): void {
     void knowsUsNow(this.#fleet, this.master)
     this.suspect()

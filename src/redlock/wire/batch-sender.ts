@@ -18,9 +18,7 @@ export type Heard = (answer: unknown, error?: unknown) => void
 export interface BatchSender {
   /** `bytes` is the length of `entries` as UTF-8. */
   send(entries: string, bytes: number, heard: Heard): void
-  /**
-   * Which server is asked from now on; '' while no batch leaves. Then ioredis' socket timer counts.
-   */
+  /** Which server is asked from now on; '' while no batch leaves: ioredis' socket timer counts. */
   enrolled(runId: string): void
   /** Breaks the connection; ioredis makes another one. */
   disconnect(why: string): void
