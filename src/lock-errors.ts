@@ -32,7 +32,7 @@ export class ResourceTakenError extends RedlockError {
     answers: readonly MasterAnswer[],
   ) {
     super(
-      `\`${resource}\` is held by ${holder} for at most another ${retryAfterMs} ms. ` +
+      `\`${resource}\` is held by ${holder} for another ${retryAfterMs} ms, if it is not extended. ` +
         `Wait longer (\`waitMs\`) or try again later. ${list(answers)}`,
     )
     this.resource = resource

@@ -160,7 +160,7 @@ function describeWait(
     const { name, freeInMs } = holder
     return freeInMs < 0
       ? `the lease of ${name}, which never ends: \`${commandLine`release ${resource} --yes`}\``
-      : `the lease of ${name}, for at most another ${freeInMs} ms`
+      : `the lease of ${name}, for another ${freeInMs} ms if it is not extended`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
   return undefined

@@ -258,7 +258,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(2, { also: [1] }),
       why: /for `customer:2` and waits for the lease of script-7|lease is held by script-7/,
-      line: /^(delayed: (the lease of script-7 .* ms, in line for `customer:2`|its delay .*)|active: nothing: .*)$/,
+      line: /^(delayed: (the lease of script-7 .* extended, in line for `customer:2`|its delay .*)|active: nothing: .*)$/,
       inspect: /customer:1 is free/,
       doctor: [],
     }
@@ -488,9 +488,9 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(),
       // A worker tries to get the lease for a moment, before it parks the job.
-      why: /the lease of script-7 .*for at most another \d+ ms|lease is held by script-7/,
+      why: /the lease of script-7 .*for another \d+ ms|lease is held by script-7/,
       inspect: /customer:1 is held by script-7 .*for another/,
-      line: /^(delayed: the lease of script-7 .*another \d+ ms|active: nothing: .*)$/,
+      line: /^(delayed: the lease of script-7 .*another \d+ ms if it is not extended|active: nothing: .*)$/,
       doctor: [],
     }
   },
