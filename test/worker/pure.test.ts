@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { NotGranted } from '../../src/index.ts'
-import { asError } from '../../src/worker/run/failure.ts'
+import { asError, untilTaken } from '../../src/worker/run/failure.ts'
 import {
   earlierRequeues,
   MAX_UNREACHABLE_MS,
@@ -130,4 +130,14 @@ describe('the signal of a job', () => {
     expect(job.signal.aborted).toBe(false)
     expect(asked).toBe(0)
   })
+})
+
+test('an end that the server refused is asked again, also where it was made to forget the script', async () => {
+  const told: unknown[] = []
+  const refusal = new Error('NOSCRIPT No matching script. Please use EVAL.')
+  const end = (): Promise<string> => Promise.resolve('next')
+  expect(await untilTaken(refusal, end, 1_000, (error) => told.push(error))).toBe('next')
+  expect(told).toEqual([refusal])
+  const other = new Error('Missing lock for job 1')
+  await expect(untilTaken(other, end, 1_000, () => undefined)).rejects.toBe(other)
 })

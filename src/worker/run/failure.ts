@@ -32,9 +32,9 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   return 'elsewhere' // The job is no longer this worker's.
 }
 
-/** A server or a cluster that refuses everybody, for a time. */
+/** A server or a cluster that refuses for a time: also a script that it was just made to forget. */
 const PASSING =
-  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY)\b/
+  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
 
 const DENIES = /^(NOAUTH|WRONGPASS|NOPERM)\b/
 
