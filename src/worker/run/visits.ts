@@ -25,7 +25,9 @@ import { JobSignal, Visit, type Chain } from './visit.ts'
 const LIMIT_MS = 1_000
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
 const MIN_JOB_MS = 1
-/** A process has no time left for more when its event loop waits less than half of the time. */
+/** Of jobs that are shorter than this, a process runs no more than it has time for. */
+const SHORT_JOB_MS = 2
+/** With longer jobs, it has no time left when its event loop waits less than half of the time. */
 const BUSY = 0.5
 
 export class Visits implements LineVisits {
@@ -192,7 +194,7 @@ export function moveBehind(
   const isSpent = allMs >= burstMs
   const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
   // A process with time left runs a line as fast as any other, and a change of process costs.
-  const offers = isSpent && isOneOfMany && loopLoad() >= BUSY
+  const offers = isSpent && isOneOfMany && (workedMs < SHORT_JOB_MS || loopLoad() >= BUSY)
   return {
     usedMs: isSpent ? carriedMs : allMs,
     back: isSpent || undefined,
