@@ -1,7 +1,7 @@
 /** A server of a lock service as a process of this machine, with its own directory. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
+import { chmodSync, closeSync, openSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { returnPort, takePort } from '../../src/testing/free-port.ts'
@@ -107,11 +107,19 @@ export class ServiceProcess implements AsyncDisposable {
 
   /** It and its children stand still; its connections stay open. */
   freeze(): void {
-    for (const pid of familyOf(this.pid)) signal(pid, 'SIGSTOP')
+    const family = familyOf(this.pid)
+    // A child that stands still does not see that its parent has ended: the reaper ends both.
+    this.#reaped(family)
+    for (const pid of family) signal(pid, 'SIGSTOP')
   }
 
   thaw(): void {
     for (const pid of familyOf(this.pid)) signal(pid, 'SIGCONT')
+    this.#reaped([this.pid])
+  }
+
+  #reaped(pids: readonly number[]): void {
+    writeFileSync(join(this.#directory.path, 'pid'), pids.join(' '))
   }
 
   #log(): string {

@@ -87,7 +87,7 @@ function sendAlone({ options }: Client, command: string): void {
 
 /**
  * Sends together what happens in one turn of the event loop, a few items at a time, and gives each
- * its own reply: see `lua/together.lua`. With no call under way, it sends that of one callback.
+ * its own reply: see `lua/together.lua`. While no call is under way, what one callback adds leaves.
  */
 export abstract class TurnGroup<Item> {
   readonly #most: { readonly items: number; readonly bytes: number }

@@ -34,7 +34,7 @@ export interface Lease extends AsyncDisposable {
   readonly resources: readonly string[]
   /** Secret value that names this lease on the masters, with the owner's name behind an `@`. */
   readonly token: string
-  /** Larger than that of each earlier lease on the resource. Compare it where you write. */
+  /** Larger than that of each earlier lease on the resource. Your store compares it. */
   readonly fencingToken: number
   /** The length of the lease from its grant or its last extension. */
   readonly leaseMs: number

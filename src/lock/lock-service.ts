@@ -27,9 +27,9 @@ export interface LockService {
   readonly servers?: readonly string[]
   /** Rejects, saying what is wrong with which server, when no lease could be had at all. */
   ready(): Promise<unknown>
-  /** One attempt at all of the resources or none. It rejects for bad arguments, or after close. */
+  /** One attempt at all or none. It rejects only for bad arguments or after close. */
   tryAcquire(resource: string | readonly string[], options?: LeaseOptions): Promise<AcquireOutcome>
-  /** Tries for `waitMs`. It throws why the last attempt failed, or the signal's reason. */
+  /** Tries until granted, for `waitMs`. It throws the last refusal, or the signal's reason. */
   acquire(resource: string | readonly string[], options?: AcquireOptions): Promise<Lease>
   /** Runs `routine` under a lease that is kept alive, and releases it afterwards. */
   using<Result>(

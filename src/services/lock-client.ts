@@ -74,8 +74,9 @@ export class LockClient implements LockService, AsyncDisposable {
 
   /** What this process sees: the service as one master, and how many leases are held here. */
   status(): ReturnType<ToldLock['status']> {
-    const state = this.#closed && ({ name: this.#driver.name, state: 'closed' } as const)
-    return { masters: [state ?? this.#server.status], leases: this.#leases.members().length }
+    const closed = { name: this.#driver.name, state: 'closed' } as const
+    const master = this.#closed === undefined ? this.#server.status : closed
+    return { masters: [master], leases: this.#leases.members().length }
   }
 
   /**

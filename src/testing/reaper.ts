@@ -4,8 +4,8 @@
  *
  * This process has one directory, in which every child has its own with a `pid` file, and one
  * detached shell that reads from a pipe. The shell never gets a line: when the pipe ends, this
- * process is gone (kill -9 included) or its last child is closed. It then ends every child that
- * is left and removes the directory.
+ * process is gone (kill -9 included) or its last child is closed. It then ends every process that
+ * a `pid` file names, and removes the directory.
  *
  * It renames the directory before it looks for pid files. A server writes its own pid file before
  * it becomes a server (see {@link LAUNCH}), and that fails once the directory is renamed, so there
@@ -32,7 +32,7 @@ trap '' INT HUP TERM
 cat >/dev/null
 mv "$0" "$0.gone" || exit 0
 for file in "$0.gone"/*/pid; do
-  [ -e "$file" ] && kill -KILL "$(cat "$file")"
+  [ -e "$file" ] && kill -KILL $(cat "$file")
 done
 rm -rf "$0.gone" || { sleep 1; rm -rf "$0.gone"; }
 `

@@ -34,6 +34,7 @@ const ANSWER_LIMIT_MS = 15_000
 /** Once all was put right, everything has ended, or a job has started, in this time. */
 const SETTLE_LIMIT_MS = 15_000
 const REST_MS = 400
+const BETWEEN_FLUSHES_MS = 300
 const CLOSED_MS = 200
 const QUIET_LIMIT_MS = 3_000
 const LEASE_END_MS = 3_000
@@ -50,6 +51,16 @@ const HARMFUL: ReadonlySet<string> = new Set(['restartQueue', 'failover', 'fault
 export async function runEpisode(world: World, plan: Plan): Promise<History> {
   const harms = plan.operations.some((each) => HARMFUL.has(each.do))
   return world.with(harms, (servers, frail) => new Episode(world, plan, servers, frail).run())
+}
+
+let flushed: Promise<unknown> = Promise.resolve()
+
+/** Episodes share servers. ioredis sends a script again only once, so two do not flush at once. */
+async function flushScripts(redis: Redis): Promise<unknown> {
+  const earlier = flushed
+  flushed = earlier.then(() => delay(BETWEEN_FLUSHES_MS))
+  await earlier
+  return redis.script('FLUSH')
 }
 
 class Episode {
@@ -337,7 +348,7 @@ class Episode {
       case 'census':
         return this.#quietCensus()
       case 'flushScripts':
-        return this.#redis.script('FLUSH')
+        return flushScripts(this.#redis)
       case 'obliterate':
         return queue.obliterate({ force: true })
       case 'restartQueue':

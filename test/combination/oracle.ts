@@ -1214,11 +1214,8 @@ function errors(knowledge: Knowledge): Found {
   return seen
 }
 
-/**
- * Of a lock that could not be renewed, the job's signal tells, where the job runs. Episodes share
- * servers: where two flush the scripts at once, ioredis tries again only once.
- */
-const EXPECTED_ERRORS = /PlainWorkerError|NOSCRIPT|could not renew lock|has pending dependencies/
+/** Of a lock that could not be renewed, the job's signal tells, where the job runs. */
+const EXPECTED_ERRORS = /PlainWorkerError|could not renew lock|has pending dependencies/
 /** What BullMQ's worker says of a job that was obliterated, or whose lock ended, while it ran. */
 const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
 

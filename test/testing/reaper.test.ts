@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { noPostgres } from '../../scripts/lock-servers/postgres-server.ts'
 import { startServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX, takeDirectory } from '../../src/testing/reaper.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
@@ -13,6 +14,7 @@ import { ping } from './ask.ts'
 import { nodeArgs } from '../support/programs.ts'
 
 const HOLDER = join(import.meta.dirname, 'fleet-holder-child.ts')
+const FROZEN_POSTGRES = join(import.meta.dirname, 'frozen-postgres-child.ts')
 const GONE_LIMIT = { timeout: 10_000, interval: 20 }
 
 let leaks: LeakWatch
@@ -32,8 +34,8 @@ afterEach(async () => {
 })
 
 /** Starts the program; the result gives its lines. Its own process group is like a terminal's. */
-function hold(ending: string): AsyncIterator<string, undefined> {
-  holder = spawn(process.execPath, [...nodeArgs(HOLDER), ending], {
+function hold(ending: string, program = HOLDER): AsyncIterator<string, undefined> {
+  holder = spawn(process.execPath, [...nodeArgs(program), ending], {
     detached: true,
     stdio: ['ignore', 'pipe', 'ignore'],
   })
@@ -114,6 +116,17 @@ describe('when the process that started them ends, no server and no directory is
       expect(residents(pid)).toEqual([])
     }, GONE_LIMIT)
   })
+})
+
+it.skipIf(noPostgres)('children of a server that stand still end with it', async () => {
+  const lines = hold('wait', FROZEN_POSTGRES)
+  const pid = holderPid()
+  expect((await lines.next()).value).toBe('frozen')
+  expect(residents(pid).length).toBeGreaterThan(1)
+  process.kill(pid, 'SIGKILL')
+  await vi.waitFor(() => {
+    expect(residents(pid)).toEqual([])
+  }, GONE_LIMIT)
 })
 
 itReaps('lets a program that handles Ctrl-C end its servers itself', async () => {

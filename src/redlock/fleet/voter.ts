@@ -3,7 +3,7 @@
  *
  * The delayed restart: a master stores what is left of its quarantine and cannot count it down,
  * because its wall clock may be set. Clients do, on their monotonic clocks, and tell it: now and
- * then, at the end, and before they close. So it also ends where no client lives as long.
+ * then, at the end, and before they close. So a quarantine also ends where no client lives as long.
  *
  * A master that answers and refuses what a lease needs is asked like all others, so one that is
  * right again counts with its next answer. After an error, and now and then, a trial says whether
@@ -138,7 +138,7 @@ export class Voter {
     this.suspect()
   }
 
-  /** It answered a question with an error. */
+  /** It may refuse every lease: a trial says so. */
   suspect(): void {
     if (this.#trial === undefined) void this.#try()
   }

@@ -132,8 +132,8 @@ export class Enrolment implements Partial<Master> {
 }
 
 /**
- * `lua/trial.lua`: whether a server does what a lease needs. Only a write shows a right that its
- * user lacks, a full memory, a missing replica or a failing disk.
+ * `lua/trial.lua`: whether a server does what a lease needs. Only commands that may write show a
+ * right that its user lacks, a full memory, a missing replica or a failing disk.
  */
 export const trialCall: Call = callOf({ verb: 'trial' })
 

@@ -49,7 +49,7 @@ export const ignored = (): void => undefined
 
 type Limit = Pick<LockSettings, 'clock' | 'requestTimeoutMs'>
 
-/** A statement that needs no one else's lock. Rejects where the server does not answer in time. */
+/** A statement that waits for no lock. @throws Error where the server does not answer in time. */
 export async function inTime(
   client: PgQueryable,
   query: PgQuery,
