@@ -556,6 +556,16 @@ const worker: readonly Mutant[] = [
     'tools/operator/resize: lost its memory is not opened again',
   ),
   mutant(
+    'all-goals-but-one-are-replaced',
+    ['begun.filter((one) => one !== goal)', '[]'],
+    'tools/operator/resize: while one replaces another',
+  ),
+  mutant(
+    'refused-client-remembers-it',
+    [' && voter.knowsUs !== false', ''],
+    'tools/operator/resize: does not take a master',
+  ),
+  mutant(
     'start-of-a-client-is-no-outage',
     ["why?.status === 'suspended' ? undefined : ", ''],
     'redlock/fleet/master-log: whose clock is not compared yet',

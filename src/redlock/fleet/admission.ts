@@ -78,7 +78,9 @@ export async function admit(
   if (reply[0] === 'foreign' && (await mayFound(fleet, voter))) reply = await enrol(1)
   if (reply[0] !== 'foreign') voter.knowsUs = reply[0] === 'enrolled'
   if (reply[0] === 'resizing' || reply[0] === 'retired') return CLOSED[reply[0]]
-  if (reply[0] !== 'enrolled') return refusal('client', difference(fleet, reply), HOW_TO_AGREE)
+  if (reply[0] !== 'enrolled') {
+    return refusal('client', difference(fleet, voter, reply), HOW_TO_AGREE)
+  }
   const [, leftMs, quarantine, founder, serverMs] = reply
   voter.isFoundedHere = founder === fleet.clientId
   voter.quarantined(quarantine, leftMs)
@@ -89,12 +91,14 @@ export async function admit(
 /** What a master says of the fleet, and this client otherwise. */
 function difference(
   { settings, isOneOfTwo }: LockFleet,
+  { knowsUs }: Voter,
   [word, name, theirs]: readonly string[],
 ): string {
   const { maxLeaseMs, fenceTtlMs, addresses } = settings
   if (word === 'foreign') {
-    return isOneOfTwo
-      ? 'has no memory, and a client with `previous` founds no fleet'
+    if (isOneOfTwo) return 'has no memory, and a client with `previous` founds no fleet'
+    return knowsUs === false && addresses.length === 1
+      ? 'has no memory, and refused this client before; restart this client if it is right now'
       : 'has no memory, and other masters refuse this client'
   }
   const own = { maxLeaseMs, fenceTtlMs }[name ?? '']
@@ -117,7 +121,10 @@ async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
   // rule: follower-founds-no-fleet
   if (isOneOfTwo) return knowing >= quorum
   const refusing = answers.filter((knows) => knows === false).length
-  return refusing === 0 || refusing < knowing
+  if (refusing < knowing) return true
+  // A fleet of one has no other masters: what it said before it lost its memory counts.
+  // rule: refused-client-remembers-it
+  return refusing === 0 && voter.knowsUs !== false
 }
 
 /** Whether the master has still enrolled this client; undefined where it does not answer. */

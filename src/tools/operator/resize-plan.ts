@@ -29,7 +29,10 @@ export interface ResizePlan {
   /** It goes on with what was interrupted. */
   readonly resumes: boolean
   readonly goal: string
-  readonly replaces: string
+  /** Goals of resizes that were interrupted, and have opened no master. */
+  readonly replaces: readonly string[]
+  /** Masters of those that are of neither fleet. */
+  readonly left: readonly string[]
   readonly hasOpened: boolean
 }
 
@@ -74,10 +77,9 @@ export async function planResize(
   const added = nexts.filter(({ runId }) => !olds.some((one) => one.runId === runId))
   const removed = olds.filter(({ runId }) => !nexts.some((one) => one.runId === runId))
   const enrolments = [...olds, ...nexts].flatMap(({ enrolment }) => enrolment ?? [])
-  const [begun = '', another] = new Set(enrolments.flatMap(({ resizing }) => resizing || []))
-  if (another !== undefined) refuse('Two resizes were begun, and neither is finished')
+  const begun = [...new Set(enrolments.flatMap(({ resizing }) => resizing || []))]
   const opened = nexts.flatMap(({ enrolment }) => enrolment?.resized || [])
-  const last = begun || opened[0]
+  const [last] = [...begun, ...opened]
   // What the old masters have forgotten, the goal remembers.
   const known = settingsOf(before) ?? (last === undefined ? undefined : goalOf(last).from)
   if (known === undefined) {
@@ -89,28 +91,36 @@ export async function planResize(
   }
   const from: FleetSettings = { masters: namesOf(before), ...known }
   const to = targetOf(from, namesOf(after), target)
-  const resumes = begun !== '' && sameGoal(begun, to)
-  const hasOpened = enrolments.some(({ resized }) => begun !== '' && resized === begun)
+  const half = begun.find((goal) => enrolments.some(({ resized }) => resized === goal))
+  const hasOpened = half !== undefined
+  // Where a resize to undo another one was interrupted, both goals are there.
+  const resumed = half ?? begun.find((goal) => sameGoal(goal, to))
+  const resumes = resumed !== undefined && sameGoal(resumed, to)
   const forgot = olds.some(({ enrolment }) => enrolment === undefined)
-  if (begun !== '' && !resumes && (hasOpened || forgot)) {
-    refuse(`A resize to ${describeGoal(begun)} was begun, and masters are open: finish it first`)
+  const first = half ?? begun[0]
+  if (first !== undefined && !resumes && (hasOpened || forgot)) {
+    refuse(`A resize to ${describeGoal(first)} was begun, and masters are open: finish it first`)
   }
   const remembering = nexts.filter(({ enrolment }) => enrolment !== undefined).length
   const wasDone =
-    begun === '' &&
+    begun.length === 0 &&
     opened.length > 0 &&
     opened.length === remembering &&
     opened.every((goal) => sameGoal(goal, to))
   if (!wasDone) checkMembers(olds, added, removed, begun)
   const isSame = isDeepStrictEqual({ ...to, masters: from.masters }, from)
-  const isDone = wasDone || (begun === '' && isSame && added.length + removed.length === 0)
-  const goal = resumes ? begun : JSON.stringify({ id: randomUUID(), from: known, ...to })
-  const replaces = resumes ? '' : begun
+  const isDone = wasDone || (begun.length === 0 && isSame && added.length + removed.length === 0)
+  const goal = resumes ? resumed : JSON.stringify({ id: randomUUID(), from: known, ...to })
+  // rule: all-goals-but-one-are-replaced
+  const replaces = begun.filter((one) => one !== goal)
   // Masters that an interrupted one has opened may have granted and forgotten leases, too.
   // rule: leases-of-forgotten-openings-are-over
   const longestMs = Math.max(from.maxLeaseMs, resumes ? to.maxLeaseMs : 0)
   const pauseMs = quarantineMs(longestMs, DRIFT_FACTOR)
-  return { from, to, isDone, pauseMs, resumes, goal, replaces, hasOpened }
+  const named = new Set([...from.masters, ...to.masters])
+  const meant = new Set(replaces.flatMap((one) => goalOf(one).masters))
+  const left = [...meant].filter((master) => !named.has(master))
+  return { from, to, isDone, pauseMs, resumes, goal, replaces, left, hasOpened }
 }
 
 /** @throws ResizeRefusedError where they are not all of one fleet, or others than one can add. */
@@ -118,7 +128,7 @@ function checkMembers(
   olds: readonly MasterSurvey[],
   added: readonly MasterSurvey[],
   removed: readonly MasterSurvey[],
-  begun: string,
+  begun: readonly string[],
 ): void {
   if (added.length > 0 && removed.length > 0) {
     refuse(
@@ -128,14 +138,14 @@ function checkMembers(
   }
   for (const { enrolment } of olds) {
     const size = enrolment?.fleetSize ?? 0
-    if ([0, olds.length].includes(size) || (begun !== '' && enrolment?.resized === begun)) continue
+    if ([0, olds.length].includes(size) || begun.includes(enrolment?.resized ?? '')) continue
     refuse(
       `The fleet has ${counted(size, 'master')}, and ${counted(olds.length, 'is', 'are')} named: name them all`,
     )
   }
   for (const { enrolment } of added) {
     if (enrolment === undefined || enrolment.isRetired || enrolment.quarantineMs > 0) continue
-    if (begun !== '' && [enrolment.resizing, enrolment.resized].includes(begun)) continue
+    if (begun.some((goal) => [enrolment.resizing, enrolment.resized].includes(goal))) continue
     refuse(`A new master is one of another fleet, of ${enrolment.fleetSize}: take an empty server`)
   }
 }

@@ -109,7 +109,7 @@ async function closeOne(
   masters: number,
 ): Promise<Closed> {
   const { runId } = await probe.survey()
-  const args = [runId, goal, masters, hasOpened ? 1 : 0, replaces]
+  const args = [runId, goal, masters, hasOpened ? 1 : 0, ...replaces]
   const reply = await probe.run(closeScript, [fleet.keys.master], args)
   const [word, detail] = reply as ['another' | 'mismatch' | Closed['outcome'], string]
   if (word === 'another') {

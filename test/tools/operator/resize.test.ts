@@ -175,6 +175,27 @@ describe('a client that has not heard of the resize', () => {
       return size === '5'
     })
   })
+
+  test('does not take a master that lost its memory for its own alone', async () => {
+    const stays = await founder(1)
+    await resize(1, 3)
+    const [first] = servers
+    const about = (): string => stays.status().masters[0]?.reason ?? 'votes'
+    await until('it knows that it is refused', async () => {
+      await stays.tryAcquire('r')
+      return about().includes('the fleet has 3 masters')
+    })
+    await first?.restart({ keepData: false })
+    await until('it has asked', () => about().includes('refused this client before'))
+    await client(3).ready()
+    await until('the others take it back', async () => {
+      const size = await ask(first?.url ?? '', (one) =>
+        one.hget(`${NAMESPACE}:master`, 'fleetSize'),
+      )
+      return size === '3'
+    })
+    expect((await stays.tryAcquire('r')).status).toBe('unreachable')
+  })
 })
 
 describe('interrupted', () => {
@@ -202,13 +223,50 @@ describe('interrupted', () => {
   test('after all are closed: the way back is a resize to what there was', async () => {
     const redlock = await founder(3)
     await expect(resize(3, 5, crash)).rejects.toThrow('killed')
-    await resize(3, 3)
+    const flags = urls.slice(0, 3).flatMap((url) => ['--master', url])
+    const env = { BULLMQ_REDLOCK_NAMESPACE: NAMESPACE }
+    const back = await cli(['resize', ...flags, '--yes', '--json'], { env })
+    expect(back.json()).toMatchObject({
+      left: urls
+        .slice(3)
+        .map((url) => new URL(url).host)
+        .sort(),
+    })
     await (await redlock.acquire('r', { waitMs: 5_000 })).release()
     expect(
       (await ask(urls[4] ?? '', (one) => one.hgetall(`${NAMESPACE}:master`)))['resizing'],
     ).toBeDefined()
     await resize(3, 5) // What is left of the first one is in nobody's way.
     expect((await client(5).acquire('r', { waitMs: 5_000 })).fencingToken).toBeGreaterThan(0)
+  })
+
+  test.each([
+    ['on the way back', 3],
+    ['on the way to what was begun first', 5],
+  ] as const)('while one replaces another: both are there, and it goes on %s', async (_, to) => {
+    const redlock = await founder(3)
+    await expect(resize(3, 5, crash)).rejects.toThrow('killed')
+    const back = [probes(3), probes(3)] as const
+    const plan = await planResize(...back, {})
+    await servers[1]?.freeze()
+    await expect(resizeFleet(...back, plan, crash)).rejects.toThrow('Run the same command again')
+    await servers[1]?.thaw()
+    await resize(3, to)
+    const grants = to === 3 ? redlock : client(5)
+    await (await grants.acquire('r', { waitMs: 10_000 })).release()
+  })
+
+  test("what several left on new masters is in nobody's way", async () => {
+    await founder(3)
+    await expect(resize(3, 4, crash)).rejects.toThrow('killed')
+    await resize(3, 3)
+    const urlsBefore = urls
+    urls = [...urls.slice(0, 3), ...urls.slice(4), ...urls.slice(3, 4)]
+    await expect(resize(3, 4, crash)).rejects.toThrow('killed')
+    await resize(3, 3)
+    urls = urlsBefore
+    await resize(3, 5)
+    await (await client(5).acquire('r', { waitMs: 5_000 })).release()
   })
 
   test('while masters are opened: those that are open are the new fleet', async () => {

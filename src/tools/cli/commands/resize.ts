@@ -66,7 +66,9 @@ async function run(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
     out.note(`all masters are closed; waits ${duration(ms)} for the leases to end`, event)
   })
   const { voting, masters } = diagnose(await surveyFleet(next))
-  out.result({ ...plan.to, changed: true, voting, late, pausedMs: Math.round(pausedMs) }, () =>
+  const { left, to: fleet } = plan
+  const done = { ...fleet, changed: true, voting, late, left, pausedMs: Math.round(pausedMs) }
+  out.result(done, () =>
     [
       `${voting} of ${counted(masters.length, 'master votes', 'masters vote')}, with maxLeaseMs ${plan.to.maxLeaseMs}; ` +
         `no lease was granted for ${duration(pausedMs)}`,
@@ -74,6 +76,7 @@ async function run(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
         (master) =>
           `${master} restarted meanwhile: it votes one maxLeaseMs after a client connects`,
       ),
+      ...left.map((master) => `${master} is still closed for another resize: empty it before use`),
       'Clients with `previous` follow within a second. Others are refused: deploy them.',
     ].join('\n'),
   )

@@ -3,7 +3,7 @@
 
   KEYS  1 master
   ARGV  1 runId · 2 goal, a text that names one resize · 3 of how many masters it is one, 0 for a new one
-        4 1 where this resize has opened a master · 5 the goal that this one replaces, or ''
+        4 1 where this resize has opened a master · 5… the goals that this one replaces
   Returns  closed: it remembers every lease that it granted | forgot: it may have lost some
            | open: this resize has opened it | late: it lost its memory since
            | another, goal | mismatch, fleetSize
@@ -13,7 +13,8 @@
 ]]
 local known = redis.call('HMGET', KEYS[1], 'runId', 'resizing', 'resized', 'fleetSize', 'votesInMs', 'retired',
   'forgot')
-local goal, isClosed = ARGV[2], known[2] and (known[2] == ARGV[2] or known[2] == ARGV[5])
+local goal, isClosed = ARGV[2], known[2] == ARGV[2]
+for i = 5, #ARGV do isClosed = isClosed or known[2] == ARGV[i] end
 if known[2] and not isClosed then return {'another', known[2]} end
 if not isClosed then
   if known[3] == goal then return {'open'} end
