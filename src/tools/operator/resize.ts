@@ -19,6 +19,7 @@ import {
   describeGoal,
   DRIFT_FACTOR,
   refuse,
+  ResizeRefusedError,
   type FleetSettings,
   type ResizePlan,
 } from './resize-plan.ts'
@@ -169,12 +170,19 @@ interface OfMaster<Value> {
 
 const stateOf = <Value>({ state }: OfMaster<Value>): Value => state
 
-/** @throws ResizeRefusedError where a master gives no answer. */
+/** @throws ResizeRefusedError where a master gives no answer, or what `question` refuses. */
 async function asked<Value>(
   fleet: FleetProbe,
   question: (probe: Probe) => Promise<Value>,
 ): Promise<readonly OfMaster<Value>[]> {
-  const answers = await fleet.each(question)
+  let refusal: ResizeRefusedError | undefined
+  const answers = await fleet.each((probe) =>
+    question(probe).catch((error: unknown) => {
+      if (error instanceof ResizeRefusedError) refusal = error
+      throw error
+    }),
+  )
+  if (refusal !== undefined) throw refusal
   return answers.map((answer) => {
     if (answer.ok) return { master: answer.master, state: answer.value }
     return refuse(`${answer.master}: ${answer.problem}. Run the same command again to go on`)

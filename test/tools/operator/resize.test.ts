@@ -256,7 +256,17 @@ describe('interrupted', () => {
     await (await grants.acquire('r', { waitMs: 10_000 })).release()
   })
 
-  test("what several left on new masters is in nobody's way", async () => {
+  test('who planned before another one began is told to finish that one', async () => {
+    await founder(3)
+    const late = [probes(3), probes(3)] as const
+    const plan = await planResize(...late, { maxLeaseMs: 5_000 })
+    await expect(resize(3, 5, crash)).rejects.toThrow('killed')
+    await expect(resizeFleet(...late, plan, () => undefined)).rejects.toThrow(
+      /: a resize to [^]* was begun: finish it first\.$/,
+    )
+  })
+
+  test('what several left on new masters does no harm', async () => {
     await founder(3)
     await expect(resize(3, 4, crash)).rejects.toThrow('killed')
     await resize(3, 3)
