@@ -241,6 +241,29 @@ describe('work', () => {
     expect((await working.end()).code).toBe(0)
   })
 
+  it('is not ready while masters that only its module knows grant nothing', async () => {
+    await fixture.redlock(LONG)
+    const { urls, masters } = fixture.fleet
+    const { BULLMQ_REDLOCK_MASTERS: own, BULLMQ_REDLOCK_NAMESPACE: namespace, ...others } = env()
+    await using working = runningCli(
+      ['work', MODULE, '--health-port', '0', '--health-host', '127.0.0.1'],
+      { ...others, OWN_MASTERS: urls.join(), OWN_NAMESPACE: namespace },
+    )
+    expect(own).toBe(urls.join())
+    const [, base = ''] = await working.line(/health at (http:\/\/[\d.:]+)\/healthz/)
+    const ready = async (): Promise<string> => {
+      const answer = await fetch(`${base}/readyz`)
+      return `${answer.status} ${await answer.text()}`
+    }
+    await until('it is ready', async () => (await ready()).startsWith('200'))
+    await Promise.all(masters.slice(1).map((master) => master.freeze()))
+    await until('it is not', async () => /^503 .*Fewer than 2 of 3/.test(await ready()))
+    await Promise.all(masters.slice(1).map((master) => master.thaw()))
+    await until('it is again', async () => (await ready()).startsWith('200'))
+    working.kill('SIGTERM')
+    expect((await working.end()).code).toBe(0)
+  })
+
   it('ends with 1 where a processor ignored its signal', async () => {
     await fixture.redlock(LONG)
     await using working = runningCli(['work', MODULE, '--drain-ms', '200'], env())

@@ -1,6 +1,7 @@
 /** A worker module for the tests of `work`. */
 import {
   LockedWorker,
+  Redlock,
   ShardedWorker,
   type LeasedProcessor,
   type WorkerContext,
@@ -15,7 +16,7 @@ interface Data {
   readonly warns?: number
 }
 
-const { QUEUE = '', SHARDS } = process.env
+const { QUEUE = '', SHARDS, OWN_MASTERS, OWN_NAMESPACE = '' } = process.env
 
 const post: LeasedProcessor<Data, unknown> = async ({ id, data }, lease) => {
   const { signal, fencingToken, logger } = lease
@@ -35,12 +36,16 @@ const post: LeasedProcessor<Data, unknown> = async ({ id, data }, lease) => {
   process.stdout.write(`finished ${id ?? ''}\n`)
 }
 
-/** With `SHARDS`, the worker of a sharded queue. */
-export default ({
-  redlock,
-  connection,
-  prefix,
-}: WorkerContext): LockedWorker<Data> | ShardedWorker<Data> => {
+/** With `SHARDS`, the worker of a sharded queue. With `OWN_MASTERS`, only it knows them. */
+export default (context: WorkerContext): LockedWorker<Data> | ShardedWorker<Data> => {
+  const { connection, prefix } = context
+  const redlock =
+    OWN_MASTERS === undefined
+      ? context.redlock
+      : new Redlock({
+          ...{ masters: OWN_MASTERS.split(','), namespace: OWN_NAMESPACE },
+          ...{ leaseMs: 20_000, maxLeaseMs: 20_000 },
+        })
   const resource = ({ data }: { readonly data: Data }): string => `customer:${data.customerId}`
   const options = { connection, redlock, resource }
   return SHARDS === undefined

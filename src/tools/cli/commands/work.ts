@@ -1,6 +1,7 @@
 import { systemClock, withinMs } from '../../../clock.ts'
 import type { LockClient } from '../../../services/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
+import { messageOf } from '../../../message-of.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
 import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
 import { clusterAt, takesWrites } from '../../operator/queue-server.ts'
@@ -185,8 +186,7 @@ async function serveHealth(
   const parts = workers.flatMap((worker) => worker.shards ?? [worker])
   const keys = parts.flatMap((part) => part.getBackend?.().toKey('meta') ?? [])
   const asksQueue = queue && (() => Promise.all(keys.map((key) => takesWrites(queue, key))))
-  const votes = votesOf(cli, locks, timeoutMs)
-  const asksMasters = votes && atMostOnceASecond(votes)
+  const asksMasters = atMostOnceASecond(votesOf(cli, locks, workers, timeoutMs))
   const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))
   pages.set('/metrics', () => metrics.page())
   const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
@@ -206,6 +206,7 @@ const SERVICE_TIMEOUT_MS = 900
 function votesOf(
   cli: Cli,
   locks: LockClient | undefined,
+  workers: readonly RunnableWorker[],
   timeoutMs: number,
 ): HealthOptions['votes'] {
   if (locks !== undefined) {
@@ -216,7 +217,7 @@ function votesOf(
     }
   }
   const { masters, previousMasters } = cli.settings
-  if (masters.length === 0) return undefined
+  if (masters.length === 0) return () => votesFor(workers)
   const fleets = [masters, previousMasters]
     .filter(({ length }) => length > 0)
     .map((list) => fleetView(cli.fleet(timeoutMs, list)))
@@ -226,6 +227,19 @@ function votesOf(
     // Until a resize, workers use the fleet before it.
     return [now, before].find((one) => one && one.voting >= one.quorum) ?? now
   }
+}
+
+/** Only the modules know the masters: their workers ask them, for a resource that is no job's. */
+async function votesFor(workers: readonly RunnableWorker[]): Promise<VoteCount> {
+  const asked = workers.map(async (worker) => (await worker.inspect?.('readyz'))?.lease?.ungranted)
+  const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, Promise.all(asked)).catch(
+    messageOf,
+  )
+  const problem =
+    answer === undefined
+      ? 'the servers of a module do not answer'
+      : [answer].flat().find((one) => one !== undefined)
+  return { voting: problem === undefined ? 1 : 0, quorum: 1, problem }
 }
 
 /** False when a processor does not listen to its signal. */

@@ -26,8 +26,8 @@ export interface HealthOptions {
   readonly workers: readonly RunnableWorker[]
   /** Aborts when the process begins to drain. */
   readonly signal: AbortSignal
-  /** Asks the masters. Undefined where only the modules know them. */
-  readonly votes: (() => Promise<VoteCount>) | undefined
+  /** Asks the masters. */
+  readonly votes: () => Promise<VoteCount>
   /** Asks the queue's Redis. Undefined where the modules connect to it themselves. */
   readonly asksQueue: (() => Promise<unknown>) | undefined
 }
@@ -39,9 +39,9 @@ export function healthPages({ workers, signal, votes, asksQueue }: HealthOptions
     workers.map((worker) => ({ queue: worker.name, state: stateOf(worker, signal) }))
   const ready = async (): Promise<HttpAnswer> => {
     const asked = asksQueue?.().then(() => undefined, messageOf)
-    const [masters, queueRedis] = await Promise.all([votes?.(), asked])
+    const [masters, queueRedis] = await Promise.all([votes(), asked])
     const all = states()
-    const hasQuorum = masters === undefined || masters.voting >= masters.quorum
+    const hasQuorum = masters.voting >= masters.quorum
     const isRunning = all.every(({ state }) => state === 'running')
     const isReady = hasQuorum && queueRedis === undefined && isRunning
     const status = isReady ? 'ready' : 'not ready'

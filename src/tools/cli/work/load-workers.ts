@@ -15,7 +15,8 @@ export type RunnableWorker = Pick<
   LockedWorker,
   'name' | 'drain' | 'isRunning' | 'isStarting' | 'isPaused' | 'run' | 'on'
 > &
-  Connected & { readonly shards?: readonly Connected[] }
+  Connected &
+  Partial<Pick<LockedWorker, 'inspect'>> & { readonly shards?: readonly Connected[] }
 
 type Connected = Partial<Pick<LockedWorker, 'getBackend'>>
 
