@@ -8,7 +8,7 @@ import { resizeFleet } from '../../../src/tools/operator/resize.ts'
 import { planResize, type ResizeTarget } from '../../../src/tools/operator/resize-plan.ts'
 import { granted, until } from '../../fixtures.ts'
 import { ask } from '../../testing/ask.ts'
-import { cli, fleetEnv } from '../cli/run-cli.ts'
+import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
 
 const NAMESPACE = 'resize'
 const KEPT = { appendonly: 'yes', appendfsync: 'everysec' }
@@ -238,6 +238,20 @@ describe('interrupted', () => {
     ).toBeDefined()
     await resize(3, 5) // What is left of the first one is in nobody's way.
     expect((await client(5).acquire('r', { waitMs: 5_000 })).fencingToken).toBeGreaterThan(0)
+  })
+
+  test('with Ctrl-C: the command says that masters are closed, and what to do', async () => {
+    const longer = { maxLeaseMs: 30_000, leaseMs: 30_000 }
+    const redlock = client(3, longer)
+    await redlock.bootstrap({ newFleet: true })
+    await granted(redlock, 'r')
+    const env = fleetEnv(urls.slice(0, 3), NAMESPACE)
+    await using resizing = runningCli(['resize', '--to-max-lease-ms', '40000', '--yes'], env)
+    await resizing.line(/all masters are closed/)
+    resizing.kill('SIGINT')
+    const { code, err } = await resizing.end()
+    expect(code).toBe(130)
+    expect(err.at(-1)).toContain('closed masters grant nothing until the same command has run')
   })
 
   test.each([

@@ -42,7 +42,7 @@ export const resize: CommandSpec = {
 }
 
 async function run(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
-  const { out, settings } = cli
+  const { out, settings, signal } = cli
   const { toMaxLeaseMs, toFenceTtlMs, yes } = flags
   const old = cli.fleet()
   const to =
@@ -61,10 +61,16 @@ async function run(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
     return EXIT.done
   }
   if (!(await cli.confirms(warningOf(plan), 'Resize the fleet?', yes))) return EXIT.attention
+  const interrupted = (): void => {
+    const event = { event: 'interrupted', signal: String(signal.reason) }
+    out.note('interrupted: closed masters grant nothing until the same command has run', event)
+  }
+  signal.addEventListener('abort', interrupted)
   const { pausedMs, late } = await resizeFleet(old, next, plan, (ms) => {
     const event = { event: 'paused', forMs: ms }
     out.note(`all masters are closed; waits ${duration(ms)} for the leases to end`, event)
   })
+  signal.removeEventListener('abort', interrupted)
   const { voting, masters } = diagnose(await surveyFleet(next))
   const { left, to: fleet } = plan
   const done = { ...fleet, changed: true, voting, late, left, pausedMs: Math.round(pausedMs) }
