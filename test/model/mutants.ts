@@ -562,7 +562,7 @@ const worker: readonly Mutant[] = [
   ),
   mutant(
     'refused-client-remembers-it',
-    [' && voter.knowsUs !== false', ''],
+    [' && (others.length > 0 || voter.knowsUs !== false)', ''],
     'tools/operator/resize: does not take a master',
   ),
   mutant(

@@ -124,7 +124,7 @@ async function mayFound(fleet: LockFleet, voter: Voter): Promise<boolean> {
   if (refusing < knowing) return true
   // A fleet of one has no other masters: what it said before it lost its memory counts.
   // rule: refused-client-remembers-it
-  return refusing === 0 && voter.knowsUs !== false
+  return refusing === 0 && (others.length > 0 || voter.knowsUs !== false)
 }
 
 /** Whether the master has still enrolled this client; undefined where it does not answer. */
