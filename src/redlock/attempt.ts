@@ -206,7 +206,9 @@ export class QuorumLease extends HeldLease {
   protected free(): Promise<void> {
     const { fleet, tookMs, demand } = this.#attempt
     const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
-    return releaseEverywhere(this.#attempt, graceMs, demand.waiter).decided
+    const { decided } = releaseEverywhere(this.#attempt, graceMs, demand.waiter)
+    fleet.announcements.releasing(this.resources, demand.waiter)
+    return decided
   }
 }
 

@@ -371,6 +371,31 @@ describe('waiting', () => {
     }
   })
 
+  test('of the client that releases needs no further announcement', async () => {
+    const holder = await fixture.redlock()
+    const waiter = await fixture.redlock({ clock: WOKEN_ONLY })
+    const masters = [0, 1, 2, 3, 4].map(master)
+    const wait = async (before: number): Promise<{ lease: Promise<Lease> }> => {
+      const lease = waiter.acquire('a', { waitMs: 10_000 })
+      await until('it is in line everywhere', async () => {
+        const places = masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`))
+        return (await Promise.all(places)).every((count) => count === before + 1)
+      })
+      return { lease }
+    }
+    const lease = await granted(holder, 'a')
+    const [first, second] = [await wait(0), await wait(1)]
+    await lease.release()
+    const turn = await first.lease
+    for (const client of masters) {
+      fixture.defer(() => client.acl('SETUSER', 'default', '+subscribe'))
+      await client.acl('SETUSER', 'default', '-subscribe')
+      await client.client('KILL', 'TYPE', 'PUBSUB')
+    }
+    await turn.release()
+    await (await second.lease).release()
+  })
+
   test('is known to who asks for what clients wait', async () => {
     const [redlock, waiter] = [await fixture.redlock(), await fixture.redlock()]
     const leases = [await granted(redlock, 'a'), await granted(redlock, 'b')]

@@ -220,6 +220,31 @@ describe('whose turn it is', () => {
     expect(told).toHaveLength(4)
   })
 
+  test('is known with the release before, and no waiter passes another', () => {
+    const { announcements, hears } = announcedBy(1)
+    const told: string[] = []
+    for (const name of ['a', 'b', 'c']) {
+      const listening = announcements.listen(name, ['r', 's'], 0)
+      listening.onTurn((place) => told.push(`${name} ${place}`))
+      if (name === 'a') listening.stop() // It is granted.
+    }
+    const toldBy = (act: () => void): readonly string[] => {
+      told.splice(0)
+      act()
+      return [...told]
+    }
+    const release = (resource: string, holder: string): readonly string[] =>
+      toldBy(() => {
+        announcements.releasing([resource], holder)
+      })
+    expect(release('r', 'a')).toEqual([])
+    hears[0]?.('round-1 a,b,c r')
+    expect(release('s', 'a')).toEqual([])
+    expect(release('r', 'a')).toEqual(['b 0'])
+    hears[0]?.('round-2 elsewhere,a,b r')
+    expect(release('r', 'a')).toEqual([])
+  })
+
   test('delivers to a late listener what was announced since its attempt began', () => {
     const { announcements, hears } = announcedBy(1)
     announcements.listen('z', ['r'], 0)
