@@ -449,6 +449,26 @@ describe('waiting', () => {
     )
   })
 
+  test('is in the order of the calls, where a master meets them in one millisecond', async () => {
+    const options = { clock: WOKEN_ONLY, leaseMs: 60_000, maxLeaseMs: 60_000 }
+    const lease = await granted(await fixture.redlock(options), 'a')
+    const redlock = await fixture.redlock(options)
+    const calls = Array.from({ length: 12 }, (_, index) => index)
+    const order: number[] = []
+    const waiting = calls.map((call) =>
+      redlock.using('a', { waitMs: 60_000 }, () => order.push(call)),
+    )
+    await until('all have their places', async () => {
+      const places = [0, 1, 2, 3, 4].map((index) =>
+        master(index).zcard(`${fixture.namespace}:wait:a`),
+      )
+      return (await Promise.all(places)).every((count) => count === calls.length)
+    })
+    await lease.release()
+    await Promise.all(waiting)
+    expect(order).toEqual(calls)
+  })
+
   test('a dead waiter delays the others for a moment only', async () => {
     await fixture.undisturbed(async () => {
       const holder = await fixture.redlock()
