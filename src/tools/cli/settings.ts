@@ -4,7 +4,7 @@ import { masterName, type MasterAddress } from '../../redlock/wire/connection-se
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { shortened } from '../../options.ts'
-import { printable } from './printable.ts'
+import { printable } from '../operator/printable.ts'
 import { shownValue } from '../../redact.ts'
 
 export interface CliSettings {

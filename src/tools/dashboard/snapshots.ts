@@ -9,7 +9,7 @@ import { failedJobs, jobsWithId, type FailedJob, type FoundJob } from '../operat
 import { checkLeases } from '../operator/leaks.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
-import { withUngranted, type LockView } from '../operator/lock-view.ts'
+import { withUngranted, type LockView, type ServiceDiagnosis } from '../operator/lock-view.ts'
 import { countJobs, type QueueCounts } from '../operator/queue-counts.ts'
 import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines.ts'
 import type { QueueView } from '../operator/queue-view.ts'
@@ -30,7 +30,7 @@ export interface SnapshotsOptions extends Pick<
 export interface Snapshot {
   /** Milliseconds since 1970. */
   readonly at: number
-  readonly diagnosis: Diagnosis
+  readonly diagnosis: Diagnosis | ServiceDiagnosis
   readonly leases: LiveLeases
   readonly changes: LeaseChanges
   /** Null where no queue is named. */
