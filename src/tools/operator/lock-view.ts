@@ -94,7 +94,7 @@ async function resourceOf(locks: InspectedLocks, resource: string): Promise<Reso
     const problem = messageOf(error)
     const masters = [{ master: service, problem }]
     const view = { resource, service, masters, unreachable: masters, quorum: 1, answered: 0 }
-    return { ...view, state: 'unknown', unknown: problem }
+    return { ...view, state: 'unknown', unknown: `${service} does not answer: ${problem}` }
   }
 }
 
