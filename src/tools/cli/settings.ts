@@ -213,10 +213,9 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
   }
   const unknown = Object.keys(content).find((key) => !Object.hasOwn(SETTINGS, key))
   if (unknown !== undefined) {
+    const why = `\`${shownValue(unknown)}\` is not a setting`
     const known = KEYS.map((one) => `\`${one}\``).join(', ')
-    throw new UsageError(
-      `--config ${file}: \`${shownValue(unknown)}\` is not a setting; the settings are ${known}`,
-    )
+    throw new UsageError(`--config ${file}: ${why}; the settings are ${known}`)
   }
   return content
 }
@@ -235,6 +234,12 @@ function refuse({ value, source }: Given, expected: string): never {
   const shown =
     typeof value === 'string' ? `"${shortened(printable(shownValue(value)))}"` : typeof value
   throw new UsageError(`Expected ${source} to be ${expected}; got ${shown}`)
+}
+
+/** A mistyped URL may have its password anywhere, so nothing of it is repeated. */
+function refuseHidden(source: string, expected: string): never {
+  const hidden = 'The value is not shown, because it may contain a password.'
+  throw new UsageError(`Expected ${source} to be ${expected}. ${hidden}`)
 }
 
 /** @throws UsageError. */
@@ -260,9 +265,7 @@ export function addresses(found: Given): readonly MasterAddress[] {
 
 function locksAddress({ value, source }: Given): string {
   if (typeof value === 'string' && isLocksAddress(value)) return value
-  throw new UsageError(
-    `Expected ${source} to be ${LOCKS_ADDRESS}. The value is not shown, because it may contain a password.`,
-  )
+  return refuseHidden(source, LOCKS_ADDRESS)
 }
 
 /** An object is for what a URL cannot say, such as a certificate: ioredis takes it as it is. */
@@ -272,12 +275,8 @@ function addressOf({ value, source }: Given): MasterAddress {
   }
   const isUrl = typeof value === 'string' && /^rediss?:\/\/[^/?#]+[^?#]*$/.test(value)
   if (isUrl && URL.canParse(value)) return value
-  // A mistyped URL may have its password anywhere, so nothing of it is repeated.
-  throw new UsageError(
-    `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379` +
-      ' (in a file also an object with `host`). ' +
-      'The value is not shown, because it may contain a password.',
-  )
+  const url = 'a redis:// or rediss:// URL without a query, such as redis://lock-1:6379'
+  return refuseHidden(source, `${url} (in a file also an object with \`host\`)`)
 }
 
 /** Sentinels say where the queue's server is; a lock master has no replica that could follow it. */

@@ -6,7 +6,8 @@ import type { Finding } from '../../services/finding.ts'
 import type { ServerHealth } from '../../services/service-health.ts'
 import { hasQuorum, tooFewAnswer } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
-import type { JobsByResource, RunningJob } from '../operator/running-jobs.ts'
+import type { JobSince } from '../operator/jobs.ts'
+import type { JobsByResource } from '../operator/running-jobs.ts'
 import { verdictOf, type Verdict } from '../operator/verdict.ts'
 import { redacted } from '../../redact.ts'
 import type { Done } from './actions.ts'
@@ -64,7 +65,7 @@ interface MasterRow extends Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'
 }
 
 interface LeaseRow extends LiveLease {
-  readonly job: RunningJob | undefined
+  readonly job: JobSince | undefined
 }
 
 /** As long as a resource's name may be. */

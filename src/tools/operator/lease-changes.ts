@@ -8,10 +8,7 @@ import { hasQuorum, tooFewAnswer } from './fleet-probe.ts'
 import type { LiveLease, LiveLeases } from './live-leases.ts'
 
 /** A lease that was not extended and ended by itself. */
-export interface LapsedLease {
-  readonly resource: string
-  readonly holder: string
-  readonly fencingToken: number | undefined
+export interface LapsedLease extends Pick<LiveLease, 'resource' | 'holder' | 'fencingToken'> {
   /** When it was found to be gone, on the wall clock. */
   readonly at: number
 }
