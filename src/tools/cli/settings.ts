@@ -197,7 +197,7 @@ export function numberFlag(flag: string, value: string, min: number, max: number
 function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
   const fix =
     'write for example {"masters": ["redis://lock-1:6379"], "queueRedis": "redis://queue:6379"}'
-  const file = shownValue(path)
+  const bad = (why: string): UsageError => new UsageError(`--config ${shownValue(path)}: ${why}`)
   let content: unknown
   try {
     content = JSON.parse(readFileSync(path, 'utf8'))
@@ -206,26 +206,23 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
     // That of the file system repeats the path.
     const { code } = error as NodeJS.ErrnoException
     const why = error instanceof SyntaxError ? 'is not JSON' : `cannot be read (${code ?? 'error'})`
-    throw new UsageError(`--config ${file}: ${why}; ${fix}`)
+    throw bad(`${why}; ${fix}`)
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    throw new UsageError(`--config ${file}: expected an object; ${fix}`)
+    throw bad(`expected an object; ${fix}`)
   }
   const unknown = Object.keys(content).find((key) => !Object.hasOwn(SETTINGS, key))
   if (unknown !== undefined) {
-    const why = `\`${shownValue(unknown)}\` is not a setting`
     const known = KEYS.map((one) => `\`${one}\``).join(', ')
-    throw new UsageError(`--config ${file}: ${why}; the settings are ${known}`)
+    throw bad(`\`${shownValue(unknown)}\` is not a setting; the settings are ${known}`)
   }
   return content
 }
 
 /** A misspelt variable would be a setting that is missing. */
 function refuseUnknown(env: Environment): void {
-  const unknown = Object.keys(env).find(
-    (name) =>
-      name.startsWith('BULLMQ_REDLOCK_') && !OF_KUBERNETES.test(name) && !VARIABLES.includes(name),
-  )
+  const ours = Object.keys(env).filter((name) => name.startsWith('BULLMQ_REDLOCK_'))
+  const unknown = ours.find((name) => !OF_KUBERNETES.test(name) && !VARIABLES.includes(name))
   if (unknown === undefined) return
   throw new UsageError(`${unknown} is not a setting; the variables are ${VARIABLES.join(', ')}`)
 }
