@@ -1,5 +1,6 @@
 /** The errors of locks and leases. Where masters were asked, each carries what they said. */
 import { RedlockError } from './errors.ts'
+import { list, splitOver, takenBy } from './lock/refusal-words.ts'
 
 /** One master's answer in words, as errors and outcomes carry them. */
 export interface MasterAnswer {
@@ -7,19 +8,6 @@ export interface MasterAnswer {
   readonly master: string
   /** What it said, or why it said nothing. */
   readonly answer: string
-}
-
-/** What each master said. */
-export function list(answers: readonly MasterAnswer[]): string {
-  return answers.map(({ master, answer }) => `${master}: ${answer}`).join(' · ')
-}
-
-export function takenBy(resource: string, holder: string, retryAfterMs: number): string {
-  return `\`${resource}\` is held by ${holder} for another ${retryAfterMs} ms, if it is not extended.`
-}
-
-export function splitOver(resource: string): string {
-  return `The votes for \`${resource}\` were split: no client holds a quorum.`
 }
 
 /** Another client holds a quorum of the masters for this resource. */

@@ -1,9 +1,9 @@
 /** What became of an attempt. */
 import type { RedlockError } from '../errors.ts'
 import { QuorumUnreachableError, ResourceTakenError, SplitVoteError } from '../lock-errors.ts'
-import { list, splitOver, takenBy } from '../lock-errors.ts'
 import type { MasterAnswer } from '../lock-errors.ts'
 import type { Lease } from './lease.ts'
+import { list, splitOver, takenBy } from './refusal-words.ts'
 
 interface Refused {
   /** The one that is held, where it is known; else all that were asked for. */
