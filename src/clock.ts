@@ -154,6 +154,19 @@ export function withinMs<Value>(
   })
 }
 
+/** What `promise` resolves to. @throws Error with `late` where it takes longer than `limitMs`. */
+export async function mustAnswer<Value>(
+  clock: Clock,
+  limitMs: number,
+  promise: Promise<Value>,
+  late: string,
+): Promise<Value> {
+  const answered = promise.then((value) => ({ value }))
+  const answer = await withinMs(clock, limitMs, answered)
+  if (answer === undefined) throw new Error(late)
+  return answer.value
+}
+
 /** What waits, between the one that began before it and the one that began after it. */
 export abstract class Expiring {
   /** Undefined while it waits for nothing. */

@@ -4,6 +4,9 @@
  * what happened and what to do.
  */
 
+import { commandLine } from './command-line.ts'
+import { labelOf } from './lock/names.ts'
+
 const OURS: unique symbol = Symbol.for('bullmq-redlock.error')
 
 /**
@@ -108,7 +111,7 @@ export class LineFullError extends RedlockError {
     super(
       `The line of \`${resource}\` in queue \`${queue}\` is full: it has ${maxLength} unfinished jobs. ` +
         `The job was not added. Add it later, raise \`maxLength\`, or set \`whenFull\`; ` +
-        `\`bullmq-redlock inspect\` shows what the line waits for.`,
+        `\`${commandLine`inspect ${resource}`}\` shows what the line waits for.`,
     )
     this.queue = queue
     this.resource = resource
@@ -231,17 +234,19 @@ export class ShutdownError extends RedlockError {
 /** A job waited longer than `maxWaitMs` for its resource. */
 export class WaitedTooLongError extends RedlockError {
   readonly code = 'WAITED_TOO_LONG'
-  /** The resource that the job waited for. */
+  /** The resource that the job waited for, or several with ` + ` between them. */
   readonly resource: string
   /** The limit that is over. */
   readonly maxWaitMs: number
 
-  constructor(resource: string, maxWaitMs: number) {
+  constructor(resources: readonly string[], maxWaitMs: number) {
+    const label = labelOf(resources)
+    const [first = ''] = resources
     super(
-      `The job waited for \`${resource}\` longer than \`maxWaitMs\` (${maxWaitMs}). ` +
-        `Run \`bullmq-redlock inspect\` to see why, or raise \`maxWaitMs\`.`,
+      `The job waited for \`${label}\` longer than \`maxWaitMs\` (${maxWaitMs}). ` +
+        `Run \`${commandLine`inspect ${first}`}\` to see why, or raise \`maxWaitMs\`.`,
     )
-    this.resource = resource
+    this.resource = label
     this.maxWaitMs = maxWaitMs
   }
 }

@@ -1,5 +1,6 @@
 /** The errors of locks and leases. Where masters were asked, each carries what they said. */
 import { RedlockError } from './errors.ts'
+import { list, splitOver, takenBy } from './lock/refusal-words.ts'
 
 /** One master's answer in words, as errors and outcomes carry them. */
 export interface MasterAnswer {
@@ -7,10 +8,6 @@ export interface MasterAnswer {
   readonly master: string
   /** What it said, or why it said nothing. */
   readonly answer: string
-}
-
-function list(answers: readonly MasterAnswer[]): string {
-  return answers.map(({ master, answer }) => `${master}: ${answer}`).join(' · ')
 }
 
 /** Another client holds a quorum of the masters for this resource. */
@@ -32,8 +29,8 @@ export class ResourceTakenError extends RedlockError {
     answers: readonly MasterAnswer[],
   ) {
     super(
-      `\`${resource}\` is held by ${holder} for another ${retryAfterMs} ms, if it is not extended. ` +
-        `Wait longer (\`waitMs\`) or try again later. ${list(answers)}`,
+      `${takenBy(resource, holder, retryAfterMs)} Try again later; \`acquire\` and \`using\` wait ` +
+        `for at most \`waitMs\`. ${list(answers)}`.trimEnd(),
     )
     this.resource = resource
     this.holder = holder
@@ -54,10 +51,7 @@ export class SplitVoteError extends RedlockError {
   readonly answers: readonly MasterAnswer[]
 
   constructor(resource: string, answers: readonly MasterAnswer[]) {
-    super(
-      `The votes for \`${resource}\` were split: no client holds a quorum. ` +
-        `Try again after a short random delay. ${list(answers)}`,
-    )
+    super(`${splitOver(resource)} Try again after a short random delay. ${list(answers)}`)
     this.resource = resource
     this.answers = answers
   }
@@ -260,11 +254,11 @@ export class StaleTokenError extends RedlockError {
   }
 }
 
-/** The Redlock instance was closed. */
+/** The client of the locks was closed. */
 export class RedlockClosedError extends RedlockError {
   readonly code = 'CLOSED'
 
   constructor() {
-    super('This Redlock instance is closed. Create a new one.')
+    super('This client of the locks is closed. Create a new one.')
   }
 }

@@ -32,6 +32,9 @@ export interface RedlockStatus {
   readonly leases: number
 }
 
+/** Random ones at the end of a waiter's name, which tell clients apart. */
+const NAME_DIGITS = 5
+
 /** An `acquire`. */
 interface Waiter extends Demand {
   readonly startedAt: number
@@ -67,6 +70,8 @@ export class Redlock implements LockService, AsyncDisposable {
   /** Of options that cannot change. */
   #knownTerms = new WeakMap<LeaseOptions, LeaseTerms>()
   readonly #held = new HeldLeases()
+  /** When the last caller came, in µs: no two have the same. */
+  #calledUs = 0
   #closed: Promise<void> | undefined
 
   /**
@@ -174,7 +179,7 @@ export class Redlock implements LockService, AsyncDisposable {
   /**
    * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of
    * arrival plus patience (`waitMs`, at most `maxLeaseMs`). This is advice to the waiters, and no
-   * promise when masters fail.
+   * promise when masters fail, or when a waiter's process stands still at its turn.
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt
    * failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
@@ -299,7 +304,10 @@ export class Redlock implements LockService, AsyncDisposable {
   #waiter(names: readonly string[], options: AcquireOptions | undefined): Waiter {
     const { clock, leaseMs } = this.#fleet.settings
     const startedAt = clock.now()
-    const name = Math.floor(clock.random() * 2 ** 40).toString(36)
+    // Of two that a master meets in one millisecond, the smaller name is first.
+    this.#calledUs = Math.max(Math.floor(clock.wallNow() * 1_000), this.#calledUs + 1)
+    const suffix = Math.floor(clock.random() * 36 ** NAME_DIGITS).toString(36)
+    const name = this.#calledUs.toString(36) + suffix.padStart(NAME_DIGITS, '0')
     const terms = this.#usualTerms
     const usual = { names, terms, waitMs: leaseMs, waiter: name, startedAt, signal: undefined }
     if (options === undefined) return usual

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import type { Channel } from '../channel.ts'
 import type { ToldLock } from '../facts.ts'
-import { instant, withinMs, type Instant } from '../clock.ts'
+import { instant, mustAnswer, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../lock-errors.ts'
 import { loggedChannel, leaseLog } from '../log.ts'
 import { messageOf } from '../message-of.ts'
@@ -67,9 +67,8 @@ export class LockClient implements LockService, AsyncDisposable {
   async ready(): Promise<void> {
     this.#assertOpen()
     const limitMs = Math.max(READY_MS, this.leaseMs)
-    const isReady = this.#probe().then(() => true)
-    if (await withinMs(this.#settings.clock, limitMs, isReady)) return
-    throw new Error(`${this.#driver.name} granted no lease within ${limitMs} ms`)
+    const late = `${this.#driver.name} granted no lease within ${limitMs} ms`
+    await mustAnswer(this.#settings.clock, limitMs, this.#probe(), late)
   }
 
   /** What this process sees: the service as one master, and how many leases are held here. */
@@ -286,12 +285,10 @@ export class LockClient implements LockService, AsyncDisposable {
     )
   }
 
-  async #answer<Value>(promise: Promise<Value>): Promise<Value> {
-    const answer = await this.#server.within(promise)
-    if (answer !== undefined) return answer
-    throw new Error(
-      `${this.#driver.name} did not answer within ${this.#settings.requestTimeoutMs} ms`,
-    )
+  #answer<Value>(promise: Promise<Value>): Promise<Value> {
+    const { clock, requestTimeoutMs } = this.#settings
+    const late = `${this.#driver.name} did not answer within ${requestTimeoutMs} ms`
+    return mustAnswer(clock, requestTimeoutMs, promise, late)
   }
 
   #assertOpen(): void {

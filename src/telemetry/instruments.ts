@@ -42,14 +42,17 @@ const KINDS = {
   },
   gauge: {
     'redlock.lease.active': ['{lease}', 'Leases that this process holds now'],
-    'redlock.master.state': ['1', '1 for the state that a master is in, 0 for the others'],
+    'redlock.master.state': [
+      '1',
+      '1 for the state that a master, or the lock service, is in; 0 for the others',
+    ],
     'redlock.master.clock_offset': [
       's',
       "The master's clock minus this machine's when it was last enrolled",
     ],
     'redlock.quorum.margin': [
       '{master}',
-      'How many more masters than a quorum vote; below 0 no lease is granted',
+      'How many more masters than a quorum vote, 0 for a lock service; below 0 no lease is granted',
     ],
     'redlock.job.runnable': [
       '{job}',

@@ -140,7 +140,9 @@ it('calls after close', async () => {
   await closed.close()
   await expect(closed.tryAcquire('r')).rejects.toThrow(RedlockClosedError)
   await expect(closed.acquire('r')).rejects.toThrow(RedlockClosedError)
-  await expect(closed.ready()).rejects.toThrow('This Redlock instance is closed. Create a new one.')
+  await expect(closed.ready()).rejects.toThrow(
+    'This client of the locks is closed. Create a new one.',
+  )
 })
 
 it('refuses to hand over what is no lease of this Redlock', async () => {

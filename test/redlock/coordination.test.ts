@@ -474,6 +474,39 @@ describe('waiting', () => {
     )
   })
 
+  test('is in the order of the calls, where a master meets them in one millisecond', async () => {
+    const options = { clock: WOKEN_ONLY, leaseMs: 60_000, maxLeaseMs: 60_000 }
+    const [holder, redlock] = [await fixture.redlock(options), await fixture.redlock(options)]
+    const masters = [0, 1, 2, 3, 4].map(master)
+    const everywhere = async (asked: (client: Redis) => Promise<boolean>): Promise<boolean> =>
+      (await Promise.all(masters.map(asked))).every(Boolean)
+    // One that does not listen yet goes again by itself.
+    const first = await granted(holder, 'first')
+    const waiter = redlock.acquire('first', { waitMs: 60_000 })
+    const channel = `${fixture.namespace}:released`
+    await until('it listens', () =>
+      everywhere(async (client) => Number((await client.pubsub('NUMSUB', channel))[1]) === 1),
+    )
+    await first.release()
+    await (await waiter).release()
+
+    const lease = await granted(holder, 'a')
+    await until('the lease is everywhere', () =>
+      everywhere(async (client) => (await client.get(`${fixture.namespace}:lease:a`)) !== null),
+    )
+    const calls = Array.from({ length: 12 }, (_, index) => index)
+    const order: number[] = []
+    const waiting = calls.map((call) =>
+      redlock.using('a', { waitMs: 60_000 }, () => order.push(call)),
+    )
+    await until('all have their places', () =>
+      everywhere(async (client) => (await client.zcard(`${fixture.namespace}:wait:a`)) === 12),
+    )
+    await lease.release()
+    await Promise.all(waiting)
+    expect(order).toEqual(calls)
+  })
+
   test('a dead waiter delays the others for a moment only', async () => {
     await fixture.undisturbed(async () => {
       const holder = await fixture.redlock()

@@ -133,6 +133,8 @@ describe('jobs of one resource', () => {
     expect(job?.attemptsMade).toBe(1)
     const { logs } = await queue.getJobLogs(id)
     expect(logs[0]).toMatch(/waits \d+ ms: `customer:1` is held by somebody:1/)
+    // An option of `acquire`, which a worker does not have.
+    expect(logs.join('\n')).not.toContain('waitMs')
     expect(logs.length).toBeLessThan(requeues.length + 1)
   })
 

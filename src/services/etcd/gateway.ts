@@ -219,9 +219,14 @@ function notOne(
     if (answer.status === 'fulfilled') return `${host} is of cluster ${answer.value ?? '?'}`
     return `${host}: ${messageOf(answer.reason)}`
   })
-  return new Error(
-    `No cluster of etcd has half of the \`endpoints\`. Give those of one cluster. ${said.join('; ')}`,
+  const clusters = new Set(
+    answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : [])),
   )
+  const what =
+    clusters.size > 1
+      ? 'No cluster of etcd has more than half of the `endpoints`. Give those of one cluster.'
+      : 'Fewer than half of the `endpoints` of etcd answer. Start the others, or mend the network to them.'
+  return new Error(`${what} ${said.join('; ')}`)
 }
 
 function isUnauthenticated(error: unknown): boolean {

@@ -27,7 +27,7 @@ interface Found {
   readonly left_ms: number
 }
 
-type Listed = Omit<Found, 'granted'> & { readonly fencing_token: string }
+export type Listed = Omit<Found, 'granted'> & { readonly fencing_token: string }
 
 interface Server {
   readonly exists: boolean
@@ -220,7 +220,7 @@ function checked({ exists, standby, commit }: Server): readonly Finding[] {
   })
 }
 
-function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLease {
+export function listed({ resource, holder, fencing_token, left_ms }: Listed): ListedLease {
   const fencingToken = Number(fencing_token)
   return { resource, holder: holderOf(holder), fencingToken, freeInMs: Math.ceil(left_ms) }
 }

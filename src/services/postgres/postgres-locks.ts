@@ -11,7 +11,7 @@ import { lockSettings, type LockOptions, type LockSettings } from '../service-se
 import { labelOf, resourceNames } from '../../lock/names.ts'
 import { refuse } from '../../options.ts'
 import { ignored, inTime, type PgListener, type PgPool, type PgQueryable } from './pg.ts'
-import { PostgresDriver } from './postgres-driver.ts'
+import { listed, PostgresDriver, type Listed } from './postgres-driver.ts'
 import { statementsFor } from './statements.ts'
 
 /** Which database, and the options of every lock service. */
@@ -143,7 +143,18 @@ export class PostgresLocks extends LockClient {
     await client.query({ text: statements.lock, values })
     const { rows } = await client.query({ text: statements.claim, values })
     const [row] = rows as readonly { fencing_token: string }[]
-    if (row === undefined) throw new ResourceTakenError(labelOf(resources), 'a lease', 0, [])
+    if (row === undefined) throw await this.#taken(client, resources)
     return Number(row.fencing_token)
+  }
+
+  /** Who has the lease that keeps a transaction out. */
+  async #taken(client: PgQueryable, resources: readonly string[]): Promise<ResourceTakenError> {
+    const text = statementsFor(this.#table).inspect
+    for (const name of resources) {
+      const { rows } = await client.query({ text, values: [this.namespace, name] })
+      const [found] = (rows as readonly Listed[]).filter(({ left_ms }) => left_ms > 0).map(listed)
+      if (found) return new ResourceTakenError(name, found.holder, found.freeInMs, [])
+    }
+    return new ResourceTakenError(labelOf(resources), 'a lease that has just ended', 0, [])
   }
 }

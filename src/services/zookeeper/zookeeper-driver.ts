@@ -9,7 +9,7 @@
  * A lease lasts as long as the session that all leases of one process share.
  */
 import { CreateMode, Exception } from 'node-zookeeper-client'
-import { withinMs, type Clock } from '../../clock.ts'
+import { mustAnswer, type Clock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
@@ -178,10 +178,8 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   health(): Promise<ServiceHealth> {
     const { servers, timeoutMs, clock } = this.#options
     return zooKeeperHealth(servers, async () => {
-      const connected = this.#current().connected()
-      const answered = connected.then(() => true)
-      if (!(await withinMs(clock, timeoutMs, answered)))
-        throw new Error(`no session within ${timeoutMs} ms`)
+      const late = `no session within ${timeoutMs} ms`
+      await mustAnswer(clock, timeoutMs, this.#current().connected(), late)
     })
   }
 

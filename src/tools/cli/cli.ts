@@ -12,8 +12,7 @@ import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
 import { aborted, watchSignals } from './interruption.ts'
 import { endWithoutReader, Output } from './output.ts'
-import { withoutArguments } from './printable.ts'
-import { redacted } from '../../redact.ts'
+import { redacted, shownValue } from '../../redact.ts'
 import type { CommandSpec } from './command.ts'
 import { mastersOf, queueRedisOf, readSettings, type CliSettings, type Flags } from './settings.ts'
 import { messageOf } from '../../message-of.ts'
@@ -168,6 +167,18 @@ export function reportError(out: Output, error: unknown): ExitCode {
   out.note(`bullmq-redlock: ${message}`, { event: 'error', code, message })
   if (error instanceof UsageError) return EXIT.usage
   return code === 'QUORUM_UNREACHABLE' ? EXIT.noQuorum : EXIT.attention
+}
+
+/** An error of the command line repeats what was given, which may be a mistyped address. */
+function withoutArguments(text: string): string {
+  const given = process.argv.slice(2).flatMap((argument) => {
+    const name = /^-*/.exec(argument)?.[0].length ?? 0
+    return [argument.slice(name), argument.slice(argument.indexOf('=') + 1)]
+  })
+  // rule: usage-error-shows-no-secret
+  return given
+    .filter(Boolean)
+    .reduce((said, one) => said.replaceAll(one, () => shownValue(one)), text)
 }
 
 function codeOf(error: unknown): string {

@@ -1,36 +1,35 @@
 /** Leases as a table, and what is said of masters that do not answer. */
 import { counted } from '../../counted.ts'
-import { fewAnswer, hasQuorum, type Coverage } from '../operator/fleet-probe.ts'
+import { hasQuorum, tooFewAnswer, type Coverage } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { JobsByResource } from '../operator/running-jobs.ts'
-import { duration } from '../operator/duration.ts'
-import type { ResourceView } from '../operator/resource-view.ts'
+import { timeLeft } from '../operator/duration.ts'
 import type { Cli } from './cli.ts'
 import { EXIT, type ExitCode } from './exit-code.ts'
 import type { Output } from './output.ts'
-import { printable } from './printable.ts'
+import { printable } from '../operator/printable.ts'
 import { table } from './table.ts'
 
 /** @param jobs undefined where no queue is named. */
 export function leaseTable(
-  { leases, masters }: Pick<LiveLeases, 'leases' | 'masters'>,
+  { leases, masters, service }: Pick<LiveLeases, 'leases' | 'masters' | 'service'>,
   out: Output,
   jobs?: JobsByResource,
 ): string {
   const jobHead = jobs === undefined ? [] : ['JOB', 'SINCE']
+  // A lock service does not vote.
+  const votesHead = service === undefined ? ['VOTES'] : []
   return table(
-    ['RESOURCE', 'STATE', 'HOLDER', ...jobHead, 'FENCING TOKEN', 'LEFT', 'VOTES'],
-    leases.map((lease) => row(lease, masters, out, jobs)),
+    ['RESOURCE', 'STATE', 'HOLDER', ...jobHead, 'FENCING TOKEN', 'LEFT', ...votesHead],
+    leases.map((lease) => {
+      const votes = service === undefined ? [`${lease.votes} of ${masters}`] : []
+      return [...row(lease, out, jobs), ...votes]
+    }),
   )
 }
 
-function row(
-  lease: LiveLease,
-  masters: number,
-  out: Output,
-  jobs?: JobsByResource,
-): readonly string[] {
-  const { resource, state, holder, fencingToken, freeInMs, votes } = lease
+function row(lease: LiveLease, out: Output, jobs?: JobsByResource): readonly string[] {
+  const { resource, state, holder, fencingToken, freeInMs } = lease
   const job = jobs?.get(resource)
   const jobCells =
     job === undefined
@@ -43,13 +42,7 @@ function row(
     ...(jobs === undefined ? [] : jobCells),
     fencingToken === undefined ? '-' : String(fencingToken),
     timeLeft(freeInMs),
-    `${votes} of ${masters}`,
   ]
-}
-
-/** A key without a time to live never goes away. */
-export function timeLeft(ms: number): string {
-  return ms < 0 ? 'no expiry' : duration(ms)
 }
 
 /** `12 leases: 11 held, 1 leftover`; without a quorum of answers, that this is not all. */
@@ -66,12 +59,8 @@ export function countLeases(found: LiveLeases): string {
   if (hasQuorum(found)) {
     return `${known}${more}; ${unreachable.length} of ${masters} masters did not answer`
   }
-  const seen = `on those that answer: ${known}`
-  return `The holders are not known: ${tooFewAnswer(found)}; ${seen}${more}`
-}
-
-export function coverageOf({ masters, quorum, unreachable }: ResourceView): Coverage {
-  return { masters: masters.length, quorum, unreachable }
+  const seen = unreachable.length === masters ? '' : `; on those that answer: ${known}${more}`
+  return `The holders are not known: ${tooFewAnswer(found)}${seen}`
 }
 
 /** Names the masters that do not answer. Exit code 3 when fewer than a quorum do, else `code`. */
@@ -85,10 +74,4 @@ export function answeredByQuorum(
     out.note(`${master} does not answer: ${printable(problem)}`, event)
   }
   return hasQuorum(coverage) ? code : EXIT.noQuorum
-}
-
-/** `only 2 of 5 masters answer and 3 are needed`. */
-export function tooFewAnswer(coverage: Coverage): string {
-  const few = fewAnswer(coverage)
-  return coverage.masters === 1 ? few : `${few} and ${coverage.quorum} are needed`
 }

@@ -2,7 +2,7 @@
 import { styleText } from 'node:util'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
-import { printableLines } from './printable.ts'
+import { printableLines } from '../operator/printable.ts'
 import { wrapped } from './width.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'

@@ -4,7 +4,7 @@ import { masterName, type MasterAddress } from '../../redlock/wire/connection-se
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { shortened } from '../../options.ts'
-import { printable } from './printable.ts'
+import { printable } from '../operator/printable.ts'
 import { shownValue } from '../../redact.ts'
 
 export interface CliSettings {
@@ -197,7 +197,7 @@ export function numberFlag(flag: string, value: string, min: number, max: number
 function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
   const fix =
     'write for example {"masters": ["redis://lock-1:6379"], "queueRedis": "redis://queue:6379"}'
-  const file = shownValue(path)
+  const bad = (why: string): UsageError => new UsageError(`--config ${shownValue(path)}: ${why}`)
   let content: unknown
   try {
     content = JSON.parse(readFileSync(path, 'utf8'))
@@ -206,27 +206,23 @@ function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
     // That of the file system repeats the path.
     const { code } = error as NodeJS.ErrnoException
     const why = error instanceof SyntaxError ? 'is not JSON' : `cannot be read (${code ?? 'error'})`
-    throw new UsageError(`--config ${file}: ${why}; ${fix}`)
+    throw bad(`${why}; ${fix}`)
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
-    throw new UsageError(`--config ${file}: expected an object; ${fix}`)
+    throw bad(`expected an object; ${fix}`)
   }
   const unknown = Object.keys(content).find((key) => !Object.hasOwn(SETTINGS, key))
   if (unknown !== undefined) {
     const known = KEYS.map((one) => `\`${one}\``).join(', ')
-    throw new UsageError(
-      `--config ${file}: \`${shownValue(unknown)}\` is not a setting; the settings are ${known}`,
-    )
+    throw bad(`\`${shownValue(unknown)}\` is not a setting; the settings are ${known}`)
   }
   return content
 }
 
 /** A misspelt variable would be a setting that is missing. */
 function refuseUnknown(env: Environment): void {
-  const unknown = Object.keys(env).find(
-    (name) =>
-      name.startsWith('BULLMQ_REDLOCK_') && !OF_KUBERNETES.test(name) && !VARIABLES.includes(name),
-  )
+  const ours = Object.keys(env).filter((name) => name.startsWith('BULLMQ_REDLOCK_'))
+  const unknown = ours.find((name) => !OF_KUBERNETES.test(name) && !VARIABLES.includes(name))
   if (unknown === undefined) return
   throw new UsageError(`${unknown} is not a setting; the variables are ${VARIABLES.join(', ')}`)
 }
@@ -235,6 +231,12 @@ function refuse({ value, source }: Given, expected: string): never {
   const shown =
     typeof value === 'string' ? `"${shortened(printable(shownValue(value)))}"` : typeof value
   throw new UsageError(`Expected ${source} to be ${expected}; got ${shown}`)
+}
+
+/** A mistyped URL may have its password anywhere, so nothing of it is repeated. */
+function refuseHidden(source: string, expected: string): never {
+  const hidden = 'The value is not shown, because it may contain a password.'
+  throw new UsageError(`Expected ${source} to be ${expected}. ${hidden}`)
 }
 
 /** @throws UsageError. */
@@ -260,9 +262,7 @@ export function addresses(found: Given): readonly MasterAddress[] {
 
 function locksAddress({ value, source }: Given): string {
   if (typeof value === 'string' && isLocksAddress(value)) return value
-  throw new UsageError(
-    `Expected ${source} to be ${LOCKS_ADDRESS}. The value is not shown, because it may contain a password.`,
-  )
+  return refuseHidden(source, LOCKS_ADDRESS)
 }
 
 /** An object is for what a URL cannot say, such as a certificate: ioredis takes it as it is. */
@@ -272,12 +272,8 @@ function addressOf({ value, source }: Given): MasterAddress {
   }
   const isUrl = typeof value === 'string' && /^rediss?:\/\/[^/?#]+[^?#]*$/.test(value)
   if (isUrl && URL.canParse(value)) return value
-  // A mistyped URL may have its password anywhere, so nothing of it is repeated.
-  throw new UsageError(
-    `Expected ${source} to be a redis:// or rediss:// URL without a query, such as redis://lock-1:6379` +
-      ' (in a file also an object with `host`). ' +
-      'The value is not shown, because it may contain a password.',
-  )
+  const url = 'a redis:// or rediss:// URL without a query, such as redis://lock-1:6379'
+  return refuseHidden(source, `${url} (in a file also an object with \`host\`)`)
 }
 
 /** Sentinels say where the queue's server is; a lock master has no replica that could follow it. */

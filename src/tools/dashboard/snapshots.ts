@@ -5,15 +5,16 @@ import { withFindings, type Diagnosis } from '../operator/diagnosis.ts'
 import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
-import { failedJobs, jobsWithId, type FailedJob, type FoundJob } from '../operator/jobs.ts'
+import { failedJobs, jobsWithId } from '../operator/jobs.ts'
+import type { FailedJob, FoundJob, JobSince } from '../operator/jobs.ts'
 import { checkLeases } from '../operator/leaks.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
-import { withUngranted, type LockView } from '../operator/lock-view.ts'
+import { withUngranted, type LockView, type ServiceDiagnosis } from '../operator/lock-view.ts'
 import { countJobs, type QueueCounts } from '../operator/queue-counts.ts'
 import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines.ts'
 import type { QueueView } from '../operator/queue-view.ts'
-import { standingJobs, type OldestJob } from '../operator/standing-jobs.ts'
+import { standingJobs } from '../operator/standing-jobs.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../../message-of.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -30,7 +31,7 @@ export interface SnapshotsOptions extends Pick<
 export interface Snapshot {
   /** Milliseconds since 1970. */
   readonly at: number
-  readonly diagnosis: Diagnosis
+  readonly diagnosis: Diagnosis | ServiceDiagnosis
   readonly leases: LiveLeases
   readonly changes: LeaseChanges
   /** Null where no queue is named. */
@@ -40,7 +41,7 @@ export interface Snapshot {
   /** Jobs that ended, a second. Empty at the first look, and where they are not known. */
   readonly rates: readonly FinishedRates[]
   /** The job that has waited longest; null where none waits. */
-  readonly oldest: OldestJob | null
+  readonly oldest: JobSince | null
   readonly failed: readonly FailedJob[]
   readonly history: readonly Sample[]
 }

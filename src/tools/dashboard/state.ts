@@ -3,10 +3,12 @@
  */
 import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
 import type { Finding } from '../../services/finding.ts'
-import { hasQuorum } from '../operator/fleet-probe.ts'
+import type { ServerHealth } from '../../services/service-health.ts'
+import { hasQuorum, tooFewAnswer } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
-import type { JobsByResource, RunningJob } from '../operator/running-jobs.ts'
-import type { MasterSurvey } from '../operator/survey.ts'
+import type { JobSince } from '../operator/jobs.ts'
+import type { JobsByResource } from '../operator/running-jobs.ts'
+import { verdictOf, type Verdict } from '../operator/verdict.ts'
 import { redacted } from '../../redact.ts'
 import type { Done } from './actions.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -20,6 +22,9 @@ export interface DashboardState
   /** Where Bull Board is mounted; null where that is not known. */
   readonly bullBoard: string | null
   readonly fleet: Pick<Diagnosis, 'quorum' | 'voting' | 'margin' | 'healthy'> & {
+    /** The name of a lock service besides Redis; null for a fleet of masters. */
+    readonly service: string | null
+    readonly verdict: Verdict
     readonly masters: readonly MasterRow[]
     readonly findings: readonly Finding[]
   }
@@ -31,6 +36,8 @@ export interface DashboardState
     readonly pages: number
     /** Masters that did not answer are too many to say who holds what. */
     readonly known: boolean
+    /** Why the holders are not known; null where they are. */
+    readonly problem: string | null
     /** That match the search, among those that were looked at. */
     readonly matching: number
     /** There are, or may be, more than were looked at. */
@@ -49,11 +56,16 @@ interface Viewer {
   readonly hasOperatorLogin: boolean
 }
 
-type MasterRow = Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> &
-  Partial<Pick<MasterSurvey, 'version' | 'roundTripMs' | 'uptimeMs'>>
+interface MasterRow extends Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> {
+  readonly version: string | undefined
+  readonly roundTripMs?: number
+  readonly uptimeMs?: number
+  /** Of a server of a lock service: `leader`, `primary`, … */
+  readonly role?: string | undefined
+}
 
 interface LeaseRow extends LiveLease {
-  readonly job: RunningJob | undefined
+  readonly job: JobSince | undefined
 }
 
 /** As long as a resource's name may be. */
@@ -115,6 +127,9 @@ export function stateOf(
 ): DashboardState {
   const { quorum, voting, margin, healthy, masters, findings } = diagnosis
   const { truncated } = found
+  const known = hasQuorum(found)
+  const { state, text } = verdictOf(diagnosis)
+  const servers = 'servers' in diagnosis ? diagnosis.servers : []
   const { namespace, everyMs, bullBoard } = options
   return {
     ...{
@@ -129,19 +144,26 @@ export function stateOf(
     },
     fleet: {
       ...{ quorum, voting, margin, healthy },
-      masters: masters.map(masterRow),
+      service: 'service' in diagnosis ? diagnosis.service : null,
+      verdict: { state, text: redacted(text) },
+      masters: masters.map((master, nr) => masterRow(master, servers[nr])),
       findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {
       rows: rows.map((lease) => ({ ...lease, job: running.get(lease.resource) })),
       ...{ sort, page, pages, truncated, matching: found.leases.length },
-      ...{ known: hasQuorum(found), masters: found.masters },
+      ...{ known, problem: known ? null : tooFewAnswer(found), masters: found.masters },
     },
   }
 }
 
-function masterRow({ master, state, survey, clockOffMs }: MasterHealth): MasterRow {
-  if (survey === undefined) return { master, state, clockOffMs }
-  const { version, roundTripMs, uptimeMs } = survey
-  return { master, state, clockOffMs, version, roundTripMs, uptimeMs }
+/** @param server as a lock service reports it. */
+function masterRow(
+  { master, state, survey, clockOffMs }: MasterHealth,
+  server: Partial<ServerHealth> = {},
+): MasterRow {
+  const { version, role } = server
+  if (survey === undefined) return { master, state, clockOffMs, version, role }
+  const { version: own, roundTripMs, uptimeMs } = survey
+  return { master, state, clockOffMs, version: own, roundTripMs, uptimeMs }
 }

@@ -8,7 +8,6 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { summed } from './queue-counts.ts'
-import { known } from './queue-server.ts'
 
 /** Jobs of one queue that ended, a second. */
 export interface FinishedRates extends Ended {
@@ -55,8 +54,8 @@ export class FinishedCounter {
 
   /** Empty at the first look. */
   async look(): Promise<readonly FinishedRates[]> {
-    const rates = (await this.#places.shown()).map((place) => this.#lookAt(place))
-    return summed((await known(rates)).flatMap((rate) => rate ?? []))
+    const rates = await this.#places.eachPlace((place) => this.#lookAt(place))
+    return summed(rates.flatMap((rate) => rate ?? []))
   }
 
   async #lookAt({ queueName: queue, base }: QueuePlace): Promise<FinishedRates | undefined> {

@@ -94,6 +94,8 @@ export interface UnreachableMaster {
 
 /** How many masters there are, and which of them gave no answer. */
 export interface Coverage {
+  /** The name of a lock service besides Redis, which then counts as the only master. */
+  readonly service?: string
   readonly masters: number
   readonly quorum: number
   readonly unreachable: readonly UnreachableMaster[]
@@ -107,4 +109,10 @@ export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
 export function fewAnswer({ masters, unreachable }: Coverage): string {
   if (masters === 1) return `${unreachable[0]?.master ?? 'it'} does not answer`
   return `only ${masters - unreachable.length} of ${counted(masters, 'master answers', 'masters answer')}`
+}
+
+/** `only 2 of 5 masters answer and 3 are needed`. */
+export function tooFewAnswer(coverage: Coverage): string {
+  const few = fewAnswer(coverage)
+  return coverage.masters === 1 ? few : `${few} and ${coverage.quorum} are needed`
 }

@@ -11,6 +11,11 @@ interface JobName {
   readonly jobId: string
 }
 
+export interface JobSince extends JobName {
+  /** Milliseconds since 1970. */
+  readonly since: number
+}
+
 export interface FailedJob extends JobName {
   readonly name: string
   /** In whose lines it stood. */
@@ -73,21 +78,19 @@ const recentScript = defineScript('recent', luaText('tools/operator/lua/recent')
 
 /** The jobs that failed last, in any queue; those that hold a line come first. */
 export async function failedJobs(places: Places): Promise<readonly FailedJob[]> {
-  const ofQueues = await known(
-    (await places.shown()).map(async ({ queueName: queue, base }) => {
-      const ids = await places.server.command('ZREVRANGE', `${base}failed`, 0, MAX_FAILED - 1)
-      return Promise.all(
-        (ids as string[]).map(async (jobId) => {
-          const fields = await fieldsOf(places, base + jobId, FIELDS.slice(0, 6))
-          return {
-            ...{ queue, jobId, reason: fields.failedReason ?? '', ...factsOf(fields) },
-            ...{ resources: linesIn(fields['redlock:lines']) },
-            failedAt: Number(fields.finishedOn ?? 0),
-          }
-        }),
-      )
-    }),
-  )
+  const ofQueues = await places.eachPlace(async ({ queueName: queue, base }) => {
+    const ids = await places.server.command('ZREVRANGE', `${base}failed`, 0, MAX_FAILED - 1)
+    return Promise.all(
+      (ids as string[]).map(async (jobId) => {
+        const fields = await fieldsOf(places, base + jobId, FIELDS.slice(0, 6))
+        return {
+          ...{ queue, jobId, reason: fields.failedReason ?? '', ...factsOf(fields) },
+          ...{ resources: linesIn(fields['redlock:lines']) },
+          failedAt: Number(fields.finishedOn ?? 0),
+        }
+      }),
+    )
+  })
   return ofQueues
     .flat()
     .filter(({ failedAt }) => failedAt > 0) // Not removed meanwhile.
@@ -101,13 +104,10 @@ export async function jobsWithId(
   jobId: string,
   inspect: Inspect,
 ): Promise<readonly FoundJob[]> {
-  const { places } = view
-  const found = await known(
-    (await places.shownNames()).map(async (queue) => {
-      const explained = await view.explain(queue, jobId, inspect)
-      return explained === undefined ? [] : [{ queue, jobId, ...explained }]
-    }),
-  )
+  const found = await view.places.each(async (queue) => {
+    const explained = await view.explain(queue, jobId, inspect)
+    return explained === undefined ? [] : [{ queue, jobId, ...explained }]
+  })
   return found.flat()
 }
 

@@ -4,14 +4,11 @@
  * released: its holder died, froze, or could not extend it. One that began and ended between two
  * looks was not seen.
  */
-import { hasQuorum } from './fleet-probe.ts'
+import { hasQuorum, tooFewAnswer } from './fleet-probe.ts'
 import type { LiveLease, LiveLeases } from './live-leases.ts'
 
 /** A lease that was not extended and ended by itself. */
-export interface LapsedLease {
-  readonly resource: string
-  readonly holder: string
-  readonly fencingToken: number | undefined
+export interface LapsedLease extends Pick<LiveLease, 'resource' | 'holder' | 'fencingToken'> {
   /** When it was found to be gone, on the wall clock. */
   readonly at: number
 }
@@ -20,7 +17,7 @@ export interface LeaseChanges {
   /** Newest first. */
   readonly lapsed: readonly LapsedLease[]
   /** Why nothing can be said at the moment. */
-  readonly unknown: 'too few masters answer' | 'more leases than are looked at' | undefined
+  readonly unknown: string | undefined
 }
 
 interface Known {
@@ -80,6 +77,6 @@ export class LeaseWatch {
 }
 
 function whyUnknown(found: LiveLeases): LeaseChanges['unknown'] {
-  if (!hasQuorum(found)) return 'too few masters answer'
+  if (!hasQuorum(found)) return tooFewAnswer(found)
   return found.truncated ? 'more leases than are looked at' : undefined
 }

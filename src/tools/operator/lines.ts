@@ -86,14 +86,11 @@ export async function lengthsOf(
   places: Places,
   resource: string,
 ): Promise<readonly ResourceInQueue[]> {
-  const names = await places.shownNames()
-  return known(
-    names.map(async (queue) => {
-      const place = await places.ofResource(queue, resource)
-      const { length, limits } = await membersOf(resource, place, 0)
-      return { queue, jobs: length, limits }
-    }),
-  )
+  return places.each(async (queue) => {
+    const place = await places.ofResource(queue, resource)
+    const { length, limits } = await membersOf(resource, place, 0)
+    return { queue, jobs: length, limits }
+  })
 }
 
 /** Where jobs wait, and what for. A line is found here when a job sleeps in it. */
@@ -102,9 +99,7 @@ export async function waitingLines(
   { text, limit, heads }: LineSearch,
   inspect: Inspect,
 ): Promise<WaitingLines> {
-  const ofQueues = await known(
-    (await places.shown()).map((place) => sleepingLines(places, place, text)),
-  )
+  const ofQueues = await places.eachPlace((place) => sleepingLines(places, place, text))
   // Only a search needs the tenant.
   const first = text === '' ? 0 : 1
   const lengths = await known(

@@ -56,12 +56,18 @@ export function withUngranted<Found extends Inspection>(found: Found, diagnosis:
 }
 
 /** What is needed of `PostgresLocks`, `EtcdLocks`, `ZooKeeperLocks`. */
-export type InspectedLocks = Pick<LockClient, 'health' | 'inspect' | 'leases' | 'namespace'>
+export type InspectedLocks = Pick<
+  LockClient,
+  'health' | 'inspect' | 'leases' | 'namespace' | 'status'
+>
 
 /** More are not listed. */
 const MAX_LISTED = 10_000
-const SERVICE = 'the lock service'
-const ONLY_ONE = { quorum: 1, masters: 1 }
+
+/** `PostgreSQL`, `etcd`, … */
+export function serviceName(locks: Pick<InspectedLocks, 'status'>): string {
+  return locks.status().masters[0]?.name ?? 'the lock service'
+}
 
 /** Leases and resources of a service are shown with the service as the only master. */
 export function serviceView(locks: InspectedLocks): LockView {
@@ -79,15 +85,16 @@ export function serviceView(locks: InspectedLocks): LockView {
 }
 
 async function resourceOf(locks: InspectedLocks, resource: string): Promise<ResourceView> {
+  const service = serviceName(locks)
   try {
     const inspection = await locks.inspect(resource)
     const state = inspection.holder === undefined ? 'free' : 'held'
-    return { ...inspection, state, quorum: 1, answered: 1, unreachable: [] }
+    return { ...inspection, service, state, quorum: 1, answered: 1, unreachable: [] }
   } catch (error) {
     const problem = messageOf(error)
-    const masters = [{ master: SERVICE, problem }]
-    const view = { resource, masters, unreachable: masters, quorum: 1, answered: 0 }
-    return { ...view, state: 'unknown', unknown: problem }
+    const masters = [{ master: service, problem }]
+    const view = { resource, service, masters, unreachable: masters, quorum: 1, answered: 0 }
+    return { ...view, state: 'unknown', unknown: `${service} does not answer: ${problem}` }
   }
 }
 
@@ -95,6 +102,8 @@ async function leasesOf(
   locks: InspectedLocks,
   { match = '*', limit }: LeaseSearch,
 ): Promise<LiveLeases> {
+  const service = serviceName(locks)
+  const coverage = { service, quorum: 1, masters: 1 }
   try {
     const listed = await locks.leases(match === '*' ? limit + 1 : MAX_LISTED)
     const pattern = globPattern(match)
@@ -103,10 +112,10 @@ async function leasesOf(
       .map((lease): LiveLease => ({ ...lease, state: 'held', votes: 1 }))
       .sort((a, b) => (a.resource < b.resource ? -1 : 1))
     const truncated = listed.length >= MAX_LISTED || found.length > limit
-    return { leases: found.slice(0, limit), ...ONLY_ONE, unreachable: [], truncated }
+    return { leases: found.slice(0, limit), ...coverage, unreachable: [], truncated }
   } catch (error) {
-    const unreachable = [{ master: SERVICE, problem: messageOf(error) }]
-    return { leases: [], ...ONLY_ONE, unreachable, truncated: false }
+    const unreachable = [{ master: service, problem: messageOf(error) }]
+    return { leases: [], ...coverage, unreachable, truncated: false }
   }
 }
 

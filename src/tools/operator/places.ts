@@ -113,10 +113,17 @@ export class Places {
     return (await this.names()).slice(0, MAX_QUEUES)
   }
 
-  /** Where they are. */
-  async shown(): Promise<readonly QueuePlace[]> {
-    const names = await this.shownNames()
-    return (await known(names.map((queue) => this.of(queue)))).flat()
+  /** Asks each of the queues that are shown. @throws Error where no answer comes. */
+  async each<Answer>(question: (queue: string) => Promise<Answer>): Promise<readonly Answer[]> {
+    return known((await this.shownNames()).map(question))
+  }
+
+  /** Asks where they are: each shard by itself. @throws Error where no answer comes. */
+  async eachPlace<Answer>(
+    question: (place: QueuePlace) => Promise<Answer>,
+  ): Promise<readonly Answer[]> {
+    const places = await this.each((queue) => this.of(queue))
+    return known(places.flat().map(question))
   }
 
   /** One for each shard, or only one. */

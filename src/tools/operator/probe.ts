@@ -4,7 +4,7 @@
  * after it was cut off, and every question has a deadline.
  */
 import type { Redis } from 'ioredis'
-import { systemClock } from '../../clock.ts'
+import { systemClock, withinMs } from '../../clock.ts'
 import { luaText, defineScript, type Script } from '../../lua.ts'
 import { messageOf } from '../../message-of.ts'
 import {
@@ -165,16 +165,12 @@ export class Probe {
   }
 
   async #within<Reply>(reply: Promise<Reply>): Promise<Reply> {
-    return new Promise((resolve, reject) => {
-      const deadline = systemClock.after(this.#timeoutMs, () => {
-        this.#lastError = `no reply within ${this.#timeoutMs} ms`
-        reject(new Error(this.#lastError))
-        // What still comes on this connection would answer a question that has been given up.
-        this.#redis.disconnect()
-      })
-      reply.then(resolve, reject).finally(() => {
-        deadline.cancel()
-      })
-    })
+    const answered = reply.then((value) => ({ value }))
+    const answer = await withinMs(systemClock, this.#timeoutMs, answered)
+    if (answer !== undefined) return answer.value
+    this.#lastError = `no reply within ${this.#timeoutMs} ms`
+    // What still comes on this connection would answer a question that has been given up.
+    this.#redis.disconnect()
+    throw new Error(this.#lastError)
   }
 }

@@ -1,7 +1,7 @@
 /** What an operator asks BullMQ of a queue's jobs, and does to them. */
 import { commandLine } from '../../command-line.ts'
 import { Job, Queue } from 'bullmq'
-import { systemClock, withinMs } from '../../clock.ts'
+import { mustAnswer, systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import { isWatched, type MasterAddress } from '../../redlock/wire/connection-settings.ts'
@@ -111,29 +111,24 @@ export class QueueView {
   }
 
   /** Tries a failed job again, in its place in line. */
-  async retry(queue: string, jobId: string): Promise<Acted> {
-    const place = await this.#placeOf(queue, jobId)
-    if (place === undefined) return this.#missing(queue, jobId)
-    const outcome = await this.#within(place, async (opened) => {
+  retry(queue: string, jobId: string): Promise<Acted> {
+    return this.#act(queue, jobId, 'has not failed', async (opened) => {
       const job = await Job.fromId(opened, jobId)
       const state = await job?.getState()
-      if (state === 'failed') await job?.retry()
-      return state ?? 'missing'
+      if (state !== 'failed') return { isDone: false, outcome: state ?? 'missing' }
+      await job?.retry()
+      return { isDone: true, outcome: 'retried', told: `Job ${jobId} waits again.` }
     })
-    const told = `Job ${jobId} waits again.`
-    if (outcome === 'failed') return { isDone: true, outcome: 'retried', told }
-    return { isDone: false, outcome, told: await this.#refusal(place, jobId, 'has not failed') }
   }
 
   /** A failed job lets its lines go on, and stays failed. */
-  async skip(queue: string, jobId: string): Promise<Acted> {
-    const place = await this.#placeOf(queue, jobId)
-    if (place === undefined) return this.#missing(queue, jobId)
-    const isDone = await this.#within(place, (opened) => skipJob(LineBackend.of(opened), jobId))
-    const told = `The line goes on. Job ${jobId} stays failed.`
-    if (isDone) return { isDone, outcome: 'skipped', told }
-    const outcome = 'holds no line'
-    return { isDone, outcome, told: await this.#refusal(place, jobId, outcome) }
+  skip(queue: string, jobId: string): Promise<Acted> {
+    return this.#act(queue, jobId, 'holds no line', async (opened) => {
+      const isDone = await skipJob(LineBackend.of(opened), jobId)
+      if (!isDone) return { isDone, outcome: 'holds no line' }
+      const told = `The line goes on. Job ${jobId} stays failed.`
+      return { isDone, outcome: 'skipped', told }
+    })
   }
 
   /** Where a job is; undefined where there is none. */
@@ -142,14 +137,22 @@ export class QueueView {
     return (await this.places.hasJob(place, jobId)) ? place : undefined
   }
 
-  async #missing(queue: string, jobId: string): Promise<Acted> {
-    return { isDone: false, outcome: 'missing', told: await this.absence(queue, jobId) }
-  }
-
-  async #refusal(place: QueuePlace, jobId: string, fault: string): Promise<string> {
+  /** @param fault of a job to which it cannot be done. */
+  async #act(
+    queue: string,
+    jobId: string,
+    fault: string,
+    act: (opened: Queue) => Promise<Omit<Acted, 'told'> & Partial<Acted>>,
+  ): Promise<Acted> {
+    const place = await this.#placeOf(queue, jobId)
+    if (place === undefined) {
+      return { isDone: false, outcome: 'missing', told: await this.absence(queue, jobId) }
+    }
+    const acted = await this.#within(place, act)
+    if (acted.told !== undefined) return { ...acted, told: acted.told }
     const state = await this.#within(place, (opened) => opened.getJobState(jobId))
-    const seeWhy = commandLine`why ${place.queueName} ${jobId}`
-    return `Job ${jobId} ${fault}: it is ${state}. See \`${seeWhy}\`.`
+    const seeWhy = commandLine`why ${queue} ${jobId}`
+    return { ...acted, told: `Job ${jobId} ${fault}: it is ${state}. See \`${seeWhy}\`.` }
   }
 
   /** What is set for a resource of a queue, or for all of which something is set. */
@@ -223,10 +226,8 @@ export class QueueView {
     const address = await this.server.addressOf(`${place.base}meta`)
     const queue = getOrInsert(this.#queues, place.base, () => opened(place, address))
     try {
-      const pending = question(queue).then((value) => ({ value }))
-      const answer = await withinMs(systemClock, limitMs, pending)
-      if (answer === undefined) throw new Error(`no reply within ${limitMs} ms`)
-      return answer.value
+      const late = `no reply within ${limitMs} ms`
+      return await mustAnswer(systemClock, limitMs, question(queue), late)
     } catch (error) {
       await this.#disconnect() // The next question connects again.
       throw error

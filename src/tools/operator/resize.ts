@@ -41,30 +41,30 @@ export async function resizeFleet(
   const { from, to, goal } = plan
   const startedAt = systemClock.now()
   const closed = await asked(old, (probe) => closeOne(probe, old, plan, old.size))
-  const shared = new Set(closed.map(({ state }) => state.runId))
+  const shared = new Set([...closed.values()].map(({ runId }) => runId))
   const news = await asked(next, async (probe) => {
     const { runId } = await probe.survey()
     if (shared.has(runId)) return { runId, outcome: 'shared' as const }
     return closeOne(probe, next, plan, 0)
   })
-  const ids = new Map(news.map(({ master, state }) => [master, state.runId]))
-  const late = [...closed, ...news].flatMap((one) =>
-    one.state.outcome === 'late' ? one.master : [],
+  const late = [...closed, ...news].flatMap(([master, { outcome }]) =>
+    outcome === 'late' ? master : [],
   )
-  const outstanding = await asked(old, (probe) => outstandingOn(probe, old, from))
+  const onOld = await asked(old, (probe) => outstandingOn(probe, old, from))
+  const outstanding = [...onOld.values()]
   const floors = await asked(next, async (probe) => floorOf(probe, next))
-  const counters = [...outstanding.map(({ state }) => state.largest), ...floors.map(stateOf)]
+  const counters = [...outstanding.map(({ largest }) => largest), ...floors.values()]
   // rule: floor-above-every-counter
   const floorUs = Math.max(...counters) + TOKENS_PER_GRANT
   if (!plan.hasOpened) {
-    const remembersAll = closed.every(({ state }) => state.outcome === 'closed')
-    const waitMs = untilLeasesEnd(plan, outstanding.map(stateOf), remembersAll)
+    const remembersAll = [...closed.values()].every(({ outcome }) => outcome === 'closed')
+    const waitMs = untilLeasesEnd(plan, outstanding, remembersAll)
     waits(waitMs)
     await sleep(systemClock, waitMs)
   }
   const open = (areShared: boolean): Promise<unknown> =>
     asked(next, async (probe) => {
-      const runId = ids.get(probe.name) ?? ''
+      const runId = news.get(probe.name)?.runId ?? ''
       if (shared.has(runId) !== areShared || late.includes(probe.name)) return
       const floor = Math.ceil(floorUs).toFixed(0)
       const args = [runId, goal, to.maxLeaseMs, next.size, to.fenceTtlMs, floor]
@@ -75,9 +75,9 @@ export async function resizeFleet(
   await open(true)
   await open(false)
   const pausedMs = systemClock.now() - startedAt
-  const kept = new Set(ids.values())
+  const kept = new Set([...news.values()].map(({ runId }) => runId))
   await asked(old, async (probe) => {
-    const runId = closed.find(({ master }) => master === probe.name)?.state.runId ?? ''
+    const runId = closed.get(probe.name)?.runId ?? ''
     if (!kept.has(runId)) await probe.run(retireScript, [old.keys.master], [goal])
   })
   return { pausedMs, late }
@@ -163,18 +163,14 @@ async function floorOf(probe: Probe, { keys }: FleetProbe): Promise<number> {
   return Number(await probe.command('HGET', keys.master, 'floorUs'))
 }
 
-interface OfMaster<Value> {
-  readonly master: string
-  readonly state: Value
-}
-
-const stateOf = <Value>({ state }: OfMaster<Value>): Value => state
-
-/** @throws ResizeRefusedError where a master gives no answer, or what `question` refuses. */
+/**
+ * What each answered, by its name.
+ * @throws ResizeRefusedError where one gives no answer, or what `question` refuses.
+ */
 async function asked<Value>(
   fleet: FleetProbe,
   question: (probe: Probe) => Promise<Value>,
-): Promise<readonly OfMaster<Value>[]> {
+): Promise<ReadonlyMap<string, Value>> {
   let refusal: ResizeRefusedError | undefined
   const answers = await fleet.each((probe) =>
     question(probe).catch((error: unknown) => {
@@ -183,8 +179,9 @@ async function asked<Value>(
     }),
   )
   if (refusal !== undefined) throw refusal
-  return answers.map((answer) => {
-    if (answer.ok) return { master: answer.master, state: answer.value }
+  const known = answers.map((answer) => {
+    if (answer.ok) return [answer.master, answer.value] as const
     return refuse(`${answer.master}: ${answer.problem}. Run the same command again to go on`)
   })
+  return new Map(known)
 }

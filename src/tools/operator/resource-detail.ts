@@ -7,7 +7,7 @@ import type { LiveLease } from './live-leases.ts'
 import type { LockView } from './lock-view.ts'
 import type { Places } from './places.ts'
 import type { QueueView } from './queue-view.ts'
-import type { ResourceView } from './resource-view.ts'
+import { holderLine, type ResourceView } from './resource-view.ts'
 
 export interface ResourceDetail extends ResourceView {
   /** Of a resource with slots: which have a key. */
@@ -28,6 +28,8 @@ interface DetailEntry extends LineEntry {
 
 /** As the page shows it. */
 export interface ResourcePage extends ResourceDetail {
+  /** Who holds it, in one sentence. */
+  readonly holding: string
   /** Why the first job that waits does not run; undefined where none waits. */
   readonly why?: string
   /** Every queue: how long the line is there, and what is set. */
@@ -63,7 +65,8 @@ export async function resourcePage(
   queue: QueueView | undefined,
   resource: string,
 ): Promise<ResourcePage> {
-  const detail = await detailOf(locks, queue, resource)
+  const found = await detailOf(locks, queue, resource)
+  const detail = { ...found, holding: holderLine(found) }
   if (queue === undefined) return { ...detail, queues: [], ended: [] }
   try {
     const [queues, ended, why] = await Promise.all([

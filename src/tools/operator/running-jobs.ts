@@ -3,20 +3,14 @@
  * found as the active one in the line of its resource. With `order: 'relaxed'` there is no line,
  * and of a slot (`gpu#2`) it is not known.
  */
+import type { JobSince } from './jobs.ts'
 import { lineOf } from './lines.ts'
 import type { LiveLease } from './live-leases.ts'
 import type { Places } from './places.ts'
 import { known } from './queue-server.ts'
 
-export interface RunningJob {
-  readonly queue: string
-  readonly jobId: string
-  /** Milliseconds since 1970 at which it was started. */
-  readonly since: number
-}
-
-/** The job under each lease, by resource. */
-export type JobsByResource = ReadonlyMap<string, RunningJob>
+/** The job under each lease, by resource, and when it was started. */
+export type JobsByResource = ReadonlyMap<string, JobSince>
 
 /** The most leases that are looked at. */
 const MAX_LEASES = 200
@@ -39,7 +33,7 @@ export async function jobsUnder(
   return new Map(found.flat())
 }
 
-async function jobOf(places: Places, resource: string): Promise<RunningJob | undefined> {
+async function jobOf(places: Places, resource: string): Promise<JobSince | undefined> {
   const line = await lineOf(places, resource, () => Promise.resolve({ resource, masters: [] }))
   const active = line.find(({ state }) => state === 'active')
   if (active === undefined) return undefined
@@ -49,7 +43,7 @@ async function jobOf(places: Places, resource: string): Promise<RunningJob | und
   return startedAt === null ? undefined : { queue, jobId, since: Number(startedAt) }
 }
 
-async function isActive(places: Places, { queue, jobId }: RunningJob): Promise<boolean> {
+async function isActive(places: Places, { queue, jobId }: JobSince): Promise<boolean> {
   const { base } = await places.ofJob(queue, jobId)
   return (await places.server.command('LPOS', `${base}active`, jobId)) !== null
 }

@@ -8,6 +8,7 @@ import { censusOf, type Census } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
 import { duration } from './duration.ts'
 import type { Places } from './places.ts'
+import type { JobSince } from './jobs.ts'
 import { known } from './queue-server.ts'
 
 /** A job that has waited longer is told of. */
@@ -15,22 +16,15 @@ const LONG_MS = 60_000
 /** For how long a full line is told of. */
 const FULL_RECENTLY_MS = 600_000
 
-export interface OldestJob {
-  readonly queue: string
-  readonly jobId: string
-  /** Milliseconds since 1970. */
-  readonly since: number
-}
-
 export interface StandingJobs {
   readonly findings: readonly Finding[]
   /** Of the jobs that start next, the one that has waited longest; undefined where none waits. */
-  readonly oldest: OldestJob | undefined
+  readonly oldest: JobSince | undefined
 }
 
 /** Of all queues. */
 export async function standingJobs(places: Places): Promise<StandingJobs> {
-  const found = (await places.shownNames()).map(async (queue) => {
+  const all = await places.each(async (queue) => {
     const shards = (await places.of(queue)).map(async (place) => {
       const census = await censusOf(place, true)
       return { census, stands: census.waiting > 0 ? await places.standstill(place) : undefined }
@@ -44,7 +38,6 @@ export async function standingJobs(places: Places): Promise<StandingJobs> {
       oldest: jobId === undefined ? [] : [{ queue, jobId, since }],
     }
   })
-  const all = await known(found)
   const findings = all.flatMap((each) => each.findings)
   const [oldest] = all.flatMap((each) => each.oldest).sort((a, b) => a.since - b.since)
   return { findings, oldest }

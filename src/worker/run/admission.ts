@@ -106,7 +106,7 @@ function requeued(
 }
 
 function waitedTooLong({ resources }: Visit, { maxWaitMs }: AdmissionOptions): UnrecoverableError {
-  return new UnrecoverableError(new WaitedTooLongError(labelOf(resources), maxWaitMs).message)
+  return new UnrecoverableError(new WaitedTooLongError(resources, maxWaitMs).message)
 }
 
 async function leaseFor(

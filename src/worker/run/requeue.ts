@@ -5,7 +5,7 @@
 import type { Job } from 'bullmq'
 import { jitteredMs } from '../../backoff.ts'
 import { systemClock } from '../../clock.ts'
-import { outcomeError, type NotGranted } from '../../lock/outcome.ts'
+import { outcomeReason, type NotGranted } from '../../lock/outcome.ts'
 
 /** Why and for how long a job was requeued. */
 export interface Requeue {
@@ -73,7 +73,7 @@ export async function requeue(
 ): Promise<Requeue> {
   const tries = earlierRequeues(job)
   const delayMs = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
-  const reason = outcomeError(outcome).message
+  const reason = outcomeReason(outcome)
   if (isMilestone(tries)) await job.log(`waits ${delayMs} ms: ${reason}`)
   await delay(job, token, delayMs)
   return { status: outcome.status, resource: outcome.resource, delayMs, reason }

@@ -6,6 +6,7 @@ import { silentLogger } from '../../../src/index.ts'
 import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/postgres/index.ts'
 import type { PgQuery } from '../../../src/services/postgres/pg.ts'
 import { statementsFor } from '../../../src/services/postgres/statements.ts'
+import { describeToken } from '../../../src/lock/names.ts'
 import { SteppedLease, type JobLease } from '../../../src/worker/run/job-lease.ts'
 import { openLocks } from '../../../src/tools/operator/open-locks.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
@@ -425,7 +426,10 @@ describeService('postgres', 'PostgresLocks', () => {
       await aborted(first.signal)
       const second = await locks.acquire('a', { waitMs: 5_000 })
       await expect(write(first, 100)).rejects.toMatchObject({ code: 'LEASE_LOST' })
-      await expect(write('a', 1_000)).rejects.toMatchObject({ code: 'RESOURCE_TAKEN' })
+      const taken = write('a', 1_000)
+      await expect(taken).rejects.toMatchObject({ code: 'RESOURCE_TAKEN', resource: 'a' })
+      const said = new RegExp(`is held by ${describeToken(second.token).replace(/[()]/g, '.')} for`)
+      await expect(taken).rejects.toThrow(said)
       await write(second, 10_000)
       await second.release()
       await write('a', 100_000)

@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest'
 import { LockedQueue, LockedWorker } from '../../../src/index.ts'
-import type { RunningJob } from '../../../src/tools/operator/running-jobs.ts'
+import type { JobSince } from '../../../src/tools/operator/jobs.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
@@ -127,7 +127,7 @@ describe('the job under a lease', () => {
     const job = await locked.add('post', { customer: 42 })
     await until('it runs', () => job.isActive())
     const said = await say('leases', '--json')
-    const { leases } = said.json<{ leases: readonly { resource: string; job?: RunningJob }[] }>()
+    const { leases } = said.json<{ leases: readonly { resource: string; job?: JobSince }[] }>()
     expect(leases).toMatchObject([
       { resource: 'customer:42', job: { queue, jobId: job.id } },
       { resource: 'other' },

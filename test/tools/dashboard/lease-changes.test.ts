@@ -45,7 +45,9 @@ test('a master that becomes unreachable ends no lease', () => {
   const unreachable = ['m1', 'm2'].map((master) => ({ master, problem: 'away' }))
   const changes = after(look([lease('a', 500)]), look([], { unreachable }), look([]))
   expect(changes).toMatchObject({ lapsed: [] })
-  expect(after(look([]), look([], { unreachable })).unknown).toBe('too few masters answer')
+  expect(after(look([]), look([], { unreachable })).unknown).toBe(
+    'only 1 of 3 masters answer and 2 are needed',
+  )
 })
 
 test('an incomplete list ends no lease', () => {

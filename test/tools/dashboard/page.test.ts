@@ -6,6 +6,9 @@ import axe from 'axe-core'
 import express from 'express'
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { LOCK_SERVERS } from '../../../scripts/lock-servers/lock-servers.ts'
+import { silentLogger } from '../../../src/index.ts'
+import { openLocks } from '../../../src/tools/operator/open-locks.ts'
 import { granted, until, useFleet, type Gate } from '../../fixtures.ts'
 import { findChromium, launch } from './browser.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
@@ -104,7 +107,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await live(page)
     await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('invoices').waitFor()
     expect(await page.locator('#fleet-summary').innerText()).toBe(
-      '5 of 5 masters vote, 3 needed. 2 more may fail.',
+      '5 of 5 masters vote, 3 are needed; 2 more may fail',
     )
     expect(await rows(page, 'masters')).toHaveLength(5)
     expect(await rows(page, 'leases')).toEqual(
@@ -171,10 +174,43 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     const page = await open(await serve(fixture))
     await live(page)
     for (const master of fixture.fleet.masters.slice(0, 3)) await master.kill()
-    await page.getByText('The holders are not known: too few masters answer').waitFor()
+    await page.getByText('The holders are not known: only 2 of 5 masters answer').waitFor()
     await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('unknown').waitFor()
-    expect(await page.locator('#fleet-summary').innerText()).toContain('No lease can be granted')
+    expect(await page.locator('#fleet-summary').innerText()).toContain('no lease can be granted')
   })
+
+  test.skipIf(LOCK_SERVERS.postgres.missing !== undefined)(
+    'of another lock service it names the service, and says nothing of masters and votes',
+    async () => {
+      const cluster = await LOCK_SERVERS.postgres.start(1)
+      fixture.defer(() => cluster.close())
+      const locks = await openLocks(cluster.address, { leaseMs: 15_000, logger: silentLogger })
+      await locks.ready()
+      fixture.defer(() => locks.close())
+      await locks.acquire('customer:42', { autoExtend: true })
+      const { masters: _, ...options } = optionsFor(fixture)
+      const handler = dashboardHandler({ ...options, locks })
+      fixture.defer(() => handler.close())
+      const served = await listen(fixture, (request, response) => {
+        handler(request, response)
+      })
+      const page = await open(served)
+      await live(page)
+      await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('held').waitFor()
+      expect(await page.locator('#fleet-summary').innerText()).toBe('PostgreSQL grants leases')
+      expect(await rows(page, 'masters')).toEqual(['PostgreSQL'])
+      await page.evaluate("location.hash = '#resource=customer:42'")
+      await page.getByText(/^customer:42 is held by /).waitFor()
+      const said = async (): Promise<string> => page.locator('body').innerText()
+      expect(await said()).toContain('What PostgreSQL says')
+      expect(await said()).not.toMatch(/master|votes?\b/i)
+      await cluster.members[0]?.process.kill()
+      await page.getByText('The holders are not known: PostgreSQL does not answer.').waitFor()
+      expect(await page.locator('#fleet-summary').innerText()).toMatch(/^NO LEASES from PostgreSQL/)
+      await page.getByText(/^The holder of customer:42 is not known: PostgreSQL does not/).waitFor()
+      expect(await said()).not.toMatch(/master|votes?\b/i)
+    },
+  )
 
   test('a failed job that holds its line: what it is, where, why, and a button that ends it', async () => {
     let broken = true
@@ -357,7 +393,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     )
     expect(outline).toBe('solid')
     await page.keyboard.press('Enter')
-    await page.getByText(/^Held by worker-2:4712 /).waitFor()
+    await page.getByText(/^order:1 is held by worker-2:4712 /).waitFor()
     await until('its heading is focused', async () => (await focused()) === 'resource-title')
     expect(await rows(page, 'resource-masters')).toHaveLength(5)
     await page.keyboard.press('Escape')
@@ -468,7 +504,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await page.locator('#leases tr', { hasText: 'customer:42' }).getByText('invoices').waitFor()
     await expectNone()
     await page.evaluate("location.hash = '#resource=customer:42'")
-    await page.getByText(/^Held by worker-1:4711 /).waitFor()
+    await page.getByText(/^customer:42 is held by worker-1:4711 /).waitFor()
     await expectNone()
     await fixture.fleet.masters[1]?.kill()
     await page.getByText('4 of 5 masters vote').first().waitFor()

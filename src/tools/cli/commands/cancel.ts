@@ -3,7 +3,7 @@ import { isCancelled } from '../../operator/queue-view.ts'
 import { numberOption, YES, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
 import { EXIT, UsageError } from '../exit-code.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 import { table } from '../table.ts'
 
 interface CancelFlags {

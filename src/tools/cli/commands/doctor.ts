@@ -1,4 +1,3 @@
-import { counted } from '../../../counted.ts'
 import {
   grouped,
   withFindings,
@@ -9,11 +8,12 @@ import type { Finding } from '../../../services/finding.ts'
 import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
 import { standingJobs } from '../../operator/standing-jobs.ts'
+import { verdictOf } from '../../operator/verdict.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import type { CommandSpec } from '../command.ts'
 import type { Output, Style } from '../output.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 import { table } from '../table.ts'
 
 export const doctor: CommandSpec = {
@@ -51,10 +51,12 @@ const STYLES: Readonly<Record<Finding['severity'], Style>> = {
 }
 
 function describe(diagnosis: Diagnosis | ServiceDiagnosis, out: Output): string {
-  const [rows, said] =
-    'service' in diagnosis
-      ? [serversTable(diagnosis, out), serviceVerdict(diagnosis, out)]
-      : [mastersTable(diagnosis, out), verdict(diagnosis, out)]
+  const rows = 'service' in diagnosis ? serversTable(diagnosis, out) : mastersTable(diagnosis, out)
+  const { healthy, margin } = diagnosis
+  const word = margin < 0 ? 'NO QUORUM' : healthy ? 'healthy' : 'quorum'
+  const { text } = verdictOf(diagnosis)
+  const line = printable('service' in diagnosis ? text : `${word}: ${text}`)
+  const said = out.paint(margin < 0 ? 'red' : healthy ? 'green' : 'yellow', line)
   const findings = grouped(diagnosis.findings).flatMap(({ severity, where, fact, fix }) => [
     `${out.paint(STYLES[severity], severity.padEnd(7))}  ${where}: ${printable(fact)}`,
     `         fix: ${fix}`,
@@ -78,12 +80,6 @@ function serversTable({ servers }: ServiceDiagnosis, out: Output): string {
   return table(['SERVER', 'ROLE', 'VERSION'], rows)
 }
 
-function serviceVerdict({ service, problem, healthy }: ServiceDiagnosis, out: Output): string {
-  return problem === undefined
-    ? out.paint(healthy ? 'green' : 'yellow', `${service} grants leases`)
-    : out.paint('red', `NO LEASES from ${service}: ${printable(problem)}`)
-}
-
 function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): readonly string[] {
   const name = [master, out.paint(state === 'votes' ? 'green' : 'red', state)]
   if (survey === undefined || clockOffMs === undefined) return name
@@ -98,14 +94,4 @@ function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): 
     duration(survey.uptimeMs),
     survey.runId.slice(0, 8),
   ]
-}
-
-function verdict({ voting, masters, quorum, margin, healthy }: Diagnosis, out: Output): string {
-  const votes = `${voting} of ${counted(masters.length, 'master votes', 'masters vote')}, ${counted(quorum, 'is', 'are')} needed`
-  if (margin < 0) return out.paint('red', `NO QUORUM: ${votes}`)
-  const spare = margin === 0 ? 'none may fail' : `${margin} more may fail`
-  return out.paint(
-    healthy ? 'green' : 'yellow',
-    `${healthy ? 'healthy' : 'quorum'}: ${votes}; ${spare}`,
-  )
 }

@@ -1,7 +1,7 @@
 /** Ways on for a line that a failed job holds. */
 import { EXIT } from '../exit-code.ts'
 import type { CommandSpec } from '../command.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 
 const acting = (act: 'retry' | 'skip'): CommandSpec['run'] =>
   async function run(cli, queue: string, jobId: string) {

@@ -1,15 +1,13 @@
 import { counted } from '../../../counted.ts'
-import type { MasterView } from '../../../lock/inspection.ts'
-import { hasQuorum } from '../../operator/fleet-probe.ts'
 import type { LiveLease } from '../../operator/live-leases.ts'
-import type { ResourceView } from '../../operator/resource-view.ts'
+import { coverageOf, holderLine, type ResourceView } from '../../operator/resource-view.ts'
 import { detailOf, type ResourceLine } from '../../operator/resource-detail.ts'
-import { duration } from '../../operator/duration.ts'
+import { timeLeft } from '../../operator/duration.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { answeredByQuorum, coverageOf, leaseTable, timeLeft, tooFewAnswer } from '../lease-table.ts'
+import { answeredByQuorum, leaseTable } from '../lease-table.ts'
 import type { CommandSpec } from '../command.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 import { table } from '../table.ts'
 import { shortened } from '../../../options.ts'
 
@@ -33,12 +31,12 @@ async function run(cli: Cli, resource: string): Promise<ExitCode> {
     if (slots.length > 0) {
       parts.push(
         slotsLine(view, slots),
-        leaseTable({ leases: slots, masters: view.masters.length }, out),
+        leaseTable({ ...view, leases: slots, masters: view.masters.length }, out),
       )
     }
     // A resource with slots is never held as a whole, so that it is free says nothing.
     if (slots.length === 0 || view.state !== 'free') {
-      parts.push(holderLine(view), mastersTable(view.masters))
+      parts.push(holderLine(view), mastersTable(view))
     }
     const { ungranted } = view
     if (ungranted !== undefined) parts.push(`No lease is granted: ${printable(ungranted)}`)
@@ -54,25 +52,6 @@ async function run(cli: Cli, resource: string): Promise<ExitCode> {
   )
 }
 
-/** Who holds it, in one sentence that is true also where masters do not answer. */
-export function holderLine(view: ResourceView): string {
-  const { holder, masters, state } = view
-  const name = shortened(printable(view.resource))
-  if (holder !== undefined) {
-    const expiry =
-      holder.freeInMs < 0 ? 'without expiry' : `for another ${duration(holder.freeInMs)}`
-    return `${name} is held by ${printable(holder.name)} ${expiry}, with fencing token ${holder.fencingToken}`
-  }
-  const coverage = coverageOf(view)
-  if (!hasQuorum(coverage)) return `The holder of ${name} is not known: ${tooFewAnswer(coverage)}`
-  const withKey = masters.filter((master) => master.holder !== undefined).length
-  if (state === 'unknown') {
-    return `${name} may be held: ${withKey} of ${counted(masters.length, 'master has', 'masters have')} a key, and ${counted(view.unreachable.length, 'does', 'do')} not answer`
-  }
-  if (withKey === 0) return `${name} is free`
-  return `${name} is free (${withKey} of ${counted(masters.length, 'master still has', 'masters still have')} a leftover key)`
-}
-
 /** `gpu has slots: 2 are held`. */
 export function slotsLine(
   { resource, state: own }: ResourceView,
@@ -84,9 +63,9 @@ export function slotsLine(
   return `${shortened(printable(resource))} has slots: ${counted(held, 'is', 'are')} held${also}`
 }
 
-function mastersTable(masters: readonly MasterView[]): string {
+function mastersTable({ masters, service }: ResourceView): string {
   return table(
-    ['MASTER', 'HOLDER', 'LEFT', 'COUNTER'],
+    [service === undefined ? 'MASTER' : 'SERVICE', 'HOLDER', 'LEFT', 'COUNTER'],
     masters.map(({ master, holder, ttlMs, counter, problem }) => [
       master,
       problem === undefined ? printable(holder ?? '-') : `does not answer: ${printable(problem)}`,

@@ -5,7 +5,7 @@ import type { ExitCode } from '../exit-code.ts'
 import { answeredByQuorum, countLeases, leaseTable } from '../lease-table.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 import { messageOf } from '../../../message-of.ts'
 
 interface LeasesFlags {

@@ -8,7 +8,7 @@ import type { LimitOptions, LimitSetting, ResourceLimits } from '../../../line/l
 import type { Cli } from '../cli.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 import { numberFlag } from '../settings.ts'
 import { table } from '../table.ts'
 

@@ -1,16 +1,16 @@
 import { counted } from '../../../counted.ts'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
 import { hasQuorum } from '../../operator/fleet-probe.ts'
-import { viewResource } from '../../operator/resource-view.ts'
+import { coverageOf, holderLine, viewResource } from '../../operator/resource-view.ts'
 import { slotsOf } from '../../operator/live-leases.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
-import { answeredByQuorum, coverageOf, leaseTable } from '../lease-table.ts'
+import { answeredByQuorum, leaseTable } from '../lease-table.ts'
 import { YES, type CommandSpec } from '../command.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 import { shortened } from '../../../options.ts'
 import { table } from '../table.ts'
-import { holderLine, slotsLine } from './inspect.ts'
+import { slotsLine } from './inspect.ts'
 
 /** Longer than the default: a tombstone that lives too long only takes memory. */
 const UNKNOWN_MAX_LEASE_MS = 60_000

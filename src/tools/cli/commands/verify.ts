@@ -10,7 +10,7 @@ import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
 import type { Output } from '../output.ts'
-import { printable } from '../printable.ts'
+import { printable } from '../../operator/printable.ts'
 import { table } from '../table.ts'
 
 interface VerifyFlags {

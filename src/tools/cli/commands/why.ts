@@ -1,12 +1,12 @@
 import type { Coverage } from '../../operator/fleet-probe.ts'
-import type { ResourceView } from '../../operator/resource-view.ts'
+import { coverageOf, type ResourceView } from '../../operator/resource-view.ts'
 import { logOf } from '../../operator/jobs.ts'
 import type { Inspect } from '../../operator/lines.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { listOption, type CommandSpec } from '../command.ts'
-import { printable } from '../printable.ts'
-import { answeredByQuorum, coverageOf } from '../lease-table.ts'
+import { printable } from '../../operator/printable.ts'
+import { answeredByQuorum } from '../lease-table.ts'
 
 export const why: CommandSpec = {
   usage: 'why <queue> <jobId>',

@@ -3,7 +3,7 @@ import type { LockClient } from '../../../services/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { messageOf } from '../../../message-of.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
-import { diagnoseService, fleetView } from '../../operator/lock-view.ts'
+import { diagnoseService, fleetView, serviceName } from '../../operator/lock-view.ts'
 import { clusterAt, takesWrites } from '../../operator/queue-server.ts'
 import { bullmqConnection } from '../../operator/queue-view.ts'
 import type { Cli } from '../cli.ts'
@@ -212,7 +212,7 @@ function votesOf(
   if (locks !== undefined) {
     return async () => {
       const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, diagnoseService(locks))
-      const problem = 'the lock service does not answer'
+      const problem = `${serviceName(locks)} does not answer`
       return answer === undefined ? { voting: 0, quorum: 1, problem } : voteCount(answer)
     }
   }

@@ -1,8 +1,8 @@
 /** One resource from all sides. The address says which, so that it can be shared. */
 import { buttons, mayAct } from './act.js'
 import { drawJob, jobActs, jobLink, jobName } from './job.js'
-import { byId, setText, syncRows } from './rows.js'
-import { clockTime, count, duration, known, limitsInWords } from './words.js'
+import { byId, nameColumn, setText, syncRows, tableOf } from './rows.js'
+import { clockTime, duration, known, limitsInWords } from './words.js'
 
 /** The link that opened it, for the way back. */
 let opener
@@ -27,6 +27,12 @@ async function drawResource() {
   const release = { label: 'Release', action: 'release', resource: name }
   buttons(detail.holder === undefined ? [] : [release]).update(byId('resource-release'))
   byId('resource-settings').hidden = !mayAct() || detail.queues.length === 0
+  const { service } = detail
+  setText(
+    tableOf('resource-masters').caption,
+    service === undefined ? 'What every master says' : `What ${service} says`,
+  )
+  nameColumn('resource-masters', 0, service === undefined ? 'Master' : 'Service')
   syncRows(
     'resource-masters',
     detail.masters,
@@ -86,21 +92,9 @@ function drawQueues(resource, queues) {
 const slotsWords = (slots) =>
   `It has slots: ${slots.map(({ resource, holder, state }) => `${resource} ${state} by ${holder}`).join('; ')}.`
 
-function holderOf({ holder, answered, masters, quorum, state, slots }) {
-  if (holder !== undefined) {
-    const { name, fencingToken, freeInMs } = holder
-    const end =
-      freeInMs < 0 ? 'it never ends' : `free in ${duration(freeInMs)} unless it is extended`
-    return `Held by ${name} with fencing token ${fencingToken}; ${end}.`
-  }
-  if (slots.length > 0) return slotsWords(slots)
-  if (state === 'unknown' && answered >= quorum) {
-    return 'It may be held: masters that do not answer could have the missing votes.'
-  }
-  return answered < quorum
-    ? `Not known: ${answered} of ${count(masters.length, 'master')} answer, ${quorum} are needed.`
-    : 'It is free.'
-}
+/** Each slot has its holder. */
+const holderOf = ({ holder, slots, holding }) =>
+  holder === undefined && slots.length > 0 ? slotsWords(slots) : `${holding}.`
 
 function drawLine({ line, missing }) {
   const entries = Array.isArray(line) ? line : []

@@ -5,6 +5,7 @@ import {
   element,
   link,
   list,
+  nameColumn,
   resourceLink,
   say,
   setText,
@@ -29,7 +30,8 @@ export function drawNow({ fleet, queues }) {
       : worst[0].severity === 'error'
         ? 'bad'
         : 'soon'
-  const nothing = areKnown ? 'Nothing is wrong.' : 'Nothing is wrong with the masters.'
+  const locks = fleet.service ?? 'the masters'
+  const nothing = areKnown ? 'Nothing is wrong.' : `Nothing is wrong with ${locks}.`
   setText(summary, worst === undefined ? nothing : `${count(groups.length, 'thing')} to see to:`)
   const target = byId('findings')
   const wanted = JSON.stringify(shown)
@@ -95,25 +97,20 @@ export function drawDone(done) {
   )
 }
 
-export function drawFleet({ quorum, voting, margin, masters }) {
-  const spare =
-    margin < 0
-      ? 'No lease can be granted.'
-      : margin === 0
-        ? 'None may fail.'
-        : `${margin === 1 ? 'One more' : `${margin} more`} may fail.`
-  const summary = `${voting} of ${count(masters.length, 'master')} vote, ${quorum} needed. ${spare}`
-  setText(byId('fleet-summary'), summary)
-  const worse = margin === 0 || voting < masters.length
-  byId('fleet-summary').dataset.state = margin < 0 ? 'bad' : worse ? 'soon' : 'good'
-  say('fleet', summary)
+export function drawFleet({ service, verdict, masters }) {
+  setText(byId('fleet-title'), service === null ? 'Fleet' : 'Lock service')
+  setText(byId('fleet-summary'), verdict.text)
+  byId('fleet-summary').dataset.state = verdict.state
+  say('fleet', verdict.text)
+  tableOf('masters').ariaLabel = service === null ? 'Lock masters' : `Servers of ${service}`
+  nameColumn('masters', 0, service === null ? 'Master' : 'Server')
   syncRows(
     'masters',
     masters,
     ({ master }) => master,
-    ({ master, state, version, clockOffMs, roundTripMs, uptimeMs }) => [
+    ({ master, state, role, version, clockOffMs, roundTripMs, uptimeMs }) => [
       master,
-      stateOf(state),
+      stateOf(state, role),
       version,
       known(clockOffMs, signed),
       known(roundTripMs, (ms) => `${ms.toFixed(1)} ms`),
@@ -151,23 +148,25 @@ function findings(group) {
   )
 }
 
-export function drawLeases(leases, { search, lines, bullBoard }) {
+export function drawLeases(leases, { search, lines, bullBoard, fleet }) {
   const { rows, matching, truncated, masters, sort, page, pages } = leases
   const which = search === '' ? '' : ` with “${search}” in the name`
   const more = truncated
     ? 'There are or may be more than were looked at: search for a part of the name.'
     : ''
   const counted = `${count(matching, 'lease')}${which}`
+  // A lock service that is away shows nothing.
+  const seen = fleet.service === null ? ` Seen on those that do: ${counted}. ${more}` : ''
   setText(
     byId('leases-summary'),
-    leases.known
-      ? `${counted}. ${more}`
-      : `The holders are not known: too few masters answer. Seen on those that do: ${counted}. ${more}`,
+    leases.known ? `${counted}. ${more}` : `The holders are not known: ${leases.problem}.${seen}`,
   )
   byId('leases-summary').dataset.state = leases.known ? '' : 'bad'
   drawPager(page, pages)
   byId('sort').value = sort
   tableOf('leases').dataset.jobs = lines === null ? 'unknown' : 'known'
+  tableOf('leases').dataset.votes = fleet.service === null ? 'counted' : 'none'
+  if (fleet.service !== null) byId('sort').querySelector('[value=votes]')?.remove()
   syncRows(
     'leases',
     rows,
