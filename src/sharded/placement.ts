@@ -48,3 +48,9 @@ export function shardOf(resources: readonly string[], shards: number): number {
       `Give them a common part in braces, such as \`{acme}:invoices\` and \`{acme}:mails\`.`,
   )
 }
+
+/** The shard that an id names; undefined for one that a user or a scheduler has chosen. */
+export function shardNamed(jobId: string, shards: number): number | undefined {
+  const named = Number(/^(\d+)~/.exec(jobId)?.[1] ?? shards)
+  return named < shards ? named : undefined
+}

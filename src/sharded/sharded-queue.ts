@@ -1,11 +1,12 @@
 import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics, Queue } from 'bullmq'
 import { randomBytes } from 'node:crypto'
+import { sleep, systemClock } from '../clock.ts'
 import { ShardError } from '../errors.ts'
 import { resourcesOf } from '../line/resource.ts'
 import { objectOption } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
-import { prefixesOf, shardOf } from './placement.ts'
-import { found, later, shardNamed, Shards, type Lent } from './shards.ts'
+import { prefixesOf, shardNamed, shardOf } from './placement.ts'
+import { found, later, Shards, type Lent } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** The options of a `LockedQueue`, and how many shards it has. */
@@ -23,6 +24,8 @@ type Range = [start?: number, end?: number, asc?: boolean]
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
 const EVENTS = 'error waiting progress removed paused/resumed resumed/paused'
 const MINUTE_MS = 60_000
+/** So that the next one of calls that disturb each other is alone. */
+const MOVES_AGAIN_MS = 100
 const sum = (answers: readonly number[]): number => answers.reduce((all, each) => all + each, 0)
 /** Of what has one name, or one index. */
 const sums = (answers: readonly object[]): Record<string, number> => {
@@ -127,13 +130,16 @@ export class ShardedQueue<
     ...args: Parameters<LockedQueue<Data, Result, Name>['upsertJobScheduler']>
   ): Promise<Job<Data, Result, Name>> {
     const mine = this.#parts.at(this.#placed((args[2]?.data ?? {}) as Data).shard)
-    return this.#parts.alone(args[0], async () => {
+    for (;;) {
       // rule: refused-scheduler-stays-as-it-was
       const job = await mine.upsertJobScheduler(...args)
       // rule: scheduler-is-in-one-shard
       await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
-      return job
-    })
+      // Two calls that move it at once may each have removed that of the other.
+      // rule: scheduler-that-two-calls-move-is-there
+      if ((job as unknown) === undefined || (await this.getJobScheduler(args[0]))) return job
+      await sleep(systemClock, systemClock.random() * MOVES_AGAIN_MS)
+    }
   }
 
   /** As BullMQ's: the first ones of all shards. */

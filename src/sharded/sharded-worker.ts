@@ -7,8 +7,8 @@ import type { LeasedProcessor } from '../worker/locked-processor.ts'
 import type { LockedWorker } from '../worker/locked-worker.ts'
 import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
 import { prefixesOf, shardOf } from './placement.ts'
-import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
-import { found, later, Shards } from './shards.ts'
+import { ShardWorker, ShardWorkers } from './shard-worker.ts'
+import { found, later } from './shards.ts'
 
 /** Of every shard. */
 const allEnded = async (drained: readonly Promise<boolean>[]): Promise<boolean> =>
@@ -61,7 +61,6 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
   readonly name: string
   /** One for each shard. */
   readonly shards: readonly LockedWorker<Data, Result, Name>[]
-  readonly #permits: Permits
 
   /** @throws TypeError for a bad option, among them `limiter`. */
   constructor(
@@ -78,8 +77,9 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     const prefixes = prefixesOf(prefix, shards)
     const locks = locksOf(options.redlock, shards)
     this.name = name
-    this.#permits = { free: concurrency, waiting: new Map() }
-    this.shards = prefixes.map((each, shard) => {
+    const workers: ShardWorker[] = []
+    const parts = new ShardWorkers(workers)
+    for (const [shard, each] of prefixes.entries()) {
       const resource = (job: Job): readonly string[] => {
         const named = resourcesOf(options.resource, job, job.id)
         const other = shardOf(named, shards)
@@ -89,10 +89,9 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
       }
       const own = { ...others, prefix: each, concurrency, redlock: locks[shard] }
       const locked = { ...own, resource, autorun: false } as never
-      const check = (): Promise<void> => parts.check()
-      return new ShardWorker(this.#permits, check, name, processor as never, locked) as never
-    })
-    const parts = new Shards(this.shards)
+      workers.push(new ShardWorker(parts, name, processor as never, locked))
+    }
+    this.shards = workers as never
     parts.lend(this, 'why', 'job')
     parts.lend(this, 'inspect', 'resource')
     parts.lend(this, 'waitUntilReady', found)
@@ -113,9 +112,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
   }
 
   set concurrency(concurrency: number) {
-    const before = this.concurrency
     for (const worker of this.shards) worker.concurrency = concurrency
-    addPermits(this.#permits, concurrency - before)
   }
 }
 
