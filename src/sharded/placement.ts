@@ -50,7 +50,6 @@ export function shardOf(resources: readonly string[], shards: number): number {
 }
 
 /** The shard that an id names; undefined for one that a user or a scheduler has chosen. */
-export function shardNamed(jobId: string, shards: number): number | undefined {
-  const named = Number(/^(\d+)~/.exec(jobId)?.[1] ?? shards)
-  return named < shards ? named : undefined
+export function shardNamed<Shard>(jobId: string, shards: readonly Shard[]): Shard | undefined {
+  return shards.length === 1 ? shards[0] : shards[Number(/^(\d+)~/.exec(jobId)?.[1] ?? -1)]
 }

@@ -103,12 +103,11 @@ export class Shards<Shard extends Part> {
 
   async #meant(to: string, method: string, target: unknown): Promise<Shard> {
     await this.check()
-    const { length } = this.all
     const { resource } = to === 'resource' ? { resource: target } : (Object(target) as never)
-    if (resource !== undefined) return this.at(shardOf([resourceName(resource)], length))
+    if (resource !== undefined) return this.at(shardOf([resourceName(resource)], this.all.length))
     if (to !== 'job') throw new ShardError(`A sharded queue has no \`${method}\`. Use ${to}.`)
     const id = String(target)
-    const named = this.all[length === 1 ? 0 : (shardNamed(id, length) ?? length)]
+    const named = shardNamed(id, this.all)
     if (named !== undefined) return named
     const states = await this.ask((shard) => LineBackend.of(shard).getState(id))
     const [holder = this.at(0), ...more] = this.all.filter((_, nr) => states[nr] !== 'unknown')

@@ -132,8 +132,7 @@ export class Places {
   async ofJob(queue: string, jobId: string): Promise<QueuePlace> {
     const places = await this.of(queue)
     const [own] = places as [QueuePlace]
-    const named =
-      places[places.length === 1 ? 0 : (shardNamed(jobId, places.length) ?? places.length)]
+    const named = shardNamed(jobId, places)
     if (named !== undefined) return named
     const asked = places.map(({ base }) => this.server.command('EXISTS', base + jobId))
     const found = await Promise.allSettled(asked)
