@@ -22,7 +22,7 @@ export function slotOf(key: string): number {
 }
 
 /** BullMQ's prefix of each shard. That of the first does not depend on how many there are. */
-export function prefixesOf(prefix: string, shards: number): readonly string[] {
+export function prefixesOf(prefix = 'bull', shards: number): readonly string[] {
   const base = /^\{(.+)\}$/.exec(prefix)?.[1] ?? prefix
   if (/[{}]/.test(base)) refuse('prefix', 'without braces, which each shard has', prefix)
   return Array.from({ length: integerOption('shards', shards, 1, MAX_SHARDS) }, (_, shard) => {

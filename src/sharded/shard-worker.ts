@@ -3,7 +3,6 @@ import { systemClock, withinMs } from '../clock.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { LockedWorker } from '../worker/locked-worker.ts'
 import type { Visit } from '../worker/run/visit.ts'
-import type { Visits } from '../worker/run/visits.ts'
 import { Shards } from './shards.ts'
 
 /** A server that takes longer to answer leaves its permits to other shards. */
@@ -51,18 +50,13 @@ export class ShardWorkers extends Shards<ShardWorker> {
  * for one has none, or two fewer.
  */
 export class ShardWorker extends LockedWorker {
-  readonly #shards: ShardWorkers
+  declare readonly shards: ShardWorkers
   /** By BullMQ's tokens: jobs that follow each other have the same one. */
   readonly held: Map<string, Permit> = new Map()
 
-  constructor(shards: ShardWorkers, ...args: ConstructorParameters<typeof LockedWorker>) {
-    super(...args)
-    this.#shards = shards
-  }
-
   protected override async ready(): Promise<void> {
     // rule: worker-waits-for-the-first-shard
-    await this.#shards.check()
+    await this.shards.check()
     await super.ready()
   }
 
@@ -72,29 +66,26 @@ export class ShardWorker extends LockedWorker {
     return running
   }
 
-  /** BullMQ asks here too where a job goes back to the queue. */
   protected override async moveToActive(token: string, name?: string): Promise<Job> {
-    if (!this.held.has(token)) await this.#permit(token)
-    // BullMQ's type leaves out that there may be none; its loop takes `undefined` for no news.
-    if (!this.held.has(token)) return undefined as never
-    this.#asks(token)
+    // BullMQ asks here too where a job goes back to the queue. Its type leaves out that there may
+    // be none; its loop takes `undefined` for no news.
+    if (!this.held.has(token) && !(await this.#isPermitted(token))) return undefined as never
     return this.#keptFor(token, super.moveToActive(token, name))
   }
 
   override processJob(job: Job, token: string, mayFetch = (): boolean => true): Promise<Job> {
-    const { waiting } = this.#shards
+    // Of a batch, the first job has the permit.
+    if (this.held.get(token)?.job !== job) return super.processJob(job, token, mayFetch) as never
     const fetches = (): boolean => {
       this.#asks(token)
       if (!mayFetch()) return false
       const { size } = this.held
       // rule: busy-shard-leaves-others-their-share
       const isDue = ({ held }: ShardWorker): boolean => held.size === 0 || held.size + 1 < size
-      const isLeft = this.#shards.areTaken(this.concurrency + 1) || [...waiting.keys()].some(isDue)
-      if (isLeft) this.#giveBack(token)
-      return !isLeft
+      const isOver = this.shards.areTaken(this.concurrency + 1)
+      if (isOver || [...this.shards.waiting.keys()].some(isDue)) this.#giveBack(token)
+      return this.held.has(token)
     }
-    // Of a batch, the first job has the permit.
-    if (this.held.get(token)?.job !== job) return super.processJob(job, token, mayFetch) as never
     return this.#keptFor(token, super.processJob(job, token, fetches) as Promise<Job>)
   }
 
@@ -105,9 +96,9 @@ export class ShardWorker extends LockedWorker {
       job = await next
       return job
     } finally {
-      const visits = LineBackend.of(this).settings.visits as Visits
+      const { visits } = LineBackend.of(this).settings
       // rule: job-that-waits-for-an-answer-keeps-no-permit
-      const visit = job && visits.waiting(job.id ?? '')
+      const visit = visits?.waiting(job?.id ?? '') as Visit | undefined
       if (job === undefined) this.#giveBack(token)
       else this.held.set(token, { job, visit })
     }
@@ -118,19 +109,19 @@ export class ShardWorker extends LockedWorker {
   }
 
   #giveBack(token: string): void {
-    if (this.held.delete(token)) this.#shards.grant()
+    if (this.held.delete(token)) this.shards.grant()
   }
 
-  async #permit(token: string): Promise<void> {
-    const { waiting } = this.#shards
+  async #isPermitted(token: string): Promise<boolean> {
+    const { waiting } = this.shards
     const granted = new Promise<void>((settle) => {
       waiting.set(this, () => {
         this.#asks(token)
         settle()
       })
     })
-    this.#shards.grant()
-    if (!waiting.has(this)) return
+    this.shards.grant()
+    if (!waiting.has(this)) return true
     // Private in BullMQ's types: what its loop waits for. It starts other jobs meanwhile.
     const loop = this as unknown as { waiting: unknown }
     // rule: process-without-a-permit-leaves-the-mark
@@ -142,9 +133,9 @@ export class ShardWorker extends LockedWorker {
     loop.waiting ??= granted
     while (waiting.has(this) && !this.closing && !this.isPaused()) {
       await withinMs(systemClock, LOOK_MS, granted)
-      this.#shards.grant()
+      this.shards.grant()
     }
-    waiting.delete(this)
     if (loop.waiting === granted) loop.waiting = null
+    return !waiting.delete(this)
   }
 }
