@@ -7,16 +7,8 @@ import { Shards } from './shards.ts'
 
 /** A server that takes longer to answer leaves its permits to other shards. */
 const PATIENCE_MS = 1_000
-/** How often a shard that waits looks whether there is such a server. */
-const LOOK_MS = 250
-
-/** What a job is fetched with and runs with. */
-interface Permit {
-  /** Undefined while a job is asked for. */
-  readonly job?: Job
-  /** What may wait for an answer of the server. */
-  readonly visit: Pick<Visit, 'waitsSince'> | undefined
-}
+/** A job that runs, or the question for one: it waits for an answer of the server since then. */
+type Permit = Pick<Visit, 'waitsSince'>
 
 /** The workers of a process. They have as many permits as jobs run at once. */
 export class ShardWorkers extends Shards<ShardWorker> {
@@ -28,7 +20,7 @@ export class ShardWorkers extends Shards<ShardWorker> {
     const now = systemClock.now()
     const taken = this.all.flatMap(({ held }) => [...held.values()])
     // rule: silent-server-keeps-no-permit
-    const counted = taken.filter(({ visit }) => now - (visit?.waitsSince ?? now) < PATIENCE_MS)
+    const counted = taken.filter(({ waitsSince = now }) => now - waitsSince < PATIENCE_MS)
     return counted.length >= permits
   }
 
@@ -74,8 +66,6 @@ export class ShardWorker extends LockedWorker {
   }
 
   override processJob(job: Job, token: string, mayFetch = (): boolean => true): Promise<Job> {
-    // Of a batch, the first job has the permit.
-    if (this.held.get(token)?.job !== job) return super.processJob(job, token, mayFetch) as never
     const fetches = (): boolean => {
       this.#asks(token)
       if (!mayFetch()) return false
@@ -100,12 +90,12 @@ export class ShardWorker extends LockedWorker {
       // rule: job-that-waits-for-an-answer-keeps-no-permit
       const visit = visits?.waiting(job?.id ?? '') as Visit | undefined
       if (job === undefined) this.#giveBack(token)
-      else this.held.set(token, { job, visit })
+      else this.held.set(token, visit ?? { waitsSince: undefined })
     }
   }
 
   #asks(token: string): void {
-    this.held.set(token, { visit: { waitsSince: systemClock.now() } })
+    this.held.set(token, { waitsSince: systemClock.now() })
   }
 
   #giveBack(token: string): void {
@@ -132,8 +122,8 @@ export class ShardWorker extends LockedWorker {
     // rule: next-job-waits-for-no-permit
     loop.waiting ??= granted
     while (waiting.has(this) && !this.closing && !this.isPaused()) {
-      await withinMs(systemClock, LOOK_MS, granted)
-      this.shards.grant()
+      await withinMs(systemClock, PATIENCE_MS / 4, granted)
+      this.shards.grant() // A server may have become silent.
     }
     if (loop.waiting === granted) loop.waiting = null
     return !waiting.delete(this)

@@ -20,6 +20,7 @@ export interface ShardedQueueOptions<Data = any> extends LockedQueueOptions<Data
 }
 
 type Add<Data, Name> = { name: Name; data: Data; opts?: JobsOptions }
+type Args<Method extends 'clean' | 'getMetrics'> = Parameters<Queue[Method]>
 type Range = [start?: number, end?: number, asc?: boolean]
 
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
@@ -33,6 +34,8 @@ const MOVES_AGAIN_MS = 100
 const sum = (answers: readonly number[]): number => answers.reduce((all, each) => all + each, 0)
 const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
   new Map(answers.flatMap((each) => [...each]))
+const page = <Item>(items: readonly Item[], start = 0, end = -1): Item[] =>
+  items.slice(start, end + 1 || undefined)
 const timeOf = (item: Job | JobSchedulerJson): number => {
   if ('key' in item) return item.next ?? 0
   return item.finishedOn ?? item.priority * 1e13 + item.timestamp + item.delay
@@ -151,9 +154,7 @@ export class ShardedQueue<
   }
 
   /** As BullMQ's. A shard that has counted nothing since has fewer minutes. */
-  override async getMetrics(
-    ...[type, start = 0, end = -1]: Parameters<Queue['getMetrics']>
-  ): Promise<Metrics> {
+  override async getMetrics(...[type, start, end]: Args<'getMetrics'>): Promise<Metrics> {
     const answers = await this.#parts.ask((queue) => queue.getMetrics(type))
     const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
     const minutes = answers.map(({ meta, data }) => {
@@ -161,15 +162,12 @@ export class ShardedQueue<
       return [...Array<number>(behind).fill(0), ...data]
     })
     const all = Object.values(added(minutes))
-    const data = all.slice(start, end + 1 || undefined)
     const meta = added(answers.map((each) => each.meta))
-    return { meta: { ...meta, prevTS }, data, count: all.length }
+    return { meta: { ...meta, prevTS }, data: page(all, start, end), count: all.length }
   }
 
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
-  override async clean(
-    ...[graceMs, limit, type = 'completed']: Parameters<Queue['clean']>
-  ): Promise<string[]> {
+  override async clean(...[graceMs, limit, type = 'completed']: Args<'clean'>): Promise<string[]> {
     const removed: string[] = []
     await this.#parts.check()
     for (const queue of this.shards) {
@@ -191,10 +189,7 @@ export class ShardedQueue<
   }
 
   /** @throws ResourceError, ShardError */
-  #placed(
-    data: Data,
-    opts: JobsOptions = {},
-  ): { queue: LockedQueue<Data, Result, Name>; opts: JobsOptions } {
+  #placed(data: Data, opts: JobsOptions = {}) {
     const { length } = this.shards
     const { jobId, parent } = opts
     const shard = shardOf(resourcesOf(this.#resource, data, jobId), length)
@@ -231,6 +226,6 @@ export class ShardedQueue<
       })
     })
     items.sort((a, b) => a.place - b.place)
-    return items.slice(start, end + 1 || undefined).map(({ item }) => item)
+    return page(items, start, end).map(({ item }) => item)
   }
 }

@@ -875,7 +875,7 @@ const sharded: readonly Mutant[] = [
   mutant('worker-waits-for-the-first-shard', 'removed', 'sharded/start: another number'),
   mutant(
     'scheduler-that-two-calls-move-is-there',
-    'removed',
+    'always',
     `${SHARDED}: a scheduler that several`,
   ),
   mutant('refused-obliterate-removes-nothing', 'removed', `${SHARDED}: obliterates all or nothing`),
@@ -900,7 +900,7 @@ const sharded: readonly Mutant[] = [
   ),
   mutant(
     'job-that-waits-for-an-answer-keeps-no-permit',
-    'removed',
+    ["visits?.waiting(job?.id ?? '')", 'undefined'],
     `${SHARDED}: a node that hangs at`,
   ),
   mutant('shard-that-waits-takes-one-permit', 'removed', `${PERMITS}: a shard that waits takes`),
