@@ -20,7 +20,6 @@ export interface ShardedQueueOptions<Data = any> extends LockedQueueOptions<Data
 }
 
 type Add<Data, Name> = { name: Name; data: Data; opts?: JobsOptions }
-type Args<Method extends 'clean' | 'getMetrics'> = Parameters<Queue[Method]>
 type Range = [start?: number, end?: number, asc?: boolean]
 
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
@@ -154,7 +153,7 @@ export class ShardedQueue<
   }
 
   /** As BullMQ's. A shard that has counted nothing since has fewer minutes. */
-  override async getMetrics(...[type, start, end]: Args<'getMetrics'>): Promise<Metrics> {
+  override async getMetrics(type: 'completed' | 'failed', start = 0, end = -1): Promise<Metrics> {
     const answers = await this.#parts.ask((queue) => queue.getMetrics(type))
     const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
     const minutes = answers.map(({ meta, data }) => {
@@ -167,7 +166,9 @@ export class ShardedQueue<
   }
 
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
-  override async clean(...[graceMs, limit, type = 'completed']: Args<'clean'>): Promise<string[]> {
+  override async clean(
+    ...[graceMs, limit, type = 'completed']: Parameters<Queue['clean']>
+  ): Promise<string[]> {
     const removed: string[] = []
     await this.#parts.check()
     for (const queue of this.shards) {
