@@ -30,7 +30,7 @@ export class ShardWorkers extends Shards<ShardWorker> {
   grant(): void {
     const waiting = [...this.waiting].sort(([a], [b]) => a.held.size - b.held.size)
     for (const [worker, take] of waiting) {
-      if (worker.isPaused() || this.areTaken(worker.concurrency)) continue
+      if (worker.closing || worker.isPaused() || this.areTaken(worker.concurrency)) continue
       // rule: shard-that-waits-takes-one-permit
       this.waiting.delete(worker)
       take()
@@ -113,7 +113,7 @@ export class ShardWorker extends LockedWorker {
       })
     })
     this.shards.grant()
-    if (!waiting.has(this)) return true
+    if (this.held.has(token)) return true
     // Private in BullMQ's types: what its loop waits for. It starts other jobs meanwhile.
     const loop = this as unknown as { waiting: unknown }
     // rule: process-without-a-permit-leaves-the-mark
@@ -123,11 +123,12 @@ export class ShardWorker extends LockedWorker {
         .catch(() => undefined)
     // rule: next-job-waits-for-no-permit
     loop.waiting ??= granted
-    while (waiting.has(this) && !this.closing && !this.isPaused()) {
+    while (!this.held.has(token) && !this.closing && !this.isPaused()) {
       await withinMs(systemClock, PATIENCE_MS / 4, granted)
       this.shards.grant() // A server may have become silent.
     }
     if (loop.waiting === granted) loop.waiting = null
-    return !waiting.delete(this)
+    waiting.delete(this)
+    return this.held.has(token)
   }
 }
