@@ -22,7 +22,7 @@ export function slotOf(key: string): number {
 }
 
 /** BullMQ's prefix of each shard. That of the first does not depend on how many there are. */
-export function prefixesOf(prefix: string, shards: number): readonly string[] {
+export function prefixesOf(prefix = 'bull', shards: number): readonly string[] {
   const base = /^\{(.+)\}$/.exec(prefix)?.[1] ?? prefix
   if (/[{}]/.test(base)) refuse('prefix', 'without braces, which each shard has', prefix)
   return Array.from({ length: integerOption('shards', shards, 1, MAX_SHARDS) }, (_, shard) => {
@@ -47,4 +47,9 @@ export function shardOf(resources: readonly string[], shards: number): number {
     `The resources of a job have to be in one shard, and no script runs over two: ${where.join(', ')}. ` +
       `Give them a common part in braces, such as \`{acme}:invoices\` and \`{acme}:mails\`.`,
   )
+}
+
+/** The shard that an id names; undefined for one that a user or a scheduler has chosen. */
+export function shardNamed<Shard>(jobId: string, shards: readonly Shard[]): Shard | undefined {
+  return shards.length === 1 ? shards[0] : shards[Number(/^(\d+)~/.exec(jobId)?.[1] ?? -1)]
 }

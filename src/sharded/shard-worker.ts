@@ -1,27 +1,40 @@
 import type { Job } from 'bullmq'
-import { systemClock, type Timer } from '../clock.ts'
+import { systemClock, withinMs } from '../clock.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { LockedWorker } from '../worker/locked-worker.ts'
-import type { Visits } from '../worker/run/visits.ts'
+import type { Visit } from '../worker/run/visit.ts'
+import { Shards } from './shards.ts'
 
-/** As many as jobs run at once in a process. */
-export interface Permits {
-  free: number
-  readonly waiting: Map<ShardWorker, (isGranted: boolean) => void>
-}
-
-/** A server that takes longer to answer leaves its permit to other shards. */
+/** A server that takes longer to answer leaves its permits to other shards. */
 const PATIENCE_MS = 1_000
+/** A job that runs, or the question for one: it waits for an answer of the server since then. */
+type Permit = Pick<Visit, 'waitsSince'>
 
-/** Adds some, or takes some away: then jobs that run go on. */
-export function addPermits(permits: Permits, count: number): void {
-  permits.free += count
-  const waiting = [...permits.waiting].sort(([a], [b]) => a.held.size - b.held.size)
-  for (const [worker, settle] of waiting.slice(0, Math.max(permits.free, 0))) {
-    permits.free--
-    // rule: shard-that-waits-takes-one-permit
-    permits.waiting.delete(worker)
-    settle(true)
+/** The workers of a process. They have as many permits as jobs run at once. */
+export class ShardWorkers extends Shards<ShardWorker> {
+  /** Those that wait for a permit, and how they take it. */
+  readonly waiting: Map<ShardWorker, () => void> = new Map()
+
+  /** Whether as many permits are taken. */
+  areTaken(permits: number): boolean {
+    // rule: silent-server-keeps-no-permit
+    const askedBefore = systemClock.now() - PATIENCE_MS
+    let taken = 0
+    for (const { held } of this.all) {
+      for (const { waitsSince = Infinity } of held.values()) if (waitsSince > askedBefore) taken++
+    }
+    return taken >= permits
+  }
+
+  /** Those that wait take one each of what is free, first the one that has fewest. */
+  grant(): void {
+    const waiting = [...this.waiting].sort(([a], [b]) => a.held.size - b.held.size)
+    for (const [worker, take] of waiting) {
+      if (worker.closing || worker.isPaused() || this.areTaken(worker.concurrency)) continue
+      // rule: shard-that-waits-takes-one-permit
+      this.waiting.delete(worker)
+      take()
+    }
   }
 }
 
@@ -31,39 +44,13 @@ export function addPermits(permits: Permits, count: number): void {
  * for one has none, or two fewer.
  */
 export class ShardWorker extends LockedWorker {
-  readonly #permits: Permits
-  readonly #check: () => Promise<void>
-  /** Jobs with a permit, by BullMQ's tokens: jobs that follow each other have the same one. */
-  readonly held: Map<string, string | undefined> = new Map()
-  /** Of those that wait for an answer of the server. */
-  readonly #patience = new Map<string, Timer>()
-
-  constructor(
-    permits: Permits,
-    check: () => Promise<void>,
-    ...args: ConstructorParameters<typeof LockedWorker>
-  ) {
-    super(...args)
-    this.#permits = permits
-    this.#check = check
-    this.on('closing', () => permits.waiting.get(this)?.(false))
-    const visits = LineBackend.of(this).settings.visits as Visits
-    visits.asked = (visit, trip) => {
-      const { job, token = '' } = visit
-      // Of a batch, the first job has its permit.
-      if (this.held.get(token) !== job.id) return
-      // rule: job-that-waits-for-an-answer-keeps-no-permit
-      this.#asks(token)
-      const answered = (): void => {
-        if (visits.running.has(visit)) this.#hold(token, job.id)
-      }
-      trip.then(answered, answered)
-    }
-  }
+  declare readonly shards: ShardWorkers
+  /** By BullMQ's tokens: jobs that follow each other have the same one. */
+  readonly held: Map<string, Permit> = new Map()
 
   protected override async ready(): Promise<void> {
     // rule: worker-waits-for-the-first-shard
-    await this.#check()
+    await this.shards.check()
     await super.ready()
   }
 
@@ -76,83 +63,72 @@ export class ShardWorker extends LockedWorker {
   protected override async moveToActive(token: string, name?: string): Promise<Job> {
     // BullMQ asks here too where a job goes back to the queue. Its type leaves out that there may
     // be none; its loop takes `undefined` for no news.
-    if (!this.held.has(token) && !(await this.#isPermitted())) return undefined as never
-    this.held.set(token, undefined)
-    this.#asks(token)
+    if (!this.held.has(token) && !(await this.#isPermitted(token))) return undefined as never
     return this.#keptFor(token, super.moveToActive(token, name))
   }
 
   override processJob(job: Job, token: string, mayFetch = (): boolean => true): Promise<Job> {
     const fetches = (): boolean => {
-      if (this.held.get(token) === job.id) this.#asks(token)
-      if (!mayFetch() || !this.held.has(token)) return false
-      const { free, waiting } = this.#permits
+      this.#asks(token)
+      if (!mayFetch()) return false
       const { size } = this.held
       // rule: busy-shard-leaves-others-their-share
       const isDue = ({ held }: ShardWorker): boolean => held.size === 0 || held.size + 1 < size
-      if (free < 0 || [...waiting.keys()].some(isDue)) this.#giveBack(token)
+      const isOver = this.shards.areTaken(this.concurrency + 1)
+      if (isOver || [...this.shards.waiting.keys()].some(isDue)) this.#giveBack(token)
       return this.held.has(token)
     }
-    const next = super.processJob(job, token, fetches) as Promise<Job>
-    // The first job of a batch has its permit.
-    return this.held.get(token) === job.id ? this.#keptFor(token, next) : next
+    return this.#keptFor(token, super.processJob(job, token, fetches) as Promise<Job>)
   }
 
   /** The next job keeps the permit; without one, it is given back. */
-  async #keptFor(token: string, next: Promise<Job | undefined>): Promise<Job> {
-    const job = await next.catch((error: unknown) => {
-      this.#giveBack(token)
-      throw error
-    })
-    if (job === undefined) this.#giveBack(token)
-    else this.#hold(token, job.id)
-    return job as Job // BullMQ's type leaves out that there may be none.
+  async #keptFor(token: string, next: Promise<Job>): Promise<Job> {
+    let job: Job | undefined
+    try {
+      job = await next
+      return job
+    } finally {
+      const { visits } = LineBackend.of(this).settings
+      // rule: job-that-waits-for-an-answer-keeps-no-permit
+      const visit = visits?.waiting(job?.id ?? '') as Visit | undefined
+      if (job === undefined) this.#giveBack(token)
+      else this.held.set(token, visit ?? { waitsSince: undefined })
+    }
   }
 
-  /** No job runs, until the server answers. */
   #asks(token: string): void {
-    if (this.#patience.has(token)) return
-    // rule: silent-server-keeps-no-permit
-    const late = systemClock.after(PATIENCE_MS, () => {
-      this.#giveBack(token)
-    })
-    this.#patience.set(token, late)
-  }
-
-  #hold(token: string, jobId: string | undefined): void {
-    this.#answered(token)
-    // The job runs already: others give theirs back when they end.
-    if (!this.held.has(token)) this.#permits.free--
-    this.held.set(token, jobId)
+    this.held.set(token, { waitsSince: systemClock.now() })
   }
 
   #giveBack(token: string): void {
-    this.#answered(token)
-    if (this.held.delete(token)) addPermits(this.#permits, 1)
+    if (this.held.delete(token)) this.shards.grant()
   }
 
-  #answered(token: string): void {
-    this.#patience.get(token)?.cancel()
-    this.#patience.delete(token)
-  }
-
-  async #isPermitted(): Promise<boolean> {
-    if (this.#permits.free > 0) return this.#permits.free-- > 0
-    if (this.closing) return false
-    const { waiting } = this.#permits
-    const granted = new Promise<boolean>((settle) => waiting.set(this, settle))
-    const lines = LineBackend.of(this)
+  async #isPermitted(token: string): Promise<boolean> {
+    const { waiting } = this.shards
+    const granted = new Promise<void>((settle) => {
+      waiting.set(this, () => {
+        this.#asks(token)
+        settle()
+      })
+    })
+    this.shards.grant()
+    if (this.held.has(token)) return true
     // Private in BullMQ's types: what its loop waits for. It starts other jobs meanwhile.
     const loop = this as unknown as { waiting: unknown }
     // rule: process-without-a-permit-leaves-the-mark
-    if (loop.waiting !== null) void lines.wakeWorker().catch(() => undefined)
+    if (loop.waiting !== null)
+      void LineBackend.of(this)
+        .wakeWorker()
+        .catch(() => undefined)
     // rule: next-job-waits-for-no-permit
     loop.waiting ??= granted
-    const isGranted = await granted
-    waiting.delete(this)
+    while (!this.held.has(token) && !this.closing && !this.isPaused()) {
+      await withinMs(systemClock, PATIENCE_MS / 4, granted)
+      this.shards.grant() // A server may have become silent.
+    }
     if (loop.waiting === granted) loop.waiting = null
-    // It may have been paused and resumed meanwhile, which an end of its loop would not survive.
-    if (isGranted && this.paused) addPermits(this.#permits, 1)
-    return isGranted && !this.paused
+    waiting.delete(this)
+    return this.held.has(token)
   }
 }

@@ -27,13 +27,11 @@ export class ShardedQueueEvents extends QueueEvents {
   constructor(name: string, options: ShardedQueueEventsOptions) {
     objectOption(options, 'an object with `connection` and `shards`')
     if ('lastEventId' in options) refuse('lastEventId', 'absent: it is of one shard', true)
-    const { shards, prefix = 'bull', autorun = true, ...others } = options
-    const [own, ...more] = prefixesOf(prefix, shards).map((each) => ({
-      ...others,
-      prefix: each,
-      autorun: false,
-    }))
-    super(name, own as QueueEventsOptions)
+    const { shards, prefix, autorun = true, ...others } = options
+    const [own = others, ...more] = prefixesOf(prefix, shards).map((each) => {
+      return { ...others, prefix: each, autorun: false }
+    })
+    super(name, own)
     const all = more.map((each) => new QueueEvents(name, each))
     for (const each of all) each.emit = this.emit.bind(this)
     this.#parts = new Shards<QueueEvents>([this, ...all])
@@ -48,11 +46,10 @@ export class ShardedQueueEvents extends QueueEvents {
 
   /** As BullMQ's. It begins when the server of the first shard answers. */
   override async run(): Promise<void> {
-    const { all } = this.#parts
     // rule: listener-waits-for-the-first-shard
     await whenReady(() => this.#parts.check(), this.#ended.signal, this.#tell)
     if (this.closing !== undefined) return
-    await Promise.all(all.map((part) => (part === this ? super.run() : part.run())))
+    await Promise.all(this.#parts.all.map((part) => (part === this ? super.run() : part.run())))
   }
 
   readonly #tell = (error: unknown): boolean => this.emit('error', error as Error)

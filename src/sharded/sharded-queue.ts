@@ -1,11 +1,13 @@
 import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics, Queue } from 'bullmq'
 import { randomBytes } from 'node:crypto'
+import { added } from '../added.ts'
+import { sleep, systemClock } from '../clock.ts'
 import { ShardError } from '../errors.ts'
 import { resourcesOf } from '../line/resource.ts'
 import { objectOption } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
-import { prefixesOf, shardOf } from './placement.ts'
-import { found, later, shardNamed, Shards, type Lent } from './shards.ts'
+import { prefixesOf, shardNamed, shardOf } from './placement.ts'
+import { found, later, Shards, type Lent } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** The options of a `LockedQueue`, and how many shards it has. */
@@ -22,18 +24,17 @@ type Range = [start?: number, end?: number, asc?: boolean]
 
 const TYPES = 'active completed delayed failed prioritized waiting waiting-children'.split(' ')
 const EVENTS = 'error waiting progress removed paused/resumed resumed/paused'
+/** In ids, so that no other process makes the same ones. */
+const MAKER = randomBytes(9).toString('base64url')
+let made = 0
 const MINUTE_MS = 60_000
+/** So that the next one of calls that disturb each other is alone. */
+const MOVES_AGAIN_MS = 100
 const sum = (answers: readonly number[]): number => answers.reduce((all, each) => all + each, 0)
-/** Of what has one name, or one index. */
-const sums = (answers: readonly object[]): Record<string, number> => {
-  const all: Record<string, number> = {}
-  for (const [name, count] of answers.flatMap((each) => Object.entries<number>({ ...each }))) {
-    all[name] = (all[name] ?? 0) + count
-  }
-  return all
-}
 const union = (answers: readonly ReadonlyMap<unknown, unknown>[]): unknown =>
   new Map(answers.flatMap((each) => [...each]))
+const page = <Item>(items: readonly Item[], start = 0, end = -1): Item[] =>
+  items.slice(start, end + 1 || undefined)
 const timeOf = (item: Job | JobSchedulerJson): number => {
   if ('key' in item) return item.next ?? 0
   return item.finishedOn ?? item.priority * 1e13 + item.timestamp + item.delay
@@ -48,7 +49,7 @@ export const LENT: readonly (readonly [names: string, to: Lent])[] = [
   ['getDelayedCount getJobSchedulersCount trimEvents leaveLines removeDeduplicationKey', sum],
   ['removeRateLimitKey removeOrphanedJobs removeDebounceKey removeDeprecatedPriorityKey', sum],
   ['removeJobScheduler getJobScheduler getDeduplicationJobId getDebounceJobId', found],
-  ['getJobCounts getCountsPerPriority', sums],
+  ['getJobCounts getCountsPerPriority', added],
   ['getAllLimits', union],
   ['getRanges', '`getJobs`'],
   ['setGlobalConcurrency removeGlobalConcurrency', '`setSlots`'],
@@ -76,9 +77,6 @@ export class ShardedQueue<
   readonly shards: readonly LockedQueue<Data, Result, Name>[]
   readonly #parts: Shards<LockedQueue<Data, Result, Name>>
   readonly #resource: LockedQueueOptions<Data>['resource']
-  /** In ids, so that no other process makes the same ones. */
-  readonly #maker = randomBytes(9).toString('base64url')
-  #made = 0
 
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: ShardedQueueOptions<Data>) {
@@ -103,7 +101,7 @@ export class ShardedQueue<
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     const placed = this.#placed(data, opts)
     await this.#parts.check()
-    return this.#parts.at(placed.shard).add(name, data, placed.opts)
+    return placed.queue.add(name, data, placed.opts)
   }
 
   /**
@@ -112,28 +110,32 @@ export class ShardedQueue<
    */
   override async addBulk(jobs: Add<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
     const placed = jobs.map((job) => ({ ...job, ...this.#placed(job.data, job.opts) }))
-    const isOfOneShard = placed.every(({ shard }) => shard === placed[0]?.shard)
+    const isOfOneShard = placed.every(({ queue }) => queue === placed[0]?.queue)
     // rule: bulk-is-refused-as-a-whole
     for (const job of isOfOneShard ? [] : placed) this.check(job)
-    const added = await this.#parts.ask(async (queue) => {
-      const own = placed.filter(({ shard }) => this.#parts.at(shard) === queue)
-      return (own.length > 0 ? await queue.addBulk(own) : []).values()
+    const added = new Map<unknown, Iterator<Job<Data, Result, Name>>>()
+    await this.#parts.ask(async (shard) => {
+      const own = placed.filter(({ queue }) => queue === shard)
+      if (own.length > 0) added.set(shard, (await shard.addBulk(own)).values())
     })
-    return placed.map(({ shard }) => added[shard]?.next().value as Job<Data, Result, Name>)
+    return placed.map(({ queue }) => added.get(queue)?.next().value as Job<Data, Result, Name>)
   }
 
   /** As BullMQ's. The data of the template name its resource, and so its shard. */
   override async upsertJobScheduler(
     ...args: Parameters<LockedQueue<Data, Result, Name>['upsertJobScheduler']>
   ): Promise<Job<Data, Result, Name>> {
-    const mine = this.#parts.at(this.#placed((args[2]?.data ?? {}) as Data).shard)
-    return this.#parts.alone(args[0], async () => {
+    const { queue: mine } = this.#placed((args[2]?.data ?? {}) as Data)
+    for (;;) {
       // rule: refused-scheduler-stays-as-it-was
       const job = await mine.upsertJobScheduler(...args)
       // rule: scheduler-is-in-one-shard
       await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
-      return job
-    })
+      // Two calls that move it at once may each have removed that of the other.
+      // rule: scheduler-that-two-calls-move-is-there
+      if ((job as unknown) === undefined || (await this.getJobScheduler(args[0]))) return job
+      await sleep(systemClock, systemClock.random() * MOVES_AGAIN_MS)
+    }
   }
 
   /** As BullMQ's: the first ones of all shards. */
@@ -151,19 +153,16 @@ export class ShardedQueue<
   }
 
   /** As BullMQ's. A shard that has counted nothing since has fewer minutes. */
-  override async getMetrics(
-    ...[type, start = 0, end = -1]: Parameters<Queue['getMetrics']>
-  ): Promise<Metrics> {
+  override async getMetrics(type: 'completed' | 'failed', start = 0, end = -1): Promise<Metrics> {
     const answers = await this.#parts.ask((queue) => queue.getMetrics(type))
     const prevTS = Math.max(...answers.map(({ meta }) => meta.prevTS))
-    const rows = answers.map(({ meta, data }) => {
-      const isBehind = data.length > 0 ? Math.floor((prevTS - meta.prevTS) / MINUTE_MS) : 0
-      return [...Array<number>(isBehind).fill(0), ...data]
+    const minutes = answers.map(({ meta, data }) => {
+      const behind = data.length > 0 ? Math.floor((prevTS - meta.prevTS) / MINUTE_MS) : 0
+      return [...Array<number>(behind).fill(0), ...data]
     })
-    const all = Object.values(sums(rows))
-    const meta = sums(answers.map((each) => each.meta)) as object as Metrics['meta']
-    const data = all.slice(start, end + 1 || undefined)
-    return { meta: { ...meta, prevTS }, data, count: all.length }
+    const all = Object.values(added(minutes))
+    const meta = added(answers.map((each) => each.meta))
+    return { meta: { ...meta, prevTS }, data: page(all, start, end), count: all.length }
   }
 
   /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
@@ -191,17 +190,17 @@ export class ShardedQueue<
   }
 
   /** @throws ResourceError, ShardError */
-  #placed(data: Data, given?: JobsOptions): { shard: number; opts: JobsOptions } {
+  #placed(data: Data, opts: JobsOptions = {}) {
     const { length } = this.shards
-    const opts = given ?? {}
-    const { jobId = '', parent } = opts
-    const shard = shardOf(resourcesOf(this.#resource, data, opts.jobId), length)
-    const own = this.#parts.at(shard).qualifiedName
+    const { jobId, parent } = opts
+    const shard = shardOf(resourcesOf(this.#resource, data, jobId), length)
+    const queue = this.#parts.at(shard)
+    const own = queue.qualifiedName
     const faults: string[] = []
     // rule: flow-is-in-one-shard
     if (parent !== undefined && parent.queue !== own) faults.push(`a parent in \`${parent.queue}\``)
     // rule: id-names-the-shard-of-its-job
-    if ((shardNamed(jobId, length) ?? shard) !== shard) faults.push(`the id ${jobId}`)
+    if (jobId && (shardNamed(jobId, this.shards) ?? queue) !== queue) faults.push(`the id ${jobId}`)
     if (faults.length > 0) {
       throw new ShardError(
         `A job has its resource in shard ${shard}, \`${own}\`, and ${faults.join(' and ')} of another shard. ` +
@@ -209,9 +208,8 @@ export class ShardedQueue<
       )
     }
     // BullMQ counts for each shard: its own ids would be there several times.
-    if (jobId !== '' || length === 1) return { shard, opts }
-    const id = `${shard}~${this.#maker}${(this.#made++).toString(36)}`
-    return { shard, opts: { ...opts, jobId: id } }
+    if (jobId || length === 1) return { queue, opts }
+    return { queue, opts: { ...opts, jobId: `${shard}~${MAKER}${(made++).toString(36)}` } }
   }
 
   /** Those of one shard stay in their order, so that each is on one page. */
@@ -223,13 +221,12 @@ export class ShardedQueue<
     const lists = await this.#parts.ask((queue) => ask(queue, 0, last, asc))
     const items = lists.flatMap((list) => {
       let place = -Infinity
-      return list.map((item: Item | undefined) => {
-        // One that was removed meanwhile is listed as undefined.
-        if (item !== undefined) place = Math.max(place, (asc ? 1 : -1) * timeOf(item))
-        return { item: item as Item, place }
+      return list.map((item) => {
+        place = Math.max(place, (asc ? 1 : -1) * timeOf(item))
+        return { item, place }
       })
     })
-    items.sort((a, b) => a.place - b.place || 0)
-    return items.slice(start, end + 1 || undefined).map(({ item }) => item)
+    items.sort((a, b) => a.place - b.place)
+    return page(items, start, end).map(({ item }) => item)
   }
 }

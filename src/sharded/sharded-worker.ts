@@ -7,12 +7,8 @@ import type { LeasedProcessor } from '../worker/locked-processor.ts'
 import type { LockedWorker } from '../worker/locked-worker.ts'
 import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
 import { prefixesOf, shardOf } from './placement.ts'
-import { addPermits, ShardWorker, type Permits } from './shard-worker.ts'
-import { found, later, Shards } from './shards.ts'
-
-/** Of every shard. */
-const allEnded = async (drained: readonly Promise<boolean>[]): Promise<boolean> =>
-  (await Promise.all(drained)).every(Boolean)
+import { ShardWorker, ShardWorkers } from './shard-worker.ts'
+import { found, later } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** Those of a `LockedWorker`; `concurrency` is the total of all shards. */
@@ -29,15 +25,16 @@ export interface ShardedWorkerOptions<Data = any> extends Omit<
   readonly redlock: LockService | readonly LockService[]
 }
 
+/** Of every shard. */
+const allEnded = (drained: readonly Promise<boolean>[]): Promise<boolean> =>
+  Promise.all(drained).then((ended) => ended.every(Boolean))
 const EVENTS =
   'active completed failed progress stalled error requeued leaseLost lockRenewalFailed ' +
   'locksRenewed breaker drained/active paused/resumed resumed/paused ready/ closing/ closed/'
-type Asking = 'why' | 'inspect' | 'run' | 'pause' | 'resume' | 'waitUntilReady'
-type AtOnce = 'isStarting' | 'isRunning' | 'isPaused' | 'cancelJob' | 'cancelAllJobs'
-type Hears = keyof EventEmitter | 'drain' | 'close'
 const Lending = EventEmitter as unknown as new <Data, Result, Name extends string>() => Pick<
   LockedWorker<Data, Result, Name>,
-  Asking | AtOnce | Hears
+  | ('why' | 'inspect' | 'run' | 'pause' | 'resume' | 'waitUntilReady' | 'drain' | 'close')
+  | ('isStarting' | 'isRunning' | 'isPaused' | 'cancelJob' | 'cancelAllJobs' | keyof EventEmitter)
 >
 
 /**
@@ -61,7 +58,6 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
   readonly name: string
   /** One for each shard. */
   readonly shards: readonly LockedWorker<Data, Result, Name>[]
-  readonly #permits: Permits
 
   /** @throws TypeError for a bad option, among them `limiter`. */
   constructor(
@@ -74,12 +70,10 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     if ('limiter' in options) {
       refuse('limiter', 'absent: each shard would count for itself. Use `rate` of the queue', true)
     }
-    const { shards, prefix = 'bull', concurrency = 1, autorun = true, ...others } = options
+    const { shards, prefix, autorun = true, ...others } = options
     const prefixes = prefixesOf(prefix, shards)
     const locks = locksOf(options.redlock, shards)
-    this.name = name
-    this.#permits = { free: concurrency, waiting: new Map() }
-    this.shards = prefixes.map((each, shard) => {
+    const workers = prefixes.map((each, shard) => {
       const resource = (job: Job): readonly string[] => {
         const named = resourcesOf(options.resource, job, job.id)
         const other = shardOf(named, shards)
@@ -87,12 +81,12 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
         if (other === shard) return named
         throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
       }
-      const own = { ...others, prefix: each, concurrency, redlock: locks[shard] }
-      const locked = { ...own, resource, autorun: false } as never
-      const check = (): Promise<void> => parts.check()
-      return new ShardWorker(this.#permits, check, name, processor as never, locked) as never
+      const own = { ...others, prefix: each, redlock: locks[shard], resource, autorun: false }
+      return new ShardWorker(name, processor as never, own as never)
     })
-    const parts = new Shards(this.shards)
+    const parts = new ShardWorkers(workers)
+    this.name = name
+    this.shards = workers.map((worker) => Object.assign(worker, { shards: parts })) as never
     parts.lend(this, 'why', 'job')
     parts.lend(this, 'inspect', 'resource')
     parts.lend(this, 'waitUntilReady', found)
@@ -101,9 +95,9 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'run pause resume close', later, true)
     parts.lend(this, 'drain', allEnded, true)
     parts.forward(this, EVENTS)
-    const [first] = this.shards
+    const first = parts.at(0)
     // BullMQ's `emit` prints an error that has no listener.
-    const fail = (error: unknown): unknown => first?.closing ?? first?.emit('error', error as Error)
+    const fail = (error: unknown): unknown => first.closing ?? first.emit('error', error as Error)
     if (autorun) this.run().catch(fail)
   }
 
@@ -113,9 +107,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
   }
 
   set concurrency(concurrency: number) {
-    const before = this.concurrency
     for (const worker of this.shards) worker.concurrency = concurrency
-    addPermits(this.#permits, concurrency - before)
   }
 }
 

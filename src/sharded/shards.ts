@@ -1,12 +1,10 @@
 import type { RedisQueueBackend } from 'bullmq'
-import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
-import { setTimeout } from 'node:timers/promises'
 import { ShardError, ShardsDifferError } from '../errors.ts'
 import { ownScript } from '../line/bullmq/composed-script.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { resourceName } from '../line/resource.ts'
-import { shardOf, SHARDS_FIELD } from './placement.ts'
+import { shardNamed, shardOf, SHARDS_FIELD } from './placement.ts'
 
 /**
  * What names of methods are lent to. The shard of the job or the resource that comes first is
@@ -18,10 +16,6 @@ type Methods = Readonly<Record<string, (...args: unknown[]) => unknown>>
 type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
 const recordScript = ownScript('sharded/lua/record-shards')
-const claimScript = ownScript('sharded/lua/claim-scheduler')
-/** Longer than a call takes. After it, others go on without a process that has died. */
-const CLAIM_MS = 10_000
-const CLAIM_RETRY_MS = 20
 /** The answer of a shard that has one. */
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
 /** The same of promises. */
@@ -60,20 +54,6 @@ export class Shards<Shard extends Part> {
       throw error
     })
     return this.recorded
-  }
-
-  /** Calls that move one scheduler follow each other, in all processes. */
-  async alone<Answer>(scheduler: string, move: () => Promise<Answer>): Promise<Answer> {
-    await this.check()
-    const first = LineBackend.of(this.at(0))
-    const claim = { scheduler, call: randomUUID() }
-    const taken = async (): Promise<boolean> =>
-      (await first.run(claimScript, { ...claim, forMs: CLAIM_MS })) === 0
-    // rule: scheduler-moves-one-call-at-a-time
-    while (await taken()) await setTimeout(CLAIM_RETRY_MS)
-    return move().finally(() =>
-      first.run(claimScript, { ...claim, forMs: 0 }).catch(() => undefined),
-    )
   }
 
   /** Gives a host these methods of the shards. Those that need no Redis answer at once. */
@@ -123,12 +103,11 @@ export class Shards<Shard extends Part> {
 
   async #meant(to: string, method: string, target: unknown): Promise<Shard> {
     await this.check()
-    const { length } = this.all
     const { resource } = to === 'resource' ? { resource: target } : (Object(target) as never)
-    if (resource !== undefined) return this.at(shardOf([resourceName(resource)], length))
+    if (resource !== undefined) return this.at(shardOf([resourceName(resource)], this.all.length))
     if (to !== 'job') throw new ShardError(`A sharded queue has no \`${method}\`. Use ${to}.`)
     const id = String(target)
-    const named = this.all[length === 1 ? 0 : (shardNamed(id, length) ?? length)]
+    const named = shardNamed(id, this.all)
     if (named !== undefined) return named
     const states = await this.ask((shard) => LineBackend.of(shard).getState(id))
     const [holder = this.at(0), ...more] = this.all.filter((_, nr) => states[nr] !== 'unknown')
@@ -138,10 +117,4 @@ export class Shards<Shard extends Part> {
         `Use an id for one resource only. \`queue.shards\` has each of these jobs.`,
     )
   }
-}
-
-/** The shard that an id names; undefined for one that a user or a scheduler has chosen. */
-export function shardNamed(jobId: string, shards: number): number | undefined {
-  const named = Number(/^(\d+)~/.exec(jobId)?.[1] ?? shards)
-  return named < shards ? named : undefined
 }

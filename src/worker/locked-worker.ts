@@ -124,7 +124,7 @@ export class LockedWorker<
         ...{ lines, visits },
         fetches: () => !this.#runs.isLeaving && this.closing === undefined && !this.isPaused(),
         open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
-        run: (job, token) => this.processJob(job as never, token, () => false).catch(onError),
+        run: (job, token) => super.processJob(job as never, token, () => false).catch(onError),
       }),
       ...{ maxUnreachableMs: OUTAGE_SLEEP_MS, onLocksClosed: () => void super.pause(true) },
     })

@@ -883,7 +883,11 @@ const sharded: readonly Mutant[] = [
   mutant('bulk-is-refused-as-a-whole', 'removed', `${SHARDED}: addBulk adds none`),
   mutant('listener-waits-for-the-first-shard', 'removed', `${SHARDED}: another number of shards`),
   mutant('worker-waits-for-the-first-shard', 'removed', 'sharded/start: another number'),
-  mutant('scheduler-moves-one-call-at-a-time', 'removed', `${SHARDED}: a scheduler that several`),
+  mutant(
+    'scheduler-that-two-calls-move-is-there',
+    'always',
+    `${SHARDED}: a scheduler that several`,
+  ),
   mutant('refused-obliterate-removes-nothing', 'removed', `${SHARDED}: obliterates all or nothing`),
   mutant('flow-is-in-one-shard', 'never', `${SHARDED}: a flow within a shard`),
   mutant('id-names-the-shard-of-its-job', 'never', `${SHARDED}: an id of another shard`),
@@ -906,7 +910,7 @@ const sharded: readonly Mutant[] = [
   ),
   mutant(
     'job-that-waits-for-an-answer-keeps-no-permit',
-    'removed',
+    ["visits?.waiting(job?.id ?? '')", 'undefined'],
     `${SHARDED}: a node that hangs at`,
   ),
   mutant('shard-that-waits-takes-one-permit', 'removed', `${PERMITS}: a shard that waits takes`),

@@ -7,8 +7,7 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
-import { prefixesOf, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
-import { shardNamed } from '../../sharded/shards.ts'
+import { prefixesOf, shardNamed, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
 import { standstillOf, type Standstill } from '../../worker/standstill.ts'
 import { globEscape } from './glob.ts'
 import { known, type QueueServer } from './queue-server.ts'
@@ -140,8 +139,7 @@ export class Places {
   async ofJob(queue: string, jobId: string): Promise<QueuePlace> {
     const places = await this.of(queue)
     const [own] = places as [QueuePlace]
-    const named =
-      places[places.length === 1 ? 0 : (shardNamed(jobId, places.length) ?? places.length)]
+    const named = shardNamed(jobId, places)
     if (named !== undefined) return named
     const asked = places.map(({ base }) => this.server.command('EXISTS', base + jobId))
     const found = await Promise.allSettled(asked)

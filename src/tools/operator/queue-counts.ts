@@ -1,4 +1,5 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
+import { added } from '../../added.ts'
 import { messageOf } from '../../message-of.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/asleep.ts'
@@ -56,14 +57,6 @@ type Five = [number, number, number, number, number]
 export function summed<Row extends { readonly queue: string }>(
   rows: readonly Row[],
 ): readonly Row[] {
-  const sums = new Map<string, Row>()
-  for (const row of rows) {
-    const before: Readonly<Record<string, unknown>> = sums.get(row.queue) ?? {}
-    const added = Object.entries(row).map(([name, value]: [string, unknown]) => [
-      name,
-      typeof value === 'number' ? value + Number(before[name] ?? 0) : value,
-    ])
-    sums.set(row.queue, { ...before, ...Object.fromEntries(added) } as Row)
-  }
-  return [...sums.values()]
+  const queues = [...new Set(rows.map(({ queue }) => queue))]
+  return queues.map((queue) => added(rows.filter((row) => row.queue === queue)))
 }

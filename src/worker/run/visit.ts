@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { Job } from 'bullmq'
 import pRetry from 'p-retry'
 import type { Channel } from '../../channel.ts'
-import { Expiring, leave } from '../../clock.ts'
+import { Expiring, leave, systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { Slots } from '../../slots.ts'
 import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
@@ -63,15 +63,17 @@ export class Visit extends Expiring implements LineVisit {
   move: Move | undefined
   /** It had done its work at this time. */
   endedAt = 0
-  /** Of its worker, which shares its permits. */
-  asked: ((visit: Visit, trip: Promise<unknown>) => void) | undefined
+  /** It waits for an answer of the queue's server since then, on the monotonic clock. */
+  waitsSince: number | undefined
   sent: (() => void) | undefined
   settle: ((next: LineVisit | undefined) => void) | undefined
 
   /** It does nothing until the queue's server answers. */
   awaits<Answer>(trip: Promise<Answer>): Promise<Answer> {
-    this.asked?.(this, trip)
-    return trip
+    this.waitsSince = systemClock.now()
+    return trip.finally(() => {
+      this.waitsSince = undefined
+    })
   }
 
   /** The lease is no longer its own. */

@@ -33,8 +33,6 @@ const BUSY = 0.5
 export class Visits implements LineVisits {
   /** Those that run. A job is here twice when another run began while the first has no lock. */
   readonly running: Set<Visit> = new Set()
-  /** What is told of each job that waits for an answer of the queue's server. */
-  asked: Visit['asked']
   readonly #locks: LockService
   readonly #leaseOptions: LeaseOptions
   readonly #burstMs: number
@@ -69,7 +67,6 @@ export class Visits implements LineVisits {
     const visit = this.waiting(id) ?? this.fetched(id)
     visit.job = job
     visit.token = token
-    visit.asked = this.asked
     visit.startedAt = systemClock.now()
     leave(visit)
     visit.stop = visit.first?.stop ?? new JobSignal(signal)
