@@ -12,7 +12,7 @@ export interface Replacement {
   /** The number of BullMQ's keys, which come first. */
   readonly keys: number
   /** What ours takes from BullMQ's arguments. */
-  readonly told: (argv: readonly unknown[]) => Arguments
+  readonly told: ((argv: readonly unknown[]) => Arguments) | undefined
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
@@ -80,7 +80,9 @@ function defineAll(): ReadonlyMap<string, Replacement> {
   const finish = composedScript(['moveToFinished'], 'finish', usual)
   const replaced = [
     ...ADDS.map((name) => replacement(name, add)),
-    ...FETCHES.map((name) => replacement(name, fetch)),
+    replacement('moveToActive', fetch),
+    replacement('retryJob', fetch),
+    replacement('moveToDelayed', fetch, () => ({ does: 'delay' })),
     ...Object.entries(AROUND).map(([name, told]) =>
       replacement(name, own(name, 'around'), () => told),
     ),
@@ -108,7 +110,7 @@ function defineAll(): ReadonlyMap<string, Replacement> {
 function replacement(
   name: string,
   script: ComposedScript,
-  told: Replacement['told'] = () => ({}),
+  told?: Replacement['told'],
 ): Replacement {
   return { name, script, keys: bullmqScripts().get(name)?.numberOfKeys ?? 0, told }
 }

@@ -36,16 +36,13 @@ export async function park(
   const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
   await lines.connection.client
   if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
-  const ours = { does: 'park', ...stands, ...waiting(lines, job) }
-  const sent = putBack(lines, id, token, delayMs, ours)
+  const sent = putBack(lines, 'park', id, token, delayMs, { ...stands, ...waiting(lines, job) })
   join?.done()
   const reply = await sent
-  lines.replies.heard(reply)
+  lines.heard(reply)
   if (Array.isArray(reply) && reply[0] === ITS_TURN)
     return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
-  if (reply === TOO_LATE) return 'late'
-  lines.replies.refuse(reply, id, 'park')
-  return 'parked'
+  return reply === TOO_LATE ? 'late' : 'parked'
 }
 
 /** A job whose resources sleep starts again when they wake, or are resumed. */
@@ -54,8 +51,7 @@ export async function rest(
   { job: { id = '' }, token }: LineVisit,
   delayMs: number,
 ): Promise<void> {
-  const reply = await putBack(lines, id, token, Math.ceil(delayMs), { does: 'rest' })
-  lines.replies.refuse(reply, id, 'rest')
+  await putBack(lines, 'rest', id, token, Math.ceil(delayMs))
 }
 
 /** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
@@ -98,15 +94,21 @@ function waiting(
   return { maxWaitMs: job.attemptsMade > 0 ? undefined : settings.maxWaitMs, dueAt: dueAt(job) }
 }
 
-/** Of a job that a worker has, without using an attempt. */
-function putBack(
+/**
+ * Of a job that a worker has, without using an attempt.
+ * @throws what BullMQ says where its script refuses the job.
+ */
+async function putBack(
   lines: LineBackend,
-  id: string,
+  does: 'park' | 'rest',
+  jobId: string,
   token: string | undefined,
   delayMs: number,
-  ours: Arguments,
+  ours?: Arguments,
 ): Promise<unknown> {
   const now = systemClock.wallNow()
-  const args = lines.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
-  return lines.send('moveToDelayed', args, ours)
+  const args = lines.moveToDelayedArgs(jobId, now, token ?? '0', delayMs, { skipAttempt: true })
+  const reply = await lines.send('moveToDelayed', args, { does, ...ours })
+  if (typeof reply !== 'number' || reply >= 0 || reply === TOO_LATE) return reply
+  throw lines.finishedErrors({ code: reply, jobId, command: does, state: 'active' })
 }

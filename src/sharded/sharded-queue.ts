@@ -1,7 +1,7 @@
 import type { Job, JobSchedulerJson, JobsOptions, JobType, Metrics, Queue } from 'bullmq'
 import { randomBytes } from 'node:crypto'
 import { ShardError } from '../errors.ts'
-import { resourcesOf } from '../line/resource.ts'
+import { resourcesOf } from '../names.ts'
 import { objectOption } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
 import { prefixesOf, shardOf } from './placement.ts'

@@ -1,7 +1,7 @@
 /** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
-import { namesLockKeys } from '../lock/names.ts'
+import { namesLockKeys } from '../names.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { bullmqOptions } from './bullmq-options.ts'
 import { checkProcessorOptions, type LockedProcessorOptions } from './locked-processor.ts'

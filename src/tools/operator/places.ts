@@ -4,7 +4,7 @@
  */
 import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
-import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
+import { absentKeyIn, jsonText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
 import { prefixesOf, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
@@ -194,7 +194,7 @@ export class Places {
       run: ({ command, lua }, args) => {
         const script = getOrInsert(this.#scripts, command, () => defineScript(command, lua))
         const keys = [`${base}meta`, absentKeyIn(base)]
-        return this.server.run(script, keys, [argumentsText({ base, slots: 1 }, args)])
+        return this.server.run(script, keys, [jsonText({ base, slots: 1, ...args })])
       },
     }
   }

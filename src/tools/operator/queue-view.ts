@@ -12,6 +12,7 @@ import { cancelJobs, type Cancelled, type CancelOptions } from '../../line/cance
 import { explainJob, noSuchJob, type Explanation } from '../../worker/why.ts'
 import { leaveLines, skipJob } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
+import { disconnectNow } from '../../line/queue-connection.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { duration } from './duration.ts'
 import type { Inspect } from './lines.ts'
@@ -205,7 +206,7 @@ export class QueueView {
     const queues = [...this.#queues.values()]
     this.#queues.clear()
     const closing = queues.map((queue) => {
-      LineBackend.of(queue).disconnectNow()
+      disconnectNow(LineBackend.of(queue))
       return queue.close()
     })
     await withinMs(systemClock, CLOSE_LIMIT_MS, Promise.allSettled(closing))

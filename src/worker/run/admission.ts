@@ -12,7 +12,7 @@ import { dueAt, goBack, park } from '../../line/turns.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { labelOf } from '../../lock/names.ts'
+import { labelOf } from '../../names.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
@@ -50,7 +50,7 @@ export async function takeTurn(
   options: AdmissionOptions,
 ): Promise<void> {
   const { resources } = visit
-  const answer = await insistToStart(visit, options.channel, () => visit.awaits(park(lines, visit)))
+  const answer = await insistToStart(visit, options, () => visit.awaits(park(lines, visit)))
   if (answer === 'late') throw waitedTooLong(visit, options)
   if (typeof answer === 'object') {
     if (visit.lines === '') visit.lines = JSON.stringify(resources)
@@ -64,17 +64,17 @@ export async function takeTurn(
 
 /** @throws DelayedError for a job that went back; UnrecoverableError for one that is too late. */
 export async function admit(visit: Visit, options: AdmissionOptions): Promise<Lease> {
-  const { channel, lines, maxUnreachableMs } = options
+  const { lines, maxUnreachableMs } = options
   const { job, token, stop } = visit
   // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
   // rule: scheduled-job-without-a-line-waits-in-place
   const staysHere = lines === undefined && job.repeatJobKey !== undefined
   for (let tries = 0; ; tries++) {
-    const outcome = await insistToStart(visit, channel, () => leaseFor(visit, options))
+    const outcome = await insistToStart(visit, options, leaseFor)
     if (outcome.status === 'granted') return outcome.lease
     if (await isLate(visit, options)) throw waitedTooLong(visit, options)
     const at = systemClock.now()
-    const why = await insistToStart(visit, channel, async () => {
+    const why = await insistToStart(visit, options, async () => {
       if (!staysHere) return visit.awaits(requeue(job, token, outcome, maxUnreachableMs))
       const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
       await sleep(systemClock, ms, stop.signal)
@@ -84,12 +84,10 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
   }
 }
 
-async function isLate(
-  visit: Visit,
-  { lines, maxWaitMs, channel }: AdmissionOptions,
-): Promise<boolean> {
+async function isLate(visit: Visit, options: AdmissionOptions): Promise<boolean> {
   const { job } = visit
-  if (lines) return !(await insistToStart(visit, channel, () => visit.awaits(goBack(lines, job))))
+  const { lines, maxWaitMs } = options
+  if (lines) return !(await insistToStart(visit, options, () => visit.awaits(goBack(lines, job))))
   // A worker without lines knows only what the producer wrote.
   return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
 }

@@ -25,7 +25,8 @@ import type { Logger } from '../../logger.ts'
 import { failureOf, hasMoved, isGivenBack } from './failure.ts'
 import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
-import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
+import type { ResourceOf } from '../../line/resource.ts'
+import { resourcesOf } from '../../names.ts'
 import { RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
 import { insistToStart, lossOf, NotStarted, type Visit } from './visit.ts'
@@ -133,7 +134,7 @@ export class JobRuns {
   async #addNext(visit: Visit): Promise<void> {
     const { addNext } = visit
     if (addNext === undefined) return
-    await insistToStart(visit, this.#options.channel, () => visit.awaits(addNext()))
+    await insistToStart(visit, this.#options, () => visit.awaits(addNext()))
     visit.addNext = undefined
   }
 

@@ -54,14 +54,14 @@ export class SharedResults {
   /** The stored result, if this job may take it: then it needs no lease, and runs nothing. */
   peek(visit: Visit): Promise<StoredResult | undefined> {
     const { job, resources } = visit
-    const { results, channel, dedupe } = this.#options
+    const { results, dedupe } = this.#options
     const { key, fresh = false } = dedupe
     const [line = ''] = resources
     const asker = { line, id: job.id ?? '', timestamp: String(job.timestamp) }
     const what = key === undefined ? resources : key(job)
     const store = `result:${JSON.stringify([job.name, what])}`
     visit.shared = { store, asker: fresh ? asker : undefined }
-    return insistToStart(visit, channel, () =>
+    return insistToStart(visit, this.#options, () =>
       visit.awaits(results.peek(store, visit.shared?.asker)),
     )
   }
@@ -73,14 +73,14 @@ export class SharedResults {
       const { store, asker } = visit.shared as SharedResult
       // Jobs of other slots, or of other resources with the same key, ask for it too.
       // rule: one-computes-a-result
-      const turn = await insistToStart(visit, channel, () => this.#turnOn(visit, store))
+      const turn = await insistToStart(visit, this.#options, () => this.#turnOn(visit, store))
       const pass = (): void => void turn.release()
       // A job that is given up may go on without end.
       // rule: given-up-job-keeps-no-result
       visit.stop.signal.addEventListener('abort', pass)
       try {
         // Another job may have stored a result since the first read.
-        const stored = await insistToStart(visit, channel, () =>
+        const stored = await insistToStart(visit, this.#options, () =>
           visit.awaits(results.claimAll(store, lease, resultTtlMs, asker)),
         )
         if (stored.has('result')) return stored.get('result')

@@ -1,12 +1,10 @@
 /** One job in this worker, from the fetch to the trip that ends it, and its one signal. */
 import { setMaxListeners } from 'node:events'
-import type { Job } from 'bullmq'
 import pRetry from 'p-retry'
 import type { Channel } from '../../channel.ts'
-import { Expiring, leave } from '../../clock.ts'
+import { leave } from '../../clock.ts'
+import { LineVisit } from '../../line/visit.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { Slots } from '../../slots.ts'
-import type { Join, LineVisit, Move, Told } from '../../line/visit.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
 import { messageOf } from '../../message-of.ts'
 import { causeOf } from './failure.ts'
@@ -21,24 +19,10 @@ export interface Chain {
 }
 
 /** BullMQ ends it, or starts it, before it expires: else its lease is released. */
-export class Visit extends Expiring implements LineVisit {
-  turn: Told['turn'] = 'none'
-  /** Its resources (JSON); '' where it has no lines. */
-  lines = ''
-  usedMs = 0
-  slots: Slots | undefined
-  share = ''
-  chargedMs = 0
-  join: Join | undefined
-  addNext: (() => Promise<unknown>) | undefined
-  /** BullMQ's, once it starts the job. */
-  job!: Job
-  /** Of BullMQ's lock on the job. */
-  token: string | undefined
+export class Visit extends LineVisit {
   /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
   startedAt: number | undefined
   stop!: JobSignal
-  resources: readonly string[] = []
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
   lease: Lease | undefined
   /** Of its line, where the job before it left it the lease. */
@@ -59,14 +43,10 @@ export class Visit extends Expiring implements LineVisit {
   giveUp: ((error: Error) => void) | undefined
   /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
   asleepUntil: number | undefined
-  /** It has done its work: how its last trip moves its lines. */
-  move: Move | undefined
   /** It had done its work at this time. */
   endedAt = 0
   /** Of its worker, which shares its permits. */
   asked: ((visit: Visit, trip: Promise<unknown>) => void) | undefined
-  sent: (() => void) | undefined
-  settle: ((next: LineVisit | undefined) => void) | undefined
 
   /** It does nothing until the queue's server answers. */
   awaits<Answer>(trip: Promise<Answer>): Promise<Answer> {
@@ -181,31 +161,43 @@ export class NotStarted extends Error {}
  * has been called, no error of a server costs an attempt, and results are stored as patiently.
  */
 export async function insist<Value>(
-  { job, stop }: Visit,
+  visit: Visit,
   channel: Channel,
   action: () => Promise<Value>,
 ): Promise<Value> {
   try {
     return await action()
   } catch (error) {
-    if (causeOf(error) !== 'temporary') throw error
-    channel.tell('job:server-refused', { job: job.id, reason: messageOf(error) })
+    return again(visit, channel, action, error)
   }
-  const shouldRetry = ({ error }: { readonly error: Error }): boolean =>
-    causeOf(error) === 'temporary'
-  const { signal } = stop
-  return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
 }
 
-/** Repeats what a server refused, while the job is ours. @throws NotStarted when it must stop. */
-export async function insistToStart<Value>(
+/** The same while the job is ours. @throws NotStarted when it must stop. */
+export async function insistToStart<Value, Host extends { readonly channel: Channel }>(
   visit: Visit,
-  channel: Channel,
-  action: () => Promise<Value>,
+  host: Host,
+  action: (visit: Visit, host: Host) => Promise<Value>,
 ): Promise<Value> {
   try {
-    return await insist(visit, channel, action)
-  } catch (cause) {
-    throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
+    return await action(visit, host)
+  } catch (error) {
+    const repeated = again(visit, host.channel, () => action(visit, host), error)
+    return repeated.catch((cause: unknown) => {
+      throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
+    })
   }
+}
+
+async function again<Value>(
+  { job, stop: { signal } }: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+  refusal: unknown,
+): Promise<Value> {
+  const isTemporary = ({ error }: { readonly error: unknown }): boolean =>
+    causeOf(error) === 'temporary'
+  if (!isTemporary({ error: refusal })) throw refusal
+  channel.tell('job:server-refused', { job: job.id, reason: messageOf(refusal) })
+  const shouldRetry = isTemporary
+  return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
 }

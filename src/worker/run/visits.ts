@@ -17,7 +17,7 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { shareFrom } from '../../line/shares.ts'
-import type { LineVisit, LineVisits, Move, Told } from '../../line/visit.ts'
+import type { LineVisit, LineVisits, Move } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
 import { JobSignal, Visit, type Chain } from './visit.ts'
 
@@ -52,8 +52,8 @@ export class Visits implements LineVisits {
     this.#burstMs = burstMs
   }
 
-  fetched(jobId: string, told?: Told): Visit {
-    const visit = Object.assign(new Visit(), told)
+  fetched(jobId: string): Visit {
+    const visit = new Visit()
     this.#visits.set(jobId, visit)
     return visit
   }
