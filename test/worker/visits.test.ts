@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { Lease } from '../../src/index.ts'
 import type { LockService } from '../../src/lock/lock-service.ts'
 import { RunningJobs } from '../../src/worker/run/running-jobs.ts'
-import type { Visit } from '../../src/worker/run/visit.ts'
+import type { Visit } from '../../src/worker/run/visits.ts'
 import { Visits } from '../../src/worker/run/visits.ts'
 
 const LINES = '["customer:1"]'

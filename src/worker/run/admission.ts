@@ -3,6 +3,7 @@
  * may not run yet goes back to the queue.
  */
 import { DelayedError, UnrecoverableError } from 'bullmq'
+import pRetry from 'p-retry'
 import { jitteredMs } from '../../backoff.ts'
 import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
@@ -14,10 +15,12 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { labelOf } from '../../names.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
+import { messageOf } from '../../message-of.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
 import { requeue, requeueDelayMs, type Requeue } from './requeue.ts'
-import { insistToStart, type Visit } from './visit.ts'
+import { causeOf } from './failure.ts'
+import type { Visit } from './visits.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
 const SPLIT_TRIES = 3
@@ -170,4 +173,55 @@ export function isWithin(
     if (slot === undefined || lease.includes(resource)) return true
     return !(Number(slot.slice(resource.length + 1)) > (slotsSetFor(set, resource) ?? Infinity))
   })
+}
+
+const RETRY_MS = { minTimeout: 50, maxTimeout: 2_000 }
+
+/** A job that was not started has to be given back. */
+export class NotStarted extends Error {}
+
+/**
+ * Repeats what a server refused, until it is done or the job's signal aborts: until the processor
+ * has been called, no error of a server costs an attempt, and results are stored as patiently.
+ */
+export async function insist<Value>(
+  visit: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await action()
+  } catch (error) {
+    return again(visit, channel, action, error)
+  }
+}
+
+/** The same while the job is ours. @throws NotStarted when it must stop. */
+export async function insistToStart<Value, Host extends { readonly channel: Channel }>(
+  visit: Visit,
+  host: Host,
+  action: (visit: Visit, host: Host) => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await action(visit, host)
+  } catch (error) {
+    const repeated = again(visit, host.channel, () => action(visit, host), error)
+    return repeated.catch((cause: unknown) => {
+      throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
+    })
+  }
+}
+
+async function again<Value>(
+  { job, stop: { signal } }: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+  refusal: unknown,
+): Promise<Value> {
+  const isTemporary = ({ error }: { readonly error: unknown }): boolean =>
+    causeOf(error) === 'temporary'
+  if (!isTemporary({ error: refusal })) throw refusal
+  channel.tell('job:server-refused', { job: job.id, reason: messageOf(refusal) })
+  const shouldRetry = isTemporary
+  return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
 }

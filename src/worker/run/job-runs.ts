@@ -13,24 +13,49 @@
  */
 import { DelayedError, RateLimitError, type Job } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
-import type { ShutdownError } from '../../errors.ts'
+import { StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
 import { dueAt, rest } from '../../line/turns.ts'
-import { admit, takeTurn, type AdmissionOptions } from './admission.ts'
+import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
 import type { Logger } from '../../logger.ts'
 import { failureOf, hasMoved, isGivenBack } from './failure.ts'
-import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
+import { SteppedLease } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
 import type { ResourceOf } from '../../line/resource.ts'
 import { resourcesOf } from '../../names.ts'
 import { RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
-import { insistToStart, lossOf, NotStarted, type Visit } from './visit.ts'
-import type { Visits } from './visits.ts'
+import { lossOf, type Visit, type Visits } from './visits.ts'
+
+/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
+export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
+
+/**
+ * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
+ * when its processor ends holds the lease, and fails the job.
+ */
+export function processOf(processor: (...args: never) => unknown): Process {
+  const run = processor as (...args: unknown[]) => unknown
+  const asksForSignal = processor.length > 2
+  return async ({ job, stop }, lease) => {
+    const { openSteps } = lease
+    let result: unknown
+    let open: readonly string[] | undefined
+    try {
+      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
+    } finally {
+      if (openSteps.size > 0) open = [...openSteps.values()]
+      // rule: open-step-holds-the-lease
+      while (openSteps.size > 0) await Promise.allSettled(openSteps.keys())
+    }
+    // rule: open-step-fails-the-job
+    if (open !== undefined) throw new StepNotAwaitedError(open)
+    return result
+  }
+}
 
 export interface JobRunsOptions extends AdmissionOptions {
   readonly resource: ResourceOf
@@ -52,14 +77,12 @@ export class JobRuns {
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
   readonly #options: JobRunsOptions
-  readonly #host: LeaseHost
   #isStopping = false
 
   constructor(options: JobRunsOptions) {
-    const { visits, channel, logger } = options
+    const { visits, channel } = options
     this.running = new RunningJobs(visits.running, channel)
     this.#options = options
-    this.#host = { channel, logger, sleep: (visit, delayMs) => this.#sleep(visit, delayMs) }
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
@@ -160,7 +183,7 @@ export class JobRuns {
       const result = await new Promise((resolve, reject) => {
         visit.giveUp = reject
         const own = visit.outcome?.then(settledValue)
-        const work = own ?? process(visit, new SteppedLease(visit, lease, this.#host))
+        const work = own ?? process(visit, new SteppedLease(visit, lease, this.#options))
         work.then(resolve, reject)
       })
       isDone = true
@@ -206,17 +229,6 @@ export class JobRuns {
       waitedMs: isFirst ? Math.max(0, systemClock.wallNow() - dueAt(job)) : undefined,
       handOffMs: leftAt === undefined ? undefined : systemClock.now() - leftAt,
     })
-  }
-
-  /** Until its resources wake again, on the monotonic clock. */
-  async #sleep(visit: Visit, delayMs: number): Promise<void> {
-    const { lines, ordered } = this.#options
-    if (lines === undefined || !ordered) {
-      throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
-    }
-    const limits = new LineLimits(lines)
-    const sleeping = visit.resources.map((name) => limits.sleep(name, delayMs))
-    visit.asleepUntil = systemClock.now() + Math.max(...(await visit.awaits(Promise.all(sleeping))))
   }
 
   /** Counts work for the tenant of a job whose last trip does not. */

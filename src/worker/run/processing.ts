@@ -4,7 +4,7 @@ import type { LockService } from '../../lock/lock-service.ts'
 import { batchedOf } from './batch.ts'
 import { batching, type BatchSource } from './batches.ts'
 import { checkpointing } from './checkpoints.ts'
-import { processOf, type Process } from './job-lease.ts'
+import { processOf, type Process } from './job-runs.ts'
 import { ResultStore } from './result-store.ts'
 import { SharedResults, type Dedupe } from './shared-results.ts'
 

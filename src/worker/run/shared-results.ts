@@ -4,9 +4,10 @@ import type { Job } from 'bullmq'
 import type { Channel } from '../../channel.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import type { Process } from './job-lease.ts'
+import type { Process } from './job-runs.ts'
 import type { PlaceInLine, ResultStore, StoredResult } from './result-store.ts'
-import { insist, insistToStart, type Visit } from './visit.ts'
+import { insist, insistToStart } from './admission.ts'
+import type { Visit } from './visits.ts'
 
 /**
  * One computation for all jobs of a queue with the same name and resource, within a time. Jobs that
