@@ -13,9 +13,16 @@ import type {
 } from 'bullmq'
 import { atEndOfTurn, sleep, systemClock } from '../clock.ts'
 import type { Slots } from '../slots.ts'
-import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
 import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
-import { keyIn, ScriptSender, type Arguments, type Client, type LineRunner } from './line-runner.ts'
+import {
+  ASLEEP_DELAY_MS,
+  keyIn,
+  ScriptSender,
+  VIRTUAL_TIME,
+  type Arguments,
+  type Client,
+  type LineRunner,
+} from './line-runner.ts'
 import type { LineSettings } from './line-settings.ts'
 import { leaveReplicas, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'

@@ -1,4 +1,5 @@
-/** How scripts are run on the keys of a queue. */
+/** How scripts are run on the keys of a queue, and what `lua/keys.lua` says of these. */
+import { luaConstant } from '../lua.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import type { Replacement } from './line-scripts.ts'
 
@@ -87,6 +88,13 @@ function sendAlone({ options }: Client, command: string): void {
   // rule: script-joins-no-older-pipeline
   options.autoPipeliningIgnoredCommands = [...others, command]
 }
+
+/** What a sleeping job's hash has for `delay`. */
+export const ASLEEP_DELAY_MS: number = Number(luaConstant('line/lua/keys', 'ASLEEP_DELAY'))
+/** The first score of sleeping jobs in `delayed`. */
+export const ASLEEP: string = luaConstant('line/lua/keys', 'ASLEEP')
+/** The field of BullMQ's `meta` hash that says how far tenants are served: see `lua/shares.lua`. */
+export const VIRTUAL_TIME: string = luaConstant('line/lua/keys', 'TIME_FIELD')
 
 /**
  * As `lua/keys.lua` names it.

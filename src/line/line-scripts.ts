@@ -76,8 +76,8 @@ function defineAll(): ReadonlyMap<string, Replacement> {
   const own = (name: string, file = name): ComposedScript => composedScript([name], file)
   const remove = composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] })
   const wait = own('moveToWaitingChildren', 'wait-for-children')
-  const usual = { variant: ':together', watched: MOVES, usual: ENDS_CALL }
-  const finish = composedScript(['moveToFinished'], 'finish', usual)
+  const finishes = { watched: MOVES, usual: ENDS_CALL }
+  const finish = composedScript(['moveToFinished'], 'finish', finishes)
   const replaced = [
     ...ADDS.map((name) => replacement(name, add)),
     replacement('moveToActive', fetch),

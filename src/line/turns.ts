@@ -6,10 +6,9 @@ import * as bullmq from 'bullmq'
 import type { Job, JobJson } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import type { Slots } from '../slots.ts'
-import { ASLEEP_DELAY_MS } from './asleep.ts'
 import { ownScript } from './bullmq/composed-script.ts'
 import type { LineBackend } from './line-backend.ts'
-import type { Arguments } from './line-runner.ts'
+import { ASLEEP_DELAY_MS, type Arguments } from './line-runner.ts'
 import type { LineVisit } from './visit.ts'
 
 /** A job as BullMQ knows it, and its id. */

@@ -7,7 +7,7 @@
  */
 import { RedisConnection } from 'bullmq'
 import { luaText, withTexts } from '../../lua.ts'
-import { ASLEEP_DELAY_MS } from '../asleep.ts'
+import { ASLEEP_DELAY_MS } from '../line-runner.ts'
 
 export interface ComposedScript {
   /** BullMQ's scripts whose place it takes. Where there are several, ARGV says which one. */
@@ -57,8 +57,6 @@ function lookedUp(own: string): string {
 interface Composition {
   /** Commands of BullMQ that `rcall` of our text, or its `redis`, looks at; without it, all. */
   readonly watched?: readonly string[]
-  /** Tells two scripts apart that take the place of the same one. */
-  readonly variant?: string
   /** Functions of BullMQ's text that most calls need, beside {@link BULLMQ_FUNCTIONS}. */
   readonly usual?: readonly string[]
 }
@@ -91,7 +89,7 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
 export function composedScript(
   replaces: readonly string[],
   file: string,
-  { watched, variant = '', usual = [] }: Composition = {},
+  { watched, usual = [] }: Composition = {},
 ): ComposedScript {
   const scripts = replaces.map((name) => ({ name, ...scriptOf(name) }))
   const own = luaText(`line/lua/${file}`)
@@ -101,7 +99,7 @@ export function composedScript(
   const whole = parts ? [] : texts.map(({ lua }) => asFunction('bullmq', REDIS, lua))
   return {
     replaces,
-    command: `redlock:${REVISION}:${replaces.join('+')}${variant}`,
+    command: `redlock:${REVISION}:${file}:${replaces.join('+')}`,
     numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)) + 1,
     lua: layered(
       [
@@ -205,7 +203,8 @@ function partsOf(
   const usual = new Map<string, string>()
   const rare = new Map<string, string>()
   const bodies = texts.map(({ name: of, lua }) => {
-    const body = unpacking(lua).replace(FUNCTION, (text: string, name: string | undefined) => {
+    const unpacking = lua.replaceAll('cmsgpack.unpack(', 'unpacked(')
+    const body = unpacking.replace(FUNCTION, (text: string, name: string | undefined) => {
       if (name === undefined) return ''
       const found = name in BULLMQ_FUNCTIONS || named.has(name) ? usual : rare
       found.set(name, text)
@@ -233,10 +232,6 @@ end`
     return bodies.length === 1 ? made : `if ARGV.replaces == '${of}' then ${made} end`
   })
   return { functions, script: ['local bullmq', ...scripts].join('\n') }
-}
-
-function unpacking(lua: string): string {
-  return lua.replaceAll('cmsgpack.unpack(', 'unpacked(')
 }
 
 /** @param replaced `<ours> for <BullMQ's>, …` */

@@ -1,7 +1,7 @@
 /** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
 import { messageOf } from '../../message-of.ts'
 import { luaText, defineScript } from '../../lua.ts'
-import { ASLEEP } from '../../line/asleep.ts'
+import { ASLEEP } from '../../line/line-runner.ts'
 import type { Places, QueuePlace } from './places.ts'
 
 export interface QueueCounts {

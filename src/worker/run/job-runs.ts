@@ -71,6 +71,7 @@ export interface JobRunsOptions extends AdmissionOptions {
 
 /** A queue that takes no job back in this time finds it stalled; neither uses an attempt. */
 const GIVE_BACK_LIMIT_MS = 1_000
+const GIVEN_BACK_MS = 100
 
 export class JobRuns {
   readonly running: RunningJobs
@@ -239,7 +240,9 @@ export class JobRuns {
   }
 
   async #giveBack({ job, token }: Visit): Promise<never> {
-    await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token)).catch(() => undefined)
+    await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token, GIVEN_BACK_MS)).catch(
+      () => undefined,
+    )
     this.#options.channel.tell('job:given-back', { job })
     throw new DelayedError('requeued: it could not run here')
   }

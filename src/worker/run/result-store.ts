@@ -38,17 +38,17 @@ export interface StoredResult {
 const FIELD_PREFIX = 'value:'
 
 export class ResultStore {
-  readonly #backend: LineBackend
+  readonly #lines: LineBackend
   readonly #maxBytes: number
 
-  constructor(backend: LineBackend, maxBytes: number) {
-    this.#backend = backend
+  constructor(lines: LineBackend, maxBytes: number) {
+    this.#lines = lines
     this.#maxBytes = maxBytes
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
   async peek(store: string, asker?: PlaceInLine): Promise<StoredResult | undefined> {
-    const text = await this.#backend.run(peekScript, { store: this.keyOf(store), ...asker })
+    const text = await this.#lines.run(peekScript, { store: this.keyOf(store), ...asker })
     return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
 
@@ -91,7 +91,7 @@ export class ResultStore {
 
   /** The whole name of a store. */
   keyOf(store: string): string {
-    return this.#backend.keyOf(store)
+    return this.#lines.keyOf(store)
   }
 
   /** As `lua/fence.lua` allows. @returns what is stored, if the script says that. */
@@ -107,7 +107,7 @@ export class ResultStore {
         ? { job: writer.jobId, lock: writer.lock }
         : { lease: writer.resources.join(), fencingToken: String(writer.fencingToken) }
     const args = { store: this.keyOf(store), ...fence, ttlMs: Math.ceil(ttlMs), ...more }
-    const reply = await this.#backend.run(script, args)
+    const reply = await this.#lines.run(script, args)
     const [word, rest = []] = reply as readonly [string, (string | string[])?]
     if (word === 'kept') return rest as readonly string[]
     if ('lock' in writer) throw new JobLockLostError(writer.jobId)
