@@ -66,8 +66,7 @@ let scripts: ReadonlyMap<string, Replacement> | undefined
 
 /** By the name of BullMQ's script; `finish` of jobs that end together, `cancel` from outside. */
 export function lineScripts(): ReadonlyMap<string, Replacement> {
-  scripts ??= defineAll()
-  return scripts
+  return (scripts ??= defineAll())
 }
 
 function defineAll(): ReadonlyMap<string, Replacement> {

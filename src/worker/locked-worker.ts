@@ -209,18 +209,6 @@ export class LockedWorker<
    */
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<boolean> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
-    await this.#leave()
-    await this.#runs.running.idleWithin(timeoutMs)
-    // Also where none seems to run: BullMQ may be about to start one.
-    this.#runs.stop(new ShutdownError())
-    // A processor that does not listen to its signal is left behind; its lease ends by itself.
-    const idle = await this.#runs.running.idleWithin(DRAIN_GRACE_MS)
-    await this.close(!idle)
-    return idle
-  }
-
-  /** Fetches nothing more. */
-  async #leave(): Promise<void> {
     this.#runs.isLeaving = true
     await this.pause(true)
     // BullMQ's pending command would take the mark of a job that this worker gives back.
@@ -228,6 +216,13 @@ export class LockedWorker<
     await withinMs(systemClock, DISCONNECT_LIMIT_MS, this.backend.disconnectBlocking(true))
     // It may have taken one that was left for any worker.
     void this.#lines.wakeWorker().catch(() => undefined)
+    await this.#runs.running.idleWithin(timeoutMs)
+    // Also where none seems to run: BullMQ may be about to start one.
+    this.#runs.stop(new ShutdownError())
+    // A processor that does not listen to its signal is left behind; its lease ends by itself.
+    const idle = await this.#runs.running.idleWithin(DRAIN_GRACE_MS)
+    await this.close(!idle)
+    return idle
   }
 
   protected override async moveToActive(

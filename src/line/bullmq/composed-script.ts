@@ -10,8 +10,6 @@ import { luaText, withTexts } from '../../lua.ts'
 import { ASLEEP_DELAY_MS } from '../line-runner.ts'
 
 export interface ComposedScript {
-  /** BullMQ's scripts whose place it takes. Where there are several, ARGV says which one. */
-  readonly replaces: readonly string[]
   /** The name under which it is registered with a client. */
   readonly command: string
   /** As many as the one of BullMQ that takes most of them, and the absent one. */
@@ -82,6 +80,7 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
 }
 
 /**
+ * @param replaces BullMQ's scripts whose place it takes. Of several, ARGV says which one.
  * @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`.
  * Or it says where BullMQ's functions stand, which call `rcall`, and its script, which is
  * `bullmq(KEYS, theirs)`, with which functions of ours in place of BullMQ's.
@@ -98,7 +97,6 @@ export function composedScript(
   const parts = own.includes(FUNCTIONS_STAND) ? partsOf(texts, new Set(usual)) : undefined
   const whole = parts ? [] : texts.map(({ lua }) => asFunction('bullmq', REDIS, lua))
   return {
-    replaces,
     command: `redlock:${REVISION}:${file}:${replaces.join('+')}`,
     numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)) + 1,
     lua: layered(
@@ -143,7 +141,7 @@ function passing(lua: string, watched: readonly string[]): string {
 export function ownScript(path: string): ComposedScript {
   const name = path.slice(path.lastIndexOf('/') + 1)
   return {
-    ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 2 },
+    ...{ command: `redlock:${REVISION}:${name}`, numberOfKeys: 2 },
     get lua() {
       const text = luaText(path)
       return layered([LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n'))
