@@ -28,7 +28,7 @@ import { leaveReplicas, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import type { Join, LineVisit } from './visit.ts'
-import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
@@ -38,7 +38,6 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
   : never
 
 const KEEP_ALL = { count: -1 }
-const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 const REFUSED_PAUSE_MS = 250
 /** From here on `maxWaitMs` is no limit. */
@@ -118,7 +117,7 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** An idle worker of this queue looks whether there is a job. */
   async wakeWorker(): Promise<void> {
-    await this.run(wakeScript, {})
+    await this.run('line/lua/wake-worker', {})
   }
 
   get queueName(): string {
@@ -129,9 +128,9 @@ export class LineBackend extends Backend implements LineRunner {
     return keyIn(this.toKey(''), key)
   }
 
-  async run(script: ComposedScript, args: Arguments): Promise<unknown> {
+  async run(path: string, args: Arguments): Promise<unknown> {
     // A key on the queue's slot of a cluster.
-    return this.sender.run(await this.#client(), script, this.keys['meta'] ?? '', args)
+    return this.sender.run(await this.#client(), ownScript(path), this.keys['meta'] ?? '', args)
   }
 
   /** @param name of what takes the place of a script: see `lineScripts`. */

@@ -11,7 +11,8 @@ export type Arguments = Readonly<Record<string, unknown>>
 
 export interface LineRunner {
   readonly queueName: string
-  run(script: ComposedScript, args: Arguments): Promise<unknown>
+  /** @param path of a script of ours, from `src/` on. */
+  run(path: string, args: Arguments): Promise<unknown>
   /** The whole name of one of our keys. */
   keyOf(key: string): string
 }

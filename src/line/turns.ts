@@ -6,7 +6,6 @@ import * as bullmq from 'bullmq'
 import type { Job, JobJson } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import type { Slots } from '../slots.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineBackend } from './line-backend.ts'
 import { ASLEEP_DELAY_MS, type Arguments } from './line-runner.ts'
 import type { LineVisit } from './visit.ts'
@@ -19,8 +18,6 @@ const ITS_TURN = -100
 const TOO_LATE = -101
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
-
-const backScript = ownScript('line/lua/goes-back')
 
 /**
  * Takes the job's places, and parks it if others are ahead of it.
@@ -57,7 +54,7 @@ export async function rest(
 export async function goBack(lines: LineBackend, job: LineVisit['job']): Promise<boolean> {
   const ours = waiting(lines, job)
   if (ours.maxWaitMs === undefined) return true
-  return (await lines.run(backScript, { id: job.id, ...ours })) === 0
+  return (await lines.run('line/lua/goes-back', { id: job.id, ...ours })) === 0
 }
 
 /**

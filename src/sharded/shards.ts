@@ -3,7 +3,6 @@ import { randomUUID } from 'node:crypto'
 import type { EventEmitter } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
 import { ShardError, ShardsDifferError } from '../errors.ts'
-import { ownScript } from '../line/bullmq/composed-script.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { resourceName } from '../line/resource.ts'
 import { shardOf, SHARDS_FIELD } from './placement.ts'
@@ -17,8 +16,8 @@ type Made = (answers: readonly never[]) => unknown
 type Methods = Readonly<Record<string, (...args: unknown[]) => unknown>>
 type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
-const recordScript = ownScript('sharded/lua/record-shards')
-const claimScript = ownScript('sharded/lua/claim-scheduler')
+const recordScript = 'sharded/lua/record-shards'
+const claimScript = 'sharded/lua/claim-scheduler'
 /** Longer than a call takes. After it, others go on without a process that has died. */
 const CLAIM_MS = 10_000
 const CLAIM_RETRY_MS = 20

@@ -80,7 +80,7 @@ type Defaults = Required<
 >
 
 /** With our defaults. */
-export type OwnOptions<Data> = LockedWorkerOptions<Data> & Defaults
+export type OurOptions<Data> = LockedWorkerOptions<Data> & Defaults
 
 const DEFAULTS: Defaults = {
   order: 'strict',
@@ -98,13 +98,13 @@ export function separate<Data>(
   processor: object,
   options: LockedWorkerOptions<Data>,
 ): {
-  readonly ours: OwnOptions<Data>
+  readonly ours: OurOptions<Data>
   readonly bullmq: WorkerOptions
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
   knownOptions(options, KNOWN)
   const given = Object.entries(options).filter(([, value]) => value !== undefined)
-  const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as OwnOptions<Data>
+  const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as OurOptions<Data>
   const { order, onFailure, dedupe, burstMs, maxValueBytes } = ours
   const bullmq = bullmqOptions(options, KNOWN) as unknown as WorkerOptions
   refuseUnsafe(bullmq)

@@ -3,7 +3,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Worker, type Job } from 'bullmq'
 import { writeFileSync } from 'node:fs'
 import { LockedQueue, LockedWorker, ShardedQueue, silentLogger } from '../../src/index.ts'
-import { ownScript } from '../../src/line/bullmq/composed-script.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { Program } from '../workers/program.ts'
@@ -128,7 +127,7 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
       queue.upsertJobScheduler('nightly', { every: 60_000 }, { data: { nr } })
     await move(1)
     const lines = LineBackend.of(queue.shards[0] ?? queue)
-    const claim = ownScript('sharded/lua/claim-scheduler')
+    const claim = 'sharded/lua/claim-scheduler'
     await lines.run(claim, { scheduler: 'nightly', call: 'of one that dies', forMs: 10_000 })
     clock.step(-HOUR_MS)
     await move(2)

@@ -1,6 +1,6 @@
 /** The processor of a worker, and around it what its options ask for. */
 import type { Channel } from '../../channel.ts'
-import type { OwnOptions } from '../locked-worker-options.ts'
+import type { OurOptions } from '../locked-worker-options.ts'
 import { batchedOf } from './batch.ts'
 import { batching, type BatchSource } from './batches.ts'
 import { checkpointing } from './checkpoints.ts'
@@ -10,7 +10,7 @@ import { SharedResults, type Dedupe } from './shared-results.ts'
 
 export function processing(
   processor: (...args: never) => unknown,
-  options: OwnOptions<never>,
+  options: OurOptions<never>,
   channel: Channel,
   source: BatchSource,
 ): { readonly process: Process; readonly shared: SharedResults | undefined } {
