@@ -74,20 +74,15 @@ export class ScriptSender {
     const { command, numberOfKeys } = script
     if (this.#defined.has(command)) return
     client.defineCommand(command, { numberOfKeys, lua: script.lua })
-    sendAlone(client, command)
     this.#defined.add(command)
+    const { options } = client
+    const others = options?.autoPipeliningIgnoredCommands
+    if (options === undefined || others === undefined || others.includes(command)) return
+    // A pipeline of `enableAutoPipelining` that was made before a script was defined does not know
+    // it. Then ioredis gives every caller of that pipeline the reply of another one.
+    // rule: script-joins-no-older-pipeline
+    options.autoPipeliningIgnoredCommands = [...others, command]
   }
-}
-
-/**
- * A pipeline of `enableAutoPipelining` that was made before a script was defined does not know it.
- * Then ioredis gives every caller of that pipeline the reply of another one.
- */
-function sendAlone({ options }: Client, command: string): void {
-  const others = options?.autoPipeliningIgnoredCommands
-  if (options === undefined || others === undefined || others.includes(command)) return
-  // rule: script-joins-no-older-pipeline
-  options.autoPipeliningIgnoredCommands = [...others, command]
 }
 
 /** What a sleeping job's hash has for `delay`. */
