@@ -46,8 +46,6 @@ export interface Grant {
 }
 
 export abstract class HeldLease extends Expiring implements Lease {
-  readonly fencingToken: number
-  readonly leaseMs: number
   readonly #registry: LeaseRegistry
   readonly #grant: Grant
   protected trust: Trust
@@ -67,13 +65,11 @@ export abstract class HeldLease extends Expiring implements Lease {
     this.#registry = registry
     this.#grant = grant
     this.trust = grant.trust
-    this.fencingToken = grant.fencingToken
-    const { slots, autoExtend, leaseMs } = grant.terms
-    this.leaseMs = leaseMs
+    const { slots, autoExtend } = grant.terms
     const { channel } = registry
     if (channel.hears('lease:granted')) channel.tell('lease:granted', { lease: this, slots })
     const leftMs = remainingMs(grant.trust, instant(registry.clock))
-    if (autoExtend) this.#renewIn(firstRenewalMs(leaseMs, leftMs))
+    if (autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, leftMs))
     this.#checkIn(leftMs)
   }
 
@@ -94,6 +90,14 @@ export abstract class HeldLease extends Expiring implements Lease {
 
   get token(): string {
     return this.#grant.token
+  }
+
+  get fencingToken(): number {
+    return this.#grant.fencingToken
+  }
+
+  get leaseMs(): number {
+    return this.#grant.terms.leaseMs
   }
 
   get slots(): Slots {
@@ -247,7 +251,7 @@ export abstract class HeldLease extends Expiring implements Lease {
   /** Both clocks, until the lease is over; an extension only moves the next check. */
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
-    const checkMs = Math.min(leftMs, this.leaseMs / CHECKS_PER_LEASE)
+    const checkMs = Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE)
     const renewMs = this.#renewAt - this.#registry.clock.now()
     this.#registry.in(Math.ceil(Math.min(checkMs, renewMs)), this)
   }
