@@ -55,7 +55,6 @@ export const systemClock: Clock = {
 
 /** A test of a user may have replaced these by some that stand still. */
 const { setImmediate } = globalThis
-const nextTick = process.nextTick.bind(process)
 let atEnd: (() => unknown)[] = []
 
 /** Calls `run` once, when everything that this turn of the event loop has set off has been done. */
@@ -65,9 +64,7 @@ export function atEndOfTurn(run: () => unknown): true {
 }
 
 /** Calls `run` once, when everything that this callback has set off has been done. */
-export function atEndOfCallback(run: () => unknown): void {
-  nextTick(run)
-}
+export const atEndOfCallback: (run: () => unknown) => void = process.nextTick.bind(process)
 
 /** Resolves soon, in a callback of its own. */
 export function ownCallback(): Promise<void> {

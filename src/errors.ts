@@ -5,7 +5,6 @@
  */
 
 import { commandLine } from './command-line.ts'
-import { labelOf } from './lock/names.ts'
 
 const OURS: unique symbol = Symbol.for('bullmq-redlock.error')
 
@@ -240,7 +239,7 @@ export class WaitedTooLongError extends RedlockError {
   readonly maxWaitMs: number
 
   constructor(resources: readonly string[], maxWaitMs: number) {
-    const label = labelOf(resources)
+    const label = resources.join(' + ')
     const [first = ''] = resources
     super(
       `The job waited for \`${label}\` longer than \`maxWaitMs\` (${maxWaitMs}). ` +

@@ -7,7 +7,6 @@ import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { sleep, systemClock } from '../clock.ts'
 import { JobCancelledError } from '../errors.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import { LineBackend } from './line-backend.ts'
 import { membersOf } from './members.ts'
 import { resourceName } from './resource.ts'
@@ -40,8 +39,6 @@ const MAX_JOBS = 10_000
 const AT_ONCE = 50
 const POLL_MS = 50
 const TIMEOUT_MS = 5_000
-
-const cancelledScript = ownScript('line/lua/cancelled')
 
 /** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
 export async function cancelJobs(
@@ -131,7 +128,7 @@ export async function cancelRequests(
   backend: LineBackend,
   jobIds: readonly string[],
 ): Promise<readonly CancelRequest[]> {
-  const found = (await backend.run(cancelledScript, { ids: jobIds })) as (string | null)[]
+  const found = (await backend.run('line/lua/cancelled', { ids: jobIds })) as (string | null)[]
   return found.flatMap((text, index) => {
     if (text === null) return []
     const [token, reason] = JSON.parse(text) as [string, string]

@@ -1,7 +1,6 @@
 /** What waits in the lines of a queue, for those who look after it. */
 import { systemClock, withinMs } from '../clock.ts'
 import type { LineCensus } from '../facts.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 /** What `lua/census.lua` says. */
@@ -30,11 +29,11 @@ const LIMIT_MS = 500
 /** Lines that are looked at. */
 const LINES = 1_000
 
-const censusScript = ownScript('line/lua/census')
-
 /** @param isWhole also with the lines that failed jobs hold. */
 export async function censusOf(runner: LineRunner, isWhole: boolean): Promise<Census> {
-  return JSON.parse((await runner.run(censusScript, { most: LINES, isWhole })) as string) as Census
+  return JSON.parse(
+    (await runner.run('line/lua/census', { most: LINES, isWhole })) as string,
+  ) as Census
 }
 
 /** For a scrape. Undefined when the queue's Redis does not answer soon: others report that. */

@@ -9,7 +9,6 @@ import { MAX_SLOTS } from '../slots.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
 import { resourceName } from './resource.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {
@@ -75,10 +74,6 @@ type LimitKind = 'paused' | 'slots' | 'rate' | 'asleep'
 const OPTIONS = { until: true, reason: true, by: true } as const
 const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
 const MAX_TEXT_LENGTH = 500
-
-const limitScript = ownScript('line/lua/change-limit')
-
-const limitsScript = ownScript('line/lua/read-limits')
 
 /** What is to be stored of a limit: the queue's Redis adds when, by its own clock. */
 interface LimitEntry {
@@ -165,7 +160,9 @@ export class LineLimits {
 
   /** What is set for a resource, or for all of which something is set. */
   async get(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    const found = (await this.#runner.run(limitsScript, { resource })) as readonly string[]
+    const found = (await this.#runner.run('line/lua/read-limits', {
+      resource,
+    })) as readonly string[]
     const all = new Map<string, ResourceLimits>()
     for (let index = 0; index + 1 < found.length; index += 2) {
       const limits = limitsFrom(found[index + 1] ?? '{}')
@@ -184,7 +181,7 @@ export class LineLimits {
 
   /** @returns for how long (ms), or '' for no end. */
   #run(resource: string, kind: LimitKind, limit?: LimitEntry): Promise<unknown> {
-    return this.#runner.run(limitScript, { resource, kind, ...limit })
+    return this.#runner.run('line/lua/change-limit', { resource, kind, ...limit })
   }
 }
 

@@ -11,27 +11,25 @@ import type {
   RedisQueueBackend,
   WorkerOptions,
 } from 'bullmq'
-import { sleep, systemClock } from '../clock.ts'
-import { tlsMismatch } from '../tls-check.ts'
-import { ASLEEP_DELAY_MS, VIRTUAL_TIME } from './asleep.ts'
-import { Additions, type AddSettings } from './additions.ts'
-import { Ends, type EndSettings } from './ends.ts'
+import { atEndOfTurn, sleep, systemClock } from '../clock.ts'
+import type { Slots } from '../slots.ts'
 import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
-import { keyIn, ScriptSender, type Arguments, type Client, type LineRunner } from './line-runner.ts'
-import { leaveReplicas, prepareClient, unreadyClientOf } from './queue-connection.ts'
-import { Replies } from './replies.ts'
+import {
+  ASLEEP_DELAY_MS,
+  keyIn,
+  ScriptSender,
+  VIRTUAL_TIME,
+  type Arguments,
+  type Client,
+  type LineRunner,
+} from './line-runner.ts'
+import type { LineSettings } from './line-settings.ts'
+import { leaveReplicas, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
-import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
+import { Additions, Ends } from './together.ts'
+import type { Join, LineVisit } from './visit.ts'
+import { ownScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
-
-/** What a queue and its workers agree on. */
-export interface LineSettings extends AddSettings, EndSettings {
-  readonly slots: number
-  /** What a job that failed for good does to its lines. */
-  readonly onFailure: 'continue' | 'block'
-  /** JSON of the resources of a job that fails before it has lines; undefined where it has none. */
-  readonly linesOf?: ((job: MinimalJob) => string | undefined) | undefined
-}
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
   ...args: infer Args
@@ -40,9 +38,7 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
   : never
 
 const KEEP_ALL = { count: -1 }
-const wakeScript = ownScript('line/lua/wake-worker')
 const NO_JOB = { id: '', opts: {} } as MinimalJob
-/** BullMQ asks again at once when the server refuses to give it a job. */
 const REFUSED_PAUSE_MS = 250
 /** From here on `maxWaitMs` is no limit. */
 const ANY_TIME_MS = Number.MAX_SAFE_INTEGER / 2
@@ -54,11 +50,16 @@ export class LineBackend extends Backend implements LineRunner {
   /** Of the queue or worker. */
   readonly options: QueueBaseOptions & Partial<WorkerOptions>
   readonly settings: LineSettings
-  readonly replies: Replies
+  readonly sender: ScriptSender
   readonly #scripts = lineScripts()
-  readonly #sender: ScriptSender
+  readonly #additions = new Additions(this)
   readonly #ends: Ends
-  readonly #additions: Additions
+  /** How far the clock here is ahead of that of the queue's Redis. */
+  #aheadMs = 0
+  /** Of the jobs that have to take their places. */
+  #lastJoin: Promise<unknown> = Promise.resolve()
+  /** It was told that the queue is drained, and no job was given since. */
+  #toldDrained = false
 
   /**
    * What `Queue` and `Worker` take as their backend.
@@ -91,31 +92,15 @@ export class LineBackend extends Backend implements LineRunner {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     const { maxWaitMs = Infinity } = given
-    const settings = { ...given, maxWaitMs: maxWaitMs > ANY_TIME_MS ? undefined : maxWaitMs }
     this.options = queue.opts
-    this.settings = settings
-    this.#sender = new ScriptSender(toKey(''), settings.slots)
-    this.replies = new Replies(this, settings)
+    this.settings = { ...given, maxWaitMs: maxWaitMs > ANY_TIME_MS ? undefined : maxWaitMs }
+    this.sender = new ScriptSender(toKey(''), given.slots)
     const { script, keys: count } = this.#scriptFor('finish')
     const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, count)
-    this.#ends = new Ends(this, this.#sender, script, finishKeys)
-    this.#additions = new Additions(this.#sender, settings, this)
+    this.#ends = new Ends(this, script.command, finishKeys)
     prepareClient(connection, (client) => {
-      this.#sender.ready(client, [...this.#scripts.values()])
+      this.sender.ready(client, [...this.#scripts.values()])
     })
-  }
-
-  /** `host:port` of the queue's Redis, where its client tells it. */
-  async address(): Promise<string> {
-    await this.connection.client
-    const { host = '', port = '' } = unreadyClientOf(this.connection)?.options ?? {}
-    return `${host}:${port}`
-  }
-
-  /** What to write instead of `redis://` or `rediss://`, where the queue's Redis speaks the other. */
-  async tlsMismatch(): Promise<string | undefined> {
-    const options = unreadyClientOf(this.connection)?.options
-    return options?.host === undefined ? undefined : tlsMismatch(options as never)
   }
 
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
@@ -132,14 +117,7 @@ export class LineBackend extends Backend implements LineRunner {
 
   /** An idle worker of this queue looks whether there is a job. */
   async wakeWorker(): Promise<void> {
-    await this.run(wakeScript, {})
-  }
-
-  /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
-  disconnectNow(): void {
-    for (const each of [this.connection, this.blockingConnection]) {
-      unreadyClientOf(each)?.disconnect()
-    }
+    await this.run('line/lua/wake-worker', {})
   }
 
   get queueName(): string {
@@ -150,14 +128,14 @@ export class LineBackend extends Backend implements LineRunner {
     return keyIn(this.toKey(''), key)
   }
 
-  async run(script: ComposedScript, args: Arguments): Promise<unknown> {
+  async run(path: string, args: Arguments): Promise<unknown> {
     // A key on the queue's slot of a cluster.
-    return this.#sender.run(await this.#client(), script, this.keys['meta'] ?? '', args)
+    return this.sender.run(await this.#client(), ownScript(path), this.keys['meta'] ?? '', args)
   }
 
   /** @param name of what takes the place of a script: see `lineScripts`. */
   async send(name: string, args: readonly unknown[], ours: Arguments): Promise<unknown> {
-    return this.#sender.send(await this.#client(), this.#scriptFor(name), args, ours)
+    return this.sender.send(await this.#client(), this.#scriptFor(name), args, ours)
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -169,9 +147,8 @@ export class LineBackend extends Backend implements LineRunner {
     }
     const to = client as Client
     if (adds) return this.#additions.place(to, replaced, args)
-    if (name === 'moveToActive') return this.#fetch(to, replaced, args).catch(refusedLater)
-    if (FETCHES.includes(name)) return this.#fetch(to, replaced, args)
-    return this.#sender.send(to, replaced, args, replaced.told(args.slice(replaced.keys)))
+    const sent = this.sender.send(to, replaced, args, replaced.told?.(args.slice(replaced.keys)))
+    return FETCHES.includes(name) ? this.#fetched(name, sent) : sent
   }
 
   override moveToCompleted(
@@ -220,7 +197,7 @@ export class LineBackend extends Backend implements LineRunner {
 
   override async waitForJob(timeout: number): Method<'waitForJob'>['reply'] {
     const found = await super.waitForJob(timeout)
-    if (found && found.score > 0) found.score += this.replies.aheadMs
+    if (found && found.score > 0) found.score += this.#aheadMs
     return found
   }
 
@@ -259,23 +236,70 @@ export class LineBackend extends Backend implements LineRunner {
     return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
   }
 
-  async #fetch(client: Client, replaced: Replacement, args: readonly unknown[]): Promise<unknown> {
-    const isDelay = replaced.name === 'moveToDelayed'
-    const reply = await this.#sender.send(client, replaced, args, isDelay ? { does: 'delay' } : {})
-    this.replies.heard(reply)
-    return reply
+  /**
+   * The job that a reply brings, if any, with what the reply says about its turn.
+   * @param asksNone another job was not asked for.
+   */
+  heard(reply: unknown, asksNone = false): LineVisit | undefined {
+    if (Array.isArray(reply) && Array.isArray(reply[0])) {
+      // In the order of replies: BullMQ opens the job later.
+      this.#toldDrained = false
+      const [, jobId, , , told] = reply as readonly unknown[]
+      const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
+      const visit = this.settings.visits?.fetched(String(jobId))
+      if (visit === undefined) return undefined
+      visit.turn = turn as LineVisit['turn']
+      visit.lines = lines
+      visit.usedMs = Number(burst)
+      if (slots) visit.slots = JSON.parse(slots) as Slots
+      visit.share = share
+      visit.chargedMs = Number(charged)
+      if (turn === 'none' || turn === 'no') visit.join = this.#nextJoin()
+      return visit
+    }
+    // Nothing is left, not even a delayed job.
+    let asleep = reply === 0 && !asksNone ? 0 : undefined
+    if (Array.isArray(reply)) {
+      // BullMQ is told when there will be a job: it counts on the clock here.
+      const [, , , delayUntil = 0, serverMs, areAsleep] = reply as number[]
+      if (serverMs !== undefined) this.#aheadMs = systemClock.wallNow() - serverMs
+      // rule: waits-by-its-own-clock
+      if (delayUntil > 0) reply[3] = delayUntil + this.#aheadMs
+      asleep = areAsleep
+    }
+    // rule: worker-is-drained-once-when-no-job-sleeps
+    if (this.#toldDrained || asleep !== 0) return undefined
+    this.#toldDrained = true
+    if (this.settings.onDrained) atEndOfTurn(this.settings.onDrained)
+    return undefined
+  }
+
+  #nextJoin(): Join {
+    let done = (): void => undefined
+    const earlier = this.#lastJoin
+    this.#lastJoin = new Promise<void>((resolve) => {
+      done = resolve
+    })
+    return { earlier, done }
+  }
+
+  async #fetched(name: string, sent: Promise<unknown>): Promise<unknown> {
+    try {
+      const reply = await sent
+      this.heard(reply)
+      return reply
+    } catch (error) {
+      // BullMQ asks again at once when the server refuses to give it a job.
+      if (name === 'moveToActive') await sleep(systemClock, REFUSED_PAUSE_MS)
+      throw error
+    }
   }
 
   #scriptFor(name: string): Replacement {
     return this.#scripts.get(name) as Replacement
   }
 
-  async #client(): Promise<Client> {
-    return await this.connection.client
+  #client(): Promise<Client> {
+    return this.connection.client
   }
-}
-
-async function refusedLater(error: unknown): Promise<never> {
-  await sleep(systemClock, REFUSED_PAUSE_MS)
-  throw error
 }

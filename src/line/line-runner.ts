@@ -1,14 +1,18 @@
-/** How scripts are run on the keys of a queue: each by itself, or those of one turn together. */
-import { atEndOfCallback, atEndOfTurn, ownCallback } from '../clock.ts'
+/** How scripts are run on the keys of a queue, and what `lua/keys.lua` says of these. */
+import { luaConstant } from '../lua.ts'
 import type { ComposedScript } from './bullmq/composed-script.ts'
 import type { Replacement } from './line-scripts.ts'
 
-/** What a script of ours is given, by name. What is undefined is absent. */
+/**
+ * What a script of ours is given, by name, as one text of JSON. What is undefined is absent. Those
+ * of `lua/keys.lua` are in all.
+ */
 export type Arguments = Readonly<Record<string, unknown>>
 
 export interface LineRunner {
   readonly queueName: string
-  run(script: ComposedScript, args: Arguments): Promise<unknown>
+  /** @param path of a script of ours, from `src/` on. */
+  run(path: string, args: Arguments): Promise<unknown>
   /** The whole name of one of our keys. */
   keyOf(key: string): string
 }
@@ -47,7 +51,8 @@ export class ScriptSender {
   /** @param key one of the queue's: it has the same slot of a cluster. */
   run(client: Client, script: ComposedScript, key: string, args: Arguments): Promise<unknown> {
     this.#define(client, script)
-    return client.runCommand(script.command, [key, this.absentKey, argumentsText(this, args)])
+    const text = jsonText({ base: this.base, slots: this.slots, ...args })
+    return client.runCommand(script.command, [key, this.absentKey, text])
   }
 
   /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
@@ -55,12 +60,12 @@ export class ScriptSender {
     client: Client,
     { name, script, keys: count }: Replacement,
     args: readonly unknown[],
-    ours: Arguments,
+    ours: Arguments | undefined,
   ): Promise<unknown> {
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
-    const text = argumentsText(this, { replaces: name, ...ours })
+    const text = jsonText({ base: this.base, slots: this.slots, replaces: name, ...ours })
     const all = [...keys, this.absentKey, ...args.slice(count), text]
     return await client.runCommand(script.command, all)
   }
@@ -69,93 +74,23 @@ export class ScriptSender {
     const { command, numberOfKeys } = script
     if (this.#defined.has(command)) return
     client.defineCommand(command, { numberOfKeys, lua: script.lua })
-    sendAlone(client, command)
     this.#defined.add(command)
+    const { options } = client
+    const others = options?.autoPipeliningIgnoredCommands
+    if (options === undefined || others === undefined || others.includes(command)) return
+    // A pipeline of `enableAutoPipelining` that was made before a script was defined does not know
+    // it. Then ioredis gives every caller of that pipeline the reply of another one.
+    // rule: script-joins-no-older-pipeline
+    options.autoPipeliningIgnoredCommands = [...others, command]
   }
 }
 
-/**
- * A pipeline of `enableAutoPipelining` that was made before a script was defined does not know it.
- * Then ioredis gives every caller of that pipeline the reply of another one.
- */
-function sendAlone({ options }: Client, command: string): void {
-  const others = options?.autoPipeliningIgnoredCommands
-  if (options === undefined || others === undefined || others.includes(command)) return
-  // rule: script-joins-no-older-pipeline
-  options.autoPipeliningIgnoredCommands = [...others, command]
-}
-
-/**
- * Sends together what happens in one turn of the event loop, a few items at a time, and gives each
- * its own reply: see `lua/together.lua`. While no call is under way, what one callback adds leaves.
- */
-export abstract class TurnGroup<Item> {
-  readonly #most: { readonly items: number; readonly bytes: number }
-  #waiting: Item[] = []
-  /** One for each of them. */
-  #callers: Caller[] = []
-  #kind = ''
-  #bytes = 0
-  /** Calls that were sent, and are not settled. */
-  #underWay = 0
-
-  constructor(most: { items: number; bytes: number }) {
-    this.#most = most
-  }
-
-  protected abstract send(items: readonly Item[]): Promise<unknown>
-
-  /**
-   * @param bytes about how long it is.
-   * @param kind what is sent together is of one kind.
-   * @returns what the server says about it.
-   */
-  add(item: Item, bytes: number, kind: string): Promise<unknown> {
-    if (kind !== this.#kind) void this.flush()
-    this.#kind = kind
-    return new Promise((resolve, reject) => {
-      // While the server has nothing to do, what comes first waits for no others.
-      const soon = this.#underWay === 0 ? atEndOfCallback : atEndOfTurn
-      if (this.#waiting.length === 0) soon(this.flush)
-      this.#waiting.push(item)
-      this.#callers.push({ resolve, reject })
-      this.#bytes += bytes
-      const { items: mostItems, bytes: mostBytes } = this.#most
-      if (this.#waiting.length >= mostItems || this.#bytes >= mostBytes) void this.flush()
-    })
-  }
-
-  readonly flush = async (): Promise<void> => {
-    const [waiting, callers] = [this.#waiting, this.#callers]
-    if (waiting.length === 0) return
-    this.#waiting = []
-    this.#callers = []
-    this.#bytes = 0
-    this.#underWay++
-    try {
-      const reply = await this.send(waiting)
-      // Replies that came together are settled in a callback each. So what the jobs of one call
-      // send leaves, and the server works, before those of the next call are settled.
-      if (this.#underWay > 1) await ownCallback()
-      const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
-      for (const [index, { resolve, reject }] of callers.entries()) {
-        const own = replies[index]
-        const message: unknown = Array.isArray(own) ? own[0] : undefined
-        if (typeof message !== 'string') resolve(own)
-        else reject(Object.assign(new Error(message), { name: 'ReplyError' }))
-      }
-    } catch (error) {
-      for (const { reject } of callers) reject(error)
-    } finally {
-      this.#underWay--
-    }
-  }
-}
-
-interface Caller {
-  readonly resolve: (reply: unknown) => void
-  readonly reject: (error: unknown) => void
-}
+/** What a sleeping job's hash has for `delay`. */
+export const ASLEEP_DELAY_MS: number = Number(luaConstant('line/lua/keys', 'ASLEEP_DELAY'))
+/** The first score of sleeping jobs in `delayed`. */
+export const ASLEEP: string = luaConstant('line/lua/keys', 'ASLEEP')
+/** The field of BullMQ's `meta` hash that says how far tenants are served: see `lua/shares.lua`. */
+export const VIRTUAL_TIME: string = luaConstant('line/lua/keys', 'TIME_FIELD')
 
 /**
  * As `lua/keys.lua` names it.
@@ -172,14 +107,6 @@ export function keyIn(base: string, key: string): string {
 export function absentKeyIn(base: string): string {
   // rule: no-script-runs-while-its-slot-moves
   return keyIn(base, 'absent')
-}
-
-/** Arguments as a script takes them: one text of JSON. Those of `lua/keys.lua` are in all. */
-export function argumentsText(
-  { base, slots }: { readonly base: string; readonly slots: number },
-  args: Arguments,
-): string {
-  return jsonText({ base, slots, ...args })
 }
 
 /** JSON for Lua, which refuses half a surrogate pair. The message of an error may end in one. */

@@ -12,7 +12,7 @@ export interface Replacement {
   /** The number of BullMQ's keys, which come first. */
   readonly keys: number
   /** What ours takes from BullMQ's arguments. */
-  readonly told: (argv: readonly unknown[]) => Arguments
+  readonly told: ((argv: readonly unknown[]) => Arguments) | undefined
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
@@ -66,8 +66,7 @@ let scripts: ReadonlyMap<string, Replacement> | undefined
 
 /** By the name of BullMQ's script; `finish` of jobs that end together, `cancel` from outside. */
 export function lineScripts(): ReadonlyMap<string, Replacement> {
-  scripts ??= defineAll()
-  return scripts
+  return (scripts ??= defineAll())
 }
 
 function defineAll(): ReadonlyMap<string, Replacement> {
@@ -76,11 +75,13 @@ function defineAll(): ReadonlyMap<string, Replacement> {
   const own = (name: string, file = name): ComposedScript => composedScript([name], file)
   const remove = composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] })
   const wait = own('moveToWaitingChildren', 'wait-for-children')
-  const usual = { variant: ':together', watched: MOVES, usual: ENDS_CALL }
-  const finish = composedScript(['moveToFinished'], 'finish', usual)
+  const finishes = { watched: MOVES, usual: ENDS_CALL }
+  const finish = composedScript(['moveToFinished'], 'finish', finishes)
   const replaced = [
     ...ADDS.map((name) => replacement(name, add)),
-    ...FETCHES.map((name) => replacement(name, fetch)),
+    replacement('moveToActive', fetch),
+    replacement('retryJob', fetch),
+    replacement('moveToDelayed', fetch, () => ({ does: 'delay' })),
     ...Object.entries(AROUND).map(([name, told]) =>
       replacement(name, own(name, 'around'), () => told),
     ),
@@ -108,7 +109,7 @@ function defineAll(): ReadonlyMap<string, Replacement> {
 function replacement(
   name: string,
   script: ComposedScript,
-  told: Replacement['told'] = () => ({}),
+  told?: Replacement['told'],
 ): Replacement {
   return { name, script, keys: bullmqScripts().get(name)?.numberOfKeys ?? 0, told }
 }

@@ -1,14 +1,11 @@
 /** The jobs that have places in the line of a resource. */
 import { limitsFrom, type ResourceLimits } from './limits.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 import { shareFrom, type Share } from './shares.ts'
 
 /** Jobs of a line that are looked at. */
 const MAX_MEMBERS = 100
 const DATES = new Set(['activeSince', 'delayedUntil', 'heldUntil'])
-
-const placesScript = ownScript('line/lua/places')
 
 /** One job in a line. */
 export interface LineEntry {
@@ -59,7 +56,7 @@ export async function membersOf(
   limit: number = MAX_MEMBERS,
   id?: string,
 ): Promise<Members> {
-  const reply = await runner.run(placesScript, { most: limit, resource, ...(id && { id }) })
+  const reply = await runner.run('line/lua/places', { most: limit, resource, ...(id && { id }) })
   const [length, limits, slots, ...members] = reply as readonly [
     number,
     string,

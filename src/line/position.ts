@@ -1,6 +1,5 @@
 /** A job's place in its line, how many are ahead of it, and how long it will wait. */
 import { systemClock } from '../clock.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 import { membersOf, type Member } from './members.ts'
 
@@ -37,8 +36,6 @@ const MAX_BEFORE = 100
 const LONG = 2
 const MIN_LONG_MS = 10_000
 
-const positionScript = ownScript('line/lua/position')
-
 interface LineFacts extends Pick<LinePosition, 'resource' | 'ahead' | 'length'> {
   readonly slots: number
   /** Until the line opens; -1 for never. */
@@ -56,7 +53,7 @@ export async function positionOf(
   jobId: string,
   queueStands: () => Promise<boolean>,
 ): Promise<LinePosition | undefined> {
-  const reply = await runner.run(positionScript, { id: jobId, most: RECENT })
+  const reply = await runner.run('line/lua/position', { id: jobId, most: RECENT })
   const [lines, own, all] = reply as readonly [string[], number[], number[]]
   const facts = lines.map((text) => JSON.parse(text) as LineFacts)
   const line = facts.sort((a, b) => b.ahead - a.ahead)[0]

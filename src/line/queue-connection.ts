@@ -1,6 +1,7 @@
 /** The connections by which BullMQ reaches the queue's Redis, with what its types hide of them. */
 import type { RedisQueueBackend } from 'bullmq'
 import { systemClock } from '../clock.ts'
+import { tlsMismatch } from '../tls-check.ts'
 import type { Client } from './line-runner.ts'
 
 type Connection = RedisQueueBackend['connection']
@@ -15,8 +16,26 @@ interface UnreadyClient {
 const LEAVE_ONCE_MS = 50
 
 /** There before it is connected. */
-export function unreadyClientOf(connection: Connection | undefined): UnreadyClient | undefined {
+function unreadyClientOf(connection: Connection | undefined): UnreadyClient | undefined {
   return (connection as { readonly _client?: UnreadyClient } | undefined)?._client
+}
+
+/** `host:port` of the queue's Redis, where its client tells it. */
+export async function addressOf({ connection }: RedisQueueBackend): Promise<string> {
+  await connection.client
+  const { host = '', port = '' } = unreadyClientOf(connection)?.options ?? {}
+  return `${host}:${port}`
+}
+
+/** What to write instead of `redis://` or `rediss://`, where the queue's Redis speaks the other. */
+export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<string | undefined> {
+  const options = unreadyClientOf(connection)?.options
+  return options?.host === undefined ? undefined : tlsMismatch(options as never)
+}
+
+/** BullMQ waits for a connection before it closes it; this ends its clients at once. */
+export function disconnectNow({ connection, blockingConnection }: RedisQueueBackend): void {
+  for (const each of [connection, blockingConnection]) unreadyClientOf(each)?.disconnect()
 }
 
 /** BullMQ sends nothing before `prepare` was called. */

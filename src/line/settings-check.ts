@@ -10,7 +10,6 @@
  */
 import { systemClock } from '../clock.ts'
 import { SettingsDifferError, type SettingDifference } from '../errors.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 /** What has to be the same, and which class has it. */
@@ -23,8 +22,6 @@ export interface SharedSettings {
 }
 
 const COMPARED = ['namespace', 'order', 'slots'] as const
-
-const compareScript = ownScript('line/lua/compare-settings')
 
 /** As the queue's Redis has them. */
 export function settingsText(mine: SharedSettings): string {
@@ -42,7 +39,7 @@ export async function compareSettings(
   readonly hadWorker: boolean
 }> {
   const args = { by: mine.by, settings: settingsText(mine) }
-  const found = (await runner.run(compareScript, args)) as string[]
+  const found = (await runner.run('line/lua/compare-settings', args)) as string[]
   const others = found.map((each) => JSON.parse(each) as SharedSettings & { readonly at: number })
   const differences = others.flatMap((theirs) => {
     const differ = differencesOf(mine, theirs)

@@ -1,6 +1,5 @@
 /** Whose job one is, and how much of the work that tenant may have while all are busy. */
 import { numberOption, refuse } from '../options.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 export interface Share {
@@ -36,13 +35,11 @@ export function shareFrom(text: string): Share | undefined {
   return { tenant: text.slice(space + 1), weight: Number(text.slice(0, space)) }
 }
 
-const chargeScript = ownScript('line/lua/charge')
-
 /** Counts work for the tenant of a share, also of a job that has not ended. */
 export async function chargeShare(
   runner: LineRunner,
   share: string,
   workedMs: number,
 ): Promise<void> {
-  await runner.run(chargeScript, { share, workedMs })
+  await runner.run('line/lua/charge', { share, workedMs })
 }

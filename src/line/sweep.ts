@@ -4,15 +4,12 @@
  * does it, for a bounded number of lines, so its cost does not grow with the waiting jobs.
  */
 import { sleep, systemClock } from '../clock.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineRunner } from './line-runner.ts'
 
 const EVERY_MS = 1_000
 /** Lines that one call takes. */
 const LIMIT = 200
 const MAX_SWEEPS = 500
-
-const sweepScript = ownScript('line/lua/sweep')
 
 /**
  * Sweeps until `signal` aborts.
@@ -48,7 +45,7 @@ async function sweep(
   runner: LineRunner,
   args: { everyMs?: number; before?: string | undefined; settings?: string },
 ): Promise<readonly [lines: number, sweepNumber: number]> {
-  const reply = await runner.run(sweepScript, { most: LIMIT, ...args })
+  const reply = await runner.run('line/lua/sweep', { most: LIMIT, ...args })
   const [lines, , sweepNumber] = reply as [number, number, number]
   return [lines, sweepNumber]
 }

@@ -6,10 +6,8 @@ import * as bullmq from 'bullmq'
 import type { Job, JobJson } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import type { Slots } from '../slots.ts'
-import { ASLEEP_DELAY_MS } from './asleep.ts'
-import { ownScript } from './bullmq/composed-script.ts'
 import type { LineBackend } from './line-backend.ts'
-import type { Arguments } from './line-runner.ts'
+import { ASLEEP_DELAY_MS, type Arguments } from './line-runner.ts'
 import type { LineVisit } from './visit.ts'
 
 /** A job as BullMQ knows it, and its id. */
@@ -20,8 +18,6 @@ const ITS_TURN = -100
 const TOO_LATE = -101
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
-
-const backScript = ownScript('line/lua/goes-back')
 
 /**
  * Takes the job's places, and parks it if others are ahead of it.
@@ -36,16 +32,13 @@ export async function park(
   const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
   await lines.connection.client
   if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
-  const ours = { does: 'park', ...stands, ...waiting(lines, job) }
-  const sent = putBack(lines, id, token, delayMs, ours)
+  const sent = putBack(lines, 'park', id, token, delayMs, { ...stands, ...waiting(lines, job) })
   join?.done()
   const reply = await sent
-  lines.replies.heard(reply)
+  lines.heard(reply)
   if (Array.isArray(reply) && reply[0] === ITS_TURN)
     return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
-  if (reply === TOO_LATE) return 'late'
-  lines.replies.refuse(reply, id, 'park')
-  return 'parked'
+  return reply === TOO_LATE ? 'late' : 'parked'
 }
 
 /** A job whose resources sleep starts again when they wake, or are resumed. */
@@ -54,15 +47,14 @@ export async function rest(
   { job: { id = '' }, token }: LineVisit,
   delayMs: number,
 ): Promise<void> {
-  const reply = await putBack(lines, id, token, Math.ceil(delayMs), { does: 'rest' })
-  lines.replies.refuse(reply, id, 'rest')
+  await putBack(lines, 'rest', id, token, Math.ceil(delayMs))
 }
 
 /** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
 export async function goBack(lines: LineBackend, job: LineVisit['job']): Promise<boolean> {
   const ours = waiting(lines, job)
   if (ours.maxWaitMs === undefined) return true
-  return (await lines.run(backScript, { id: job.id, ...ours })) === 0
+  return (await lines.run('line/lua/goes-back', { id: job.id, ...ours })) === 0
 }
 
 /**
@@ -98,15 +90,21 @@ function waiting(
   return { maxWaitMs: job.attemptsMade > 0 ? undefined : settings.maxWaitMs, dueAt: dueAt(job) }
 }
 
-/** Of a job that a worker has, without using an attempt. */
-function putBack(
+/**
+ * Of a job that a worker has, without using an attempt.
+ * @throws what BullMQ says where its script refuses the job.
+ */
+async function putBack(
   lines: LineBackend,
-  id: string,
+  does: 'park' | 'rest',
+  jobId: string,
   token: string | undefined,
   delayMs: number,
-  ours: Arguments,
+  ours?: Arguments,
 ): Promise<unknown> {
   const now = systemClock.wallNow()
-  const args = lines.moveToDelayedArgs(id, now, token ?? '0', delayMs, { skipAttempt: true })
-  return lines.send('moveToDelayed', args, ours)
+  const args = lines.moveToDelayedArgs(jobId, now, token ?? '0', delayMs, { skipAttempt: true })
+  const reply = await lines.send('moveToDelayed', args, { does, ...ours })
+  if (typeof reply !== 'number' || reply >= 0 || reply === TOO_LATE) return reply
+  throw lines.finishedErrors({ code: reply, jobId, command: does, state: 'active' })
 }

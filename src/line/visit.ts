@@ -3,26 +3,8 @@
  * fetch to the trip that ends it. The line asks for it by BullMQ's id, or by BullMQ's job.
  */
 import type { Job } from 'bullmq'
+import { Expiring } from '../clock.ts'
 import type { Slots } from '../slots.ts'
-
-/** What the queue's Redis tells of a job that it gives to a worker. */
-export interface Told {
-  /**
-   * Whether it may run. `woken`: the job before it woke it in the trip that fetched it. `yes`: no
-   * job is ahead of it. `no`: the worker has to ask. `none`: it has no place yet.
-   */
-  turn: 'woken' | 'yes' | 'no' | 'none'
-  /** Its resources (JSON); '' where it has none. */
-  lines: string
-  /** What its line has used of its burst, in milliseconds of work. */
-  usedMs: number
-  /** The slots of its resources, where they are set; undefined where the worker's own count. */
-  slots: Slots | undefined
-  /** '' where the job has none. */
-  share: string
-  /** What its start has counted for its tenant already. */
-  chargedMs: number
-}
 
 /** How a job's last trip moves its lines, as `lua/finish.lua` has it. */
 export interface Move {
@@ -38,21 +20,37 @@ export interface Move {
 }
 
 /** A job in a worker, as far as its lines go. */
-export interface LineVisit extends Readonly<Told> {
-  readonly job: Pick<Job, 'id' | 'timestamp' | 'opts' | 'attemptsMade'>
+export abstract class LineVisit extends Expiring {
+  /**
+   * Whether it may run. `woken`: the job before it woke it in the trip that fetched it. `yes`: no
+   * job is ahead of it. `no`: the worker has to ask. `none`: it has no place yet.
+   */
+  turn: 'woken' | 'yes' | 'no' | 'none' = 'none'
+  /** Its resources (JSON); '' where it has no lines. */
+  lines = ''
+  /** What its line has used of its burst, in milliseconds of work. */
+  usedMs = 0
+  /** The slots of its resources, where they are set; undefined where the worker's own count. */
+  slots: Slots | undefined
+  /** '' where the job has none. */
+  share = ''
+  /** What its start has counted for its tenant already. */
+  chargedMs = 0
+  /** BullMQ's, once it starts the job. */
+  job!: Job
   /** Of BullMQ's lock on the job. */
-  readonly token: string | undefined
-  readonly resources: readonly string[]
-  /** Without one the job just leaves its lines. */
-  readonly move: Move | undefined
-  /** The trip that ends the job is under way. */
-  readonly sent: (() => void) | undefined
-  /** The trip is back with the job that it fetched, if any, or has failed. */
-  readonly settle: ((next: LineVisit | undefined) => void) | undefined
+  token: string | undefined
+  resources: readonly string[] = []
   /** Of a job that has to take its place. */
   join: Join | undefined
   /** Adds the next job of its scheduler: when this one starts, or ends without. */
   addNext: (() => Promise<unknown>) | undefined
+  /** It has done its work: how its last trip moves its lines. Without, it just leaves them. */
+  move: Move | undefined
+  /** The trip that ends the job is under way. */
+  sent: (() => void) | undefined
+  /** The trip is back with the job that it fetched, if any, or has failed. */
+  settle: ((next: LineVisit | undefined) => void) | undefined
 }
 
 /** Jobs without a place take theirs in the order in which their worker was given them. */
@@ -65,7 +63,7 @@ export interface Join {
 /** The jobs of a worker. */
 export interface LineVisits {
   /** A job was fetched. */
-  fetched(jobId: string, told: Told): LineVisit
+  fetched(jobId: string): LineVisit
   /** The job of that id that was fetched, and has not started. */
   waiting(jobId: string): LineVisit | undefined
   /** A job's last trip begins: asked once. Undefined for a job of which nothing is to be said. */

@@ -18,7 +18,7 @@ import type { LeaseTerms } from './lease-options.ts'
 import type { Slots } from '../slots.ts'
 import type { ExtendOutcome, Lease } from './lease.ts'
 import type { LeaseRegistry } from './lease-registry.ts'
-import { labelOf } from './names.ts'
+import { labelOf } from '../names.ts'
 import { firstRenewalMs, longer, remainingMs, RENEWED_AT, retryAfterMs } from './trust.ts'
 import type { Trust } from './trust.ts'
 

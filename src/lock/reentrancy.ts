@@ -7,7 +7,7 @@ import { refuse } from '../options.ts'
 import { callOptions, type AcquireOptions } from './lease-options.ts'
 import type { Lease } from './lease.ts'
 import type { LockService } from './lock-service.ts'
-import { labelOf, resourceNames } from './names.ts'
+import { labelOf, resourceNames } from '../names.ts'
 import { checkedSlots, slotsOf, type Slots } from '../slots.ts'
 
 interface SharedLease {

@@ -1,7 +1,7 @@
 /** Why an attempt was not granted, read from its votes. Pure. */
 import type { MasterAnswer } from '../lock-errors.ts'
 import type { NotGranted, Unreachable } from '../lock/outcome.ts'
-import { describeToken, labelOf } from '../lock/names.ts'
+import { describeToken, labelOf } from '../names.ts'
 import { describeVote, type Vote } from './verbs.ts'
 import { holderOf, quorumOf } from './quorum.ts'
 

@@ -7,7 +7,7 @@ import { callMaster, type Master } from './wire/master.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { whyUngranted } from './fleet/readiness.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'
-import { describeToken } from '../lock/names.ts'
+import { describeToken } from '../names.ts'
 
 /** A view with the whole token, which is not shown to people. */
 export interface Seen extends MasterView {

@@ -1,6 +1,6 @@
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { masterName, type MasterAddress } from './wire/connection-settings.ts'
-import { namesLockKeys } from '../lock/names.ts'
+import { namesLockKeys } from '../names.ts'
 import { commonSettings, type CommonOptions, type CommonSettings } from '../lock/lock-settings.ts'
 import { MasterConnection } from './wire/master-connection.ts'
 import type { Connect } from './wire/master.ts'

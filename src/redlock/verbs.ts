@@ -4,7 +4,7 @@
  */
 import { luaConstant } from '../lua.ts'
 import type { Question } from '../facts.ts'
-import { describeToken } from '../lock/names.ts'
+import { describeToken } from '../names.ts'
 import type { Attempt } from './attempt.ts'
 import { callOf, type Call } from './wire/calls.ts'
 import { failed, type Failed } from './wire/master.ts'

@@ -24,7 +24,7 @@ import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { LockSettings } from './service-settings.ts'
 import { type AcquireOutcome, type Unreachable } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
-import { labelOf, resourceNames } from '../lock/names.ts'
+import { labelOf, resourceNames } from '../names.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
 import { waitFor } from '../lock/waiting.ts'
 

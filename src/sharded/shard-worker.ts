@@ -2,7 +2,7 @@ import type { Job } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { LockedWorker } from '../worker/locked-worker.ts'
-import type { Visit } from '../worker/run/visit.ts'
+import type { Visit } from '../worker/run/visits.ts'
 import { Shards } from './shards.ts'
 
 /** A server that takes longer to answer leaves its permits to other shards. */

@@ -1,7 +1,6 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { ShardError, ShardsDifferError } from '../errors.ts'
-import { ownScript } from '../line/bullmq/composed-script.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { resourceName } from '../line/resource.ts'
 import { shardNamed, shardOf, SHARDS_FIELD } from './placement.ts'
@@ -15,7 +14,7 @@ type Made = (answers: readonly never[]) => unknown
 type Methods = Readonly<Record<string, (...args: unknown[]) => unknown>>
 type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
-const recordScript = ownScript('sharded/lua/record-shards')
+const recordScript = 'sharded/lua/record-shards'
 /** The answer of a shard that has one. */
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
 /** The same of promises. */

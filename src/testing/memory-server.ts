@@ -1,6 +1,6 @@
 /** One lock server in this process, and the faults that a test wants between it and its clients. */
 import { sleep, systemClock, type Clock } from '../clock.ts'
-import { describeToken } from '../lock/names.ts'
+import { describeToken } from '../names.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import { heldInspection, type ListedLease } from '../services/service-health.ts'
 import type {

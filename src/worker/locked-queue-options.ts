@@ -1,6 +1,6 @@
 /** The options of a `LockedQueue`: BullMQ's, and how its jobs stand in their lines. */
 import type { QueueOptions } from 'bullmq'
-import type { LineSettings } from '../line/line-backend.ts'
+import type { LineSettings } from '../line/line-settings.ts'
 import type { JobRate } from '../line/limits.ts'
 import { resourceOption } from '../line/resource.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'

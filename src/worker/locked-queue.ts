@@ -6,14 +6,15 @@
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
-import type { LinePlacement } from '../line/additions.ts'
+import type { LinePlacement } from '../line/line-settings.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
 import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import { checkedRate, LineLimits, rateText } from '../line/limits.ts'
 import type { LimitOptions, Rate, ResourceLimits } from '../line/limits.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
-import { resourceName, resourcesOf } from '../line/resource.ts'
+import { resourceName } from '../line/resource.ts'
+import { resourcesOf } from '../names.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, checkedWeight, shareText, type Share } from '../line/shares.ts'
 import { checkedSlots } from '../slots.ts'
@@ -80,7 +81,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * is full; TypeError for a bad rate, tenant, weight or number of slots.
    */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
-    this.#beforeAdd(data, opts)
+    this.#placement(data, opts?.jobId) // Before BullMQ sends anything.
+    this.#comparing ??= this.#compareSettings()
     return super.add(name, data, opts)
   }
 
@@ -89,7 +91,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * LineFullError where the line of a job is full: the others are added.
    */
   override async addBulk(jobs: JobToAdd<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
-    for (const { data, opts } of jobs) this.#beforeAdd(data, opts)
+    for (const { data, opts } of jobs) this.#placement(data, opts?.jobId)
+    this.#comparing ??= this.#compareSettings()
     return super.addBulk(jobs)
   }
 
@@ -217,12 +220,6 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   protected check({ name, data, opts }: JobToAdd<Data, Name>): void {
     this.#placement(data, opts?.jobId)
     new this.Job(this, name, data, { ...this.jobsOpts, ...opts }, opts?.jobId).toFlowEntry()
-  }
-
-  /** Before BullMQ sends anything. */
-  #beforeAdd(data: Data, opts: JobsOptions | undefined): void {
-    this.#placement(data, opts?.jobId)
-    this.#comparing ??= this.#compareSettings()
   }
 
   async #compareSettings(): Promise<void> {

@@ -1,7 +1,7 @@
 /** The options of a `LockedWorker`: BullMQ's, the lease's, and what comes on top. */
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
-import { namesLockKeys } from '../lock/names.ts'
+import { namesLockKeys } from '../names.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { bullmqOptions } from './bullmq-options.ts'
 import { checkProcessorOptions, type LockedProcessorOptions } from './locked-processor.ts'
@@ -79,6 +79,9 @@ type Defaults = Required<
   >
 >
 
+/** With our defaults. */
+export type OurOptions<Data> = LockedWorkerOptions<Data> & Defaults
+
 const DEFAULTS: Defaults = {
   order: 'strict',
   onFailure: 'continue',
@@ -95,13 +98,13 @@ export function separate<Data>(
   processor: object,
   options: LockedWorkerOptions<Data>,
 ): {
-  readonly ours: LockedWorkerOptions<Data> & Defaults
+  readonly ours: OurOptions<Data>
   readonly bullmq: WorkerOptions
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
   knownOptions(options, KNOWN)
   const given = Object.entries(options).filter(([, value]) => value !== undefined)
-  const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as LockedWorkerOptions<Data> & Defaults
+  const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as OurOptions<Data>
   const { order, onFailure, dedupe, burstMs, maxValueBytes } = ours
   const bullmq = bullmqOptions(options, KNOWN) as unknown as WorkerOptions
   refuseUnsafe(bullmq)

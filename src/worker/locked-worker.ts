@@ -13,17 +13,19 @@ import { integerOption } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
-import { inspectResource, type ResourceInspection, type QueueSources } from './inspection.ts'
+import { disconnectNow } from '../line/queue-connection.ts'
+import { explainJob, inspectResource, noSuchJob } from './inspection.ts'
+import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { Breaker } from './run/breaker.ts'
 import { untilTaken } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
 import { processing } from './run/processing.ts'
-import { linesOf, resourcesOf, type ResourceOf } from '../line/resource.ts'
+import { linesOf, type ResourceOf } from '../line/resource.ts'
+import { resourcesOf } from '../names.ts'
 import { Visits } from './run/visits.ts'
 import { standstillOf } from './standstill.ts'
-import { explainJob, noSuchJob } from './why.ts'
 import { ListenedWorker, type LockedWorkerListener } from './worker-events.ts'
 import { begin, whenReady } from './worker-start.ts'
 
@@ -136,7 +138,6 @@ export class LockedWorker<
       census: isStrict ? () => lineCensus(lines) : undefined,
     }
     channel.tell('worker:opened', this.#told)
-    this.#tellEnds(channel)
     begin({
       ...{ ...about, lines, running: this.#runs.running, connecting: this.waitUntilReady() },
       settings: { by: 'LockedWorker', namespace, order, slots },
@@ -144,19 +145,6 @@ export class LockedWorker<
       onError,
     })
     if (bullmq.autorun !== false) this.run().catch(this.#onError)
-  }
-
-  /** How jobs end, as BullMQ's events say it. */
-  #tellEnds(channel: Channel): void {
-    const { name: queue } = this
-    this.on('completed', () => {
-      channel.tell('job:finished', { queue, outcome: 'completed' })
-    })
-    this.on('failed', (job) => {
-      // BullMQ hands over no job where it has stalled too often.
-      const isRetried = job !== undefined && job.finishedOn === undefined
-      channel.tell('job:finished', { queue, outcome: isRetried ? 'retried' : 'failed' })
-    })
   }
 
   /**
@@ -221,7 +209,13 @@ export class LockedWorker<
    */
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<boolean> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
-    await this.#leave()
+    this.#runs.isLeaving = true
+    await this.pause(true)
+    // BullMQ's pending command would take the mark of a job that this worker gives back.
+    // rule: leaving-worker-takes-no-mark
+    await withinMs(systemClock, DISCONNECT_LIMIT_MS, this.backend.disconnectBlocking(true))
+    // It may have taken one that was left for any worker.
+    void this.#lines.wakeWorker().catch(() => undefined)
     await this.#runs.running.idleWithin(timeoutMs)
     // Also where none seems to run: BullMQ may be about to start one.
     this.#runs.stop(new ShutdownError())
@@ -231,17 +225,6 @@ export class LockedWorker<
     return idle
   }
 
-  /** Fetches nothing more. */
-  async #leave(): Promise<void> {
-    this.#runs.isLeaving = true
-    await this.pause(true)
-    // BullMQ's pending command would take the mark of a job that this worker gives back.
-    // rule: leaving-worker-takes-no-mark
-    await withinMs(systemClock, DISCONNECT_LIMIT_MS, this.backend.disconnectBlocking(true))
-    // It may have taken one that was left for any worker.
-    void this.#lines.wakeWorker().catch(() => undefined)
-  }
-
   protected override async moveToActive(
     token: string,
     name?: string,
@@ -249,12 +232,25 @@ export class LockedWorker<
     return (this.#runs.isLeaving ? undefined : await super.moveToActive(token, name)) as never
   }
 
-  /** BullMQ tells `drained` when it is given no job. Jobs that sleep in line wait all the same. */
+  /**
+   * BullMQ tells `drained` when it is given no job. Jobs that sleep in line wait all the same. How
+   * jobs end is told on the channel, too.
+   */
   override emit<Event extends keyof LockedWorkerListener<Data, Result, Name>>(
     event: Event,
     ...args: Parameters<LockedWorkerListener<Data, Result, Name>[Event]>
   ): boolean {
-    return event !== 'drained' && super.emit(event as never, ...(args as never))
+    if (event === 'drained') return false
+    if (event === 'completed' || event === 'failed') {
+      const [job] = args as readonly (Job | undefined)[]
+      // BullMQ hands over no job where it has stalled too often.
+      const isRetried = event === 'failed' && job !== undefined && job.finishedOn === undefined
+      this.#channel.tell('job:finished', {
+        queue: this.name,
+        outcome: isRetried ? 'retried' : event,
+      })
+    }
+    return super.emit(event as never, ...(args as never))
   }
 
   /** As BullMQ's. */
@@ -363,7 +359,7 @@ export class LockedWorker<
       .idleWithin(force ? 0 : Infinity)
       .then(() => withinMs(systemClock, CLOSE_LIMIT_MS, closing))
     if ((await Promise.race([closing, idle])) === undefined) {
-      this.#lines.disconnectNow()
+      disconnectNow(this.#lines)
       await this.lockManager.close() // Its timer would keep the process alive.
       await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }

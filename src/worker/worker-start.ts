@@ -7,6 +7,7 @@ import type { Channel } from '../channel.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
+import { addressOf, tlsProblemOf } from '../line/queue-connection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { keepSweeping } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
@@ -100,7 +101,7 @@ async function reportSettings(starting: Starting): Promise<void> {
 async function reportSharedServer({ queue, lines, locks, channel }: Starting): Promise<void> {
   const named = (name: string): string => name.replace(/^(localhost|::1):/, '127.0.0.1:')
   // Closed before it was ready.
-  const own = await lines.address().then(named, () => undefined)
+  const own = await addressOf(lines).then(named, () => undefined)
   const master = locks.servers?.find((server) => named(server) === own)
   if (master !== undefined) channel.tell('queue:is-master', { queue, master })
 }
@@ -115,7 +116,7 @@ async function reportSilentQueue(starting: Starting): Promise<void> {
   const isAnswered = (): true => true
   // Closed before it was ready: BullMQ emits what went wrong.
   let answered = connecting.then(isAnswered, isAnswered)
-  let explain = (): string | Promise<string | undefined> => lines.tlsMismatch()
+  let explain = (): string | Promise<string | undefined> => tlsProblemOf(lines)
   while (!isClosing()) {
     let silentMs = 0
     while (!(await withinMs(systemClock, QUEUE_PATIENCE_MS, answered))) {

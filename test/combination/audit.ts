@@ -1,6 +1,6 @@
 /** What holds at any moment, whatever runs: asked of the queue's Redis in one script. */
 import type { Redis } from 'ioredis'
-import { ASLEEP } from '../../src/line/asleep.ts'
+import { ASLEEP } from '../../src/line/line-runner.ts'
 
 const AUDIT = `
 local base, asleep = ARGV[1], ARGV[2]

@@ -492,7 +492,7 @@ const worker: readonly Mutant[] = [
   mutant('delay-by-the-clock-of-the-server', 'never', 'worker/clocks: a delay ends by'),
   mutant(
     'waits-by-its-own-clock',
-    ['delayUntil + this.aheadMs', 'delayUntil'],
+    ['delayUntil + this.#aheadMs', 'delayUntil'],
     'worker/clocks: a delay ends by',
   ),
   mutant(
@@ -632,7 +632,7 @@ const worker: readonly Mutant[] = [
   mutant('scheduler-by-the-clock-of-the-server', 'removed', 'worker/clocks: a scheduler begins'),
   mutant(
     'one-computes-a-result',
-    ['this.#turnOn(visit, store)', "this.#turnOn(visit, store + (visit.job.id ?? ''))"],
+    ['results.keyOf(store)', "results.keyOf(store + (visit.job.id ?? ''))"],
     'worker/coordination: compute it once',
   ),
   mutant('given-up-job-keeps-no-result', 'removed', 'worker/coordination: given up keeps no other'),
@@ -859,7 +859,7 @@ const combined: readonly Mutant[] = (
     ],
     [
       'one-computes-a-result',
-      ['this.#turnOn(visit, store)', "this.#turnOn(visit, store + (visit.job.id ?? ''))"],
+      ['results.keyOf(store)', "results.keyOf(store + (visit.job.id ?? ''))"],
     ],
     ['fresh-needs-a-place', 'never'],
     ['started-job-adds-the-next-of-its-scheduler', 'removed'],

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
 import { cancelRequests } from '../../src/line/cancel.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
+import { disconnectNow } from '../../src/line/queue-connection.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { chargesOf, type Charge } from './charges.ts'
 
@@ -87,7 +88,7 @@ describe('the steps of a job', () => {
     )
     // No later trip could be made.
     worker.prependListener('completed', () => {
-      LineBackend.of(worker).disconnectNow()
+      disconnectNow(LineBackend.of(worker))
     })
     const { id = '' } = await queue.add('invoice', { customer: 'a' }, opts)
     const ended = async (): Promise<boolean> => {

@@ -7,7 +7,7 @@ import {
   MAX_UNREACHABLE_MS,
   requeueDelayMs,
 } from '../../src/worker/run/requeue.ts'
-import { JobSignal } from '../../src/worker/run/visit.ts'
+import { JobSignal } from '../../src/worker/run/job-lease.ts'
 
 const random = fc.double({ min: 0, max: 0.999, noNaN: true })
 const tries = fc.integer({ min: 0, max: 1_000 })

@@ -2,15 +2,15 @@ import type { Job } from 'bullmq'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { Lease } from '../../src/index.ts'
-import type { Told } from '../../src/line/visit.ts'
 import type { LockService } from '../../src/lock/lock-service.ts'
 import { RunningJobs } from '../../src/worker/run/running-jobs.ts'
+import type { Visit } from '../../src/worker/run/visits.ts'
 import { Visits } from '../../src/worker/run/visits.ts'
 
 const LINES = '["customer:1"]'
-const WOKEN: Told = {
-  ...{ turn: 'woken', lines: LINES, usedMs: 0, slots: undefined, share: '', chargedMs: 0 },
-}
+/** Of a job that was woken. */
+const wokenIn = (visits: Visits, id: string, lines = LINES): Visit =>
+  Object.assign(visits.fetched(id), { turn: 'woken', lines } as const)
 const jobOf = (id: string): Job => ({ id, timestamp: 1 }) as never
 
 /** A lease of which only the release counts. */
@@ -34,7 +34,7 @@ describe('the visit of a job', () => {
   test('is there for its last trip, once, and for no other run of the job', async () => {
     const visits = visitsWith()
     const job = jobOf('1')
-    const fetched = visits.fetched('1', WOKEN)
+    const fetched = wokenIn(visits, '1')
     const visit = visits.start(job, 'token', undefined)
     expect(visit).toBe(fetched)
     visits.done(visit, 1, false)
@@ -58,7 +58,7 @@ describe('the visit of a job', () => {
 
   test('waits until it starts, and not after', () => {
     const visits = visitsWith()
-    const fetched = visits.fetched('1', WOKEN)
+    const fetched = wokenIn(visits, '1')
     expect(visits.waiting('1')).toBe(fetched)
     visits.start(jobOf('1'), 'token', undefined)
     expect(visits.waiting('1')).toBeUndefined()
@@ -76,7 +76,7 @@ describe('the visit of a job', () => {
     const visits = visitsWith()
     const job = jobOf('1')
     const earlier = visits.start(jobOf('1'), 'token', undefined)
-    visits.fetched('1', WOKEN)
+    wokenIn(visits, '1')
     const later = visits.start(job, 'token', undefined)
     expect(later).not.toBe(earlier)
     visits.end(earlier)
@@ -86,11 +86,11 @@ describe('the visit of a job', () => {
   test('has the lease of the job before it, until no job comes for it', async () => {
     const [own, next] = [leaseOf(), leaseOf()]
     const visits = visitsWith(() => next.lease)
-    visits.fetched('1', WOKEN)
+    wokenIn(visits, '1')
     const visit = visits.start(jobOf('1'), 'token', undefined)
     visit.lease = own.lease
     visits.done(visit, 1, false)
-    const second = visits.fetched('2', WOKEN)
+    const second = wokenIn(visits, '2')
     visit.settle?.(second)
     expect(visit.lease).toBeUndefined()
     expect(second.lease).toBe(next.lease)
@@ -114,7 +114,7 @@ describe('the visit of a job', () => {
     visit.lease = own.lease
     const goesOn = (): boolean => {
       visits.done(visit, 150, false)
-      const next = visits.fetched(String(++nr), WOKEN)
+      const next = wokenIn(visits, String(++nr))
       visit.settle?.(next)
       visit = visits.start(jobOf(String(nr)), 'token', undefined)
       return next.lease !== undefined
@@ -133,16 +133,16 @@ describe('the visit of a job', () => {
     const own = leaseOf()
     const locks = { handOver: () => own.lease, waitedFor: () => Promise.resolve(['customer:1']) }
     const visits = new Visits(locks as never, {}, 20)
-    visits.fetched('1', WOKEN)
+    wokenIn(visits, '1')
     let visit = visits.start(jobOf('1'), 'token', undefined)
     visit.lease = own.lease
     visits.done(visit, 15, false)
-    const second = visits.fetched('2', WOKEN)
+    const second = wokenIn(visits, '2')
     visit.settle?.(second)
     await pause(1)
     visit = visits.start(jobOf('2'), 'token', undefined)
     visits.done(visit, 15, false)
-    visit.settle?.(visits.fetched('3', WOKEN))
+    visit.settle?.(wokenIn(visits, '3'))
     await own.released
     await visits.close()
   })
@@ -150,11 +150,11 @@ describe('the visit of a job', () => {
   test('passes its lease to no job of another line', async () => {
     const own = leaseOf()
     const visits = visitsWith(() => leaseOf().lease)
-    visits.fetched('1', WOKEN)
+    wokenIn(visits, '1')
     const visit = visits.start(jobOf('1'), 'token', undefined)
     visit.lease = own.lease
     visits.done(visit, 1, false)
-    const other = visits.fetched('2', { ...WOKEN, lines: '["customer:2"]' })
+    const other = wokenIn(visits, '2', '["customer:2"]')
     visit.settle?.(other)
     expect(other.lease).toBeUndefined()
     await own.released

@@ -7,11 +7,9 @@
  */
 import { RedisConnection } from 'bullmq'
 import { luaText, withTexts } from '../../lua.ts'
-import { ASLEEP_DELAY_MS } from '../asleep.ts'
+import { ASLEEP_DELAY_MS } from '../line-runner.ts'
 
 export interface ComposedScript {
-  /** BullMQ's scripts whose place it takes. Where there are several, ARGV says which one. */
-  readonly replaces: readonly string[]
   /** The name under which it is registered with a client. */
   readonly command: string
   /** As many as the one of BullMQ that takes most of them, and the absent one. */
@@ -57,8 +55,6 @@ function lookedUp(own: string): string {
 interface Composition {
   /** Commands of BullMQ that `rcall` of our text, or its `redis`, looks at; without it, all. */
   readonly watched?: readonly string[]
-  /** Tells two scripts apart that take the place of the same one. */
-  readonly variant?: string
   /** Functions of BullMQ's text that most calls need, beside {@link BULLMQ_FUNCTIONS}. */
   readonly usual?: readonly string[]
 }
@@ -84,6 +80,7 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
 }
 
 /**
+ * @param replaces BullMQ's scripts whose place it takes. Of several, ARGV says which one.
  * @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`.
  * Or it says where BullMQ's functions stand, which call `rcall`, and its script, which is
  * `bullmq(KEYS, theirs)`, with which functions of ours in place of BullMQ's.
@@ -91,7 +88,7 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
 export function composedScript(
   replaces: readonly string[],
   file: string,
-  { watched, variant = '', usual = [] }: Composition = {},
+  { watched, usual = [] }: Composition = {},
 ): ComposedScript {
   const scripts = replaces.map((name) => ({ name, ...scriptOf(name) }))
   const own = luaText(`line/lua/${file}`)
@@ -100,8 +97,7 @@ export function composedScript(
   const parts = own.includes(FUNCTIONS_STAND) ? partsOf(texts, new Set(usual)) : undefined
   const whole = parts ? [] : texts.map(({ lua }) => asFunction('bullmq', REDIS, lua))
   return {
-    replaces,
-    command: `redlock:${REVISION}:${replaces.join('+')}${variant}`,
+    command: `redlock:${REVISION}:${file}:${replaces.join('+')}`,
     numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)) + 1,
     lua: layered(
       [
@@ -145,7 +141,7 @@ function passing(lua: string, watched: readonly string[]): string {
 export function ownScript(path: string): ComposedScript {
   const name = path.slice(path.lastIndexOf('/') + 1)
   return {
-    ...{ replaces: [], command: `redlock:${REVISION}:${name}`, numberOfKeys: 2 },
+    ...{ command: `redlock:${REVISION}:${name}`, numberOfKeys: 2 },
     get lua() {
       const text = luaText(path)
       return layered([LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n'))
@@ -205,7 +201,8 @@ function partsOf(
   const usual = new Map<string, string>()
   const rare = new Map<string, string>()
   const bodies = texts.map(({ name: of, lua }) => {
-    const body = unpacking(lua).replace(FUNCTION, (text: string, name: string | undefined) => {
+    const unpacking = lua.replaceAll('cmsgpack.unpack(', 'unpacked(')
+    const body = unpacking.replace(FUNCTION, (text: string, name: string | undefined) => {
       if (name === undefined) return ''
       const found = name in BULLMQ_FUNCTIONS || named.has(name) ? usual : rare
       found.set(name, text)
@@ -233,10 +230,6 @@ end`
     return bodies.length === 1 ? made : `if ARGV.replaces == '${of}' then ${made} end`
   })
   return { functions, script: ['local bullmq', ...scripts].join('\n') }
-}
-
-function unpacking(lua: string): string {
-  return lua.replaceAll('cmsgpack.unpack(', 'unpacked(')
 }
 
 /** @param replaced `<ours> for <BullMQ's>, …` */

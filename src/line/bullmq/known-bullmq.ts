@@ -60,7 +60,7 @@ const PROMOTING = ['moveToFinished', ...FETCHES]
 /** Scripts whose functions are made once a call, or on demand. Those of one list share them. */
 const REPEATED = [['moveToFinished'], FETCHES, ADDS]
 
-/** Options that BullMQ packs for `moveToFinished`, with the token: those of `ends.ts`. */
+/** Options that BullMQ packs for `moveToFinished`, with the token: those of `together.ts`. */
 const FINISH_OPTIONS = 11
 
 type Args = readonly unknown[] | undefined

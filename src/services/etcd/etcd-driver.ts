@@ -8,7 +8,7 @@
  */
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import { describeToken } from '../../lock/names.ts'
+import { describeToken } from '../../names.ts'
 import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
 import type { EtcdGateway } from './gateway.ts'
 import { EtcdError, type Reply } from './http.ts'

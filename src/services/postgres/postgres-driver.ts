@@ -4,7 +4,7 @@ import { findingsOf, type Finding } from '../finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import type { LockSettings } from '../service-settings.ts'
-import { describeToken } from '../../lock/names.ts'
+import { describeToken } from '../../names.ts'
 import {
   healthOf,
   heldInspection,

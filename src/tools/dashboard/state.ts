@@ -8,7 +8,7 @@ import { hasQuorum, tooFewAnswer } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { JobSince } from '../operator/jobs.ts'
 import type { JobsByResource } from '../operator/running-jobs.ts'
-import { verdictOf, type Verdict } from '../operator/verdict.ts'
+import { verdictOf, type FleetVerdict } from '../operator/verdict.ts'
 import { redacted } from '../../redact.ts'
 import type { Done } from './actions.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -24,7 +24,7 @@ export interface DashboardState
   readonly fleet: Pick<Diagnosis, 'quorum' | 'voting' | 'margin' | 'healthy'> & {
     /** The name of a lock service besides Redis; null for a fleet of masters. */
     readonly service: string | null
-    readonly verdict: Verdict
+    readonly verdict: FleetVerdict
     readonly masters: readonly MasterRow[]
     readonly findings: readonly Finding[]
   }

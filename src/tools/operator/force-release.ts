@@ -6,7 +6,7 @@
  * touched; its tombstone refuses what the old holder still sends to get its keys back. Then every
  * master is asked again: the answer says what holds now, and not what should.
  */
-import { describeToken } from '../../lock/names.ts'
+import { describeToken } from '../../names.ts'
 import { callOf, USUAL } from '../../redlock/wire/calls.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { seeResource, viewResource, type ResourceView } from './resource-view.ts'

@@ -3,7 +3,7 @@ import type { Probe } from './probe.ts'
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { heldBy } from '../../redlock/quorum.ts'
-import { describeToken } from '../../lock/names.ts'
+import { describeToken } from '../../names.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 

@@ -4,7 +4,8 @@
  */
 import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
-import { absentKeyIn, argumentsText, keyIn, type LineRunner } from '../../line/line-runner.ts'
+import { ownScript } from '../../line/bullmq/composed-script.ts'
+import { absentKeyIn, jsonText, keyIn, type LineRunner } from '../../line/line-runner.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
 import { prefixesOf, shardNamed, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
@@ -196,10 +197,12 @@ export class Places {
     const base = `${prefix}:${queueName}:`
     return {
       ...{ queueName, prefix, base, keyOf: (key) => keyIn(base, key) },
-      run: ({ command, lua }, args) => {
-        const script = getOrInsert(this.#scripts, command, () => defineScript(command, lua))
+      run: (path, args) => {
+        const script = getOrInsert(this.#scripts, path, () =>
+          defineScript(path, ownScript(path).lua),
+        )
         const keys = [`${base}meta`, absentKeyIn(base)]
-        return this.server.run(script, keys, [argumentsText({ base, slots: 1 }, args)])
+        return this.server.run(script, keys, [jsonText({ base, slots: 1, ...args })])
       },
     }
   }

@@ -2,7 +2,7 @@
 import { added } from '../../added.ts'
 import { messageOf } from '../../message-of.ts'
 import { luaText, defineScript } from '../../lua.ts'
-import { ASLEEP } from '../../line/asleep.ts'
+import { ASLEEP } from '../../line/line-runner.ts'
 import type { Places, QueuePlace } from './places.ts'
 
 export interface QueueCounts {

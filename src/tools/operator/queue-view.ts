@@ -9,9 +9,10 @@ import { QueueServer } from './queue-server.ts'
 import { messageOf } from '../../message-of.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, type Cancelled, type CancelOptions } from '../../line/cancel.ts'
-import { explainJob, noSuchJob, type Explanation } from '../../worker/why.ts'
+import { explainJob, noSuchJob, type Explanation } from '../../worker/inspection.ts'
 import { leaveLines, skipJob } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
+import { disconnectNow } from '../../line/queue-connection.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
 import { duration } from './duration.ts'
 import type { Inspect } from './lines.ts'
@@ -208,7 +209,7 @@ export class QueueView {
     const queues = [...this.#queues.values()]
     this.#queues.clear()
     const closing = queues.map((queue) => {
-      LineBackend.of(queue).disconnectNow()
+      disconnectNow(LineBackend.of(queue))
       return queue.close()
     })
     await withinMs(systemClock, CLOSE_LIMIT_MS, Promise.allSettled(closing))

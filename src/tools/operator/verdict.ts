@@ -3,12 +3,12 @@ import { counted } from '../../counted.ts'
 import type { Diagnosis } from './diagnosis.ts'
 import type { ServiceDiagnosis } from './lock-view.ts'
 
-export interface Verdict {
+export interface FleetVerdict {
   readonly state: 'good' | 'soon' | 'bad'
   readonly text: string
 }
 
-export function verdictOf(found: Diagnosis | ServiceDiagnosis): Verdict {
+export function verdictOf(found: Diagnosis | ServiceDiagnosis): FleetVerdict {
   const { margin, voting, masters } = found
   const isService = 'service' in found
   const isWorse = voting < masters.length || (margin === 0 && !isService)

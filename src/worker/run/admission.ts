@@ -3,6 +3,7 @@
  * may not run yet goes back to the queue.
  */
 import { DelayedError, UnrecoverableError } from 'bullmq'
+import pRetry from 'p-retry'
 import { jitteredMs } from '../../backoff.ts'
 import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
@@ -12,12 +13,14 @@ import { dueAt, goBack, park } from '../../line/turns.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { labelOf } from '../../lock/names.ts'
+import { labelOf } from '../../names.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
+import { messageOf } from '../../message-of.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
 import { requeue, requeueDelayMs, type Requeue } from './requeue.ts'
-import { insistToStart, type Visit } from './visit.ts'
+import { causeOf } from './failure.ts'
+import type { Visit } from './visits.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
 const SPLIT_TRIES = 3
@@ -50,7 +53,7 @@ export async function takeTurn(
   options: AdmissionOptions,
 ): Promise<void> {
   const { resources } = visit
-  const answer = await insistToStart(visit, options.channel, () => visit.awaits(park(lines, visit)))
+  const answer = await insistToStart(visit, options, () => visit.awaits(park(lines, visit)))
   if (answer === 'late') throw waitedTooLong(visit, options)
   if (typeof answer === 'object') {
     if (visit.lines === '') visit.lines = JSON.stringify(resources)
@@ -64,17 +67,17 @@ export async function takeTurn(
 
 /** @throws DelayedError for a job that went back; UnrecoverableError for one that is too late. */
 export async function admit(visit: Visit, options: AdmissionOptions): Promise<Lease> {
-  const { channel, lines, maxUnreachableMs } = options
+  const { lines, maxUnreachableMs } = options
   const { job, token, stop } = visit
   // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
   // rule: scheduled-job-without-a-line-waits-in-place
   const staysHere = lines === undefined && job.repeatJobKey !== undefined
   for (let tries = 0; ; tries++) {
-    const outcome = await insistToStart(visit, channel, () => leaseFor(visit, options))
+    const outcome = await insistToStart(visit, options, leaseFor)
     if (outcome.status === 'granted') return outcome.lease
     if (await isLate(visit, options)) throw waitedTooLong(visit, options)
     const at = systemClock.now()
-    const why = await insistToStart(visit, channel, async () => {
+    const why = await insistToStart(visit, options, async () => {
       if (!staysHere) return visit.awaits(requeue(job, token, outcome, maxUnreachableMs))
       const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
       await sleep(systemClock, ms, stop.signal)
@@ -84,12 +87,10 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
   }
 }
 
-async function isLate(
-  visit: Visit,
-  { lines, maxWaitMs, channel }: AdmissionOptions,
-): Promise<boolean> {
+async function isLate(visit: Visit, options: AdmissionOptions): Promise<boolean> {
   const { job } = visit
-  if (lines) return !(await insistToStart(visit, channel, () => visit.awaits(goBack(lines, job))))
+  const { lines, maxWaitMs } = options
+  if (lines) return !(await insistToStart(visit, options, () => visit.awaits(goBack(lines, job))))
   // A worker without lines knows only what the producer wrote.
   return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
 }
@@ -172,4 +173,55 @@ export function isWithin(
     if (slot === undefined || lease.includes(resource)) return true
     return !(Number(slot.slice(resource.length + 1)) > (slotsSetFor(set, resource) ?? Infinity))
   })
+}
+
+const RETRY_MS = { minTimeout: 50, maxTimeout: 2_000 }
+
+/** A job that was not started has to be given back. */
+export class NotStarted extends Error {}
+
+/**
+ * Repeats what a server refused, until it is done or the job's signal aborts: until the processor
+ * has been called, no error of a server costs an attempt, and results are stored as patiently.
+ */
+export async function insist<Value>(
+  visit: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await action()
+  } catch (error) {
+    return again(visit, channel, action, error)
+  }
+}
+
+/** The same while the job is ours. @throws NotStarted when it must stop. */
+export async function insistToStart<Value, Host extends { readonly channel: Channel }>(
+  visit: Visit,
+  host: Host,
+  action: (visit: Visit, host: Host) => Promise<Value>,
+): Promise<Value> {
+  try {
+    return await action(visit, host)
+  } catch (error) {
+    const repeated = again(visit, host.channel, () => action(visit, host), error)
+    return repeated.catch((cause: unknown) => {
+      throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
+    })
+  }
+}
+
+async function again<Value>(
+  { job, stop: { signal } }: Visit,
+  channel: Channel,
+  action: () => Promise<Value>,
+  refusal: unknown,
+): Promise<Value> {
+  const isTemporary = ({ error }: { readonly error: unknown }): boolean =>
+    causeOf(error) === 'temporary'
+  if (!isTemporary({ error: refusal })) throw refusal
+  channel.tell('job:server-refused', { job: job.id, reason: messageOf(refusal) })
+  const shouldRetry = isTemporary
+  return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
 }

@@ -9,9 +9,10 @@ import type { LineBackend } from '../../line/line-backend.ts'
 import { take, type TakenJob } from '../../line/turns.ts'
 import { settledOf, settledValue, type Batched } from './batch.ts'
 import { hasMoved } from './failure.ts'
-import { processOf, type JobLease, type Process } from './job-lease.ts'
-import { insist, type Visit } from './visit.ts'
-import type { Visits } from './visits.ts'
+import type { JobLease } from './job-lease.ts'
+import { processOf, type Process } from './job-runs.ts'
+import { insist } from './admission.ts'
+import type { Visit, Visits } from './visits.ts'
 
 /** Where a batch gets its jobs from. */
 export interface BatchSource {

@@ -6,7 +6,7 @@ import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 
-export interface BreakerOptions {
+interface BreakerOptions {
   readonly locks: LockService
   /** A resource that no other client asks for. */
   readonly probeResource: string
@@ -19,43 +19,34 @@ const PROBE_MS = { min: 200, spread: 200 }
 
 export class Breaker {
   readonly #options: BreakerOptions
-  #open = false
+  isOpen = false
 
   constructor(options: BreakerOptions) {
     this.#options = options
   }
 
-  get isOpen(): boolean {
-    return this.#open
-  }
-
   /** A job could not be leased because too few masters, or not the lock service, answered. */
   trip(reason: string): void {
-    if (this.#open || this.#options.signal.aborted) return
-    this.#open = true
+    if (this.isOpen || this.#options.signal.aborted) return
+    this.isOpen = true
     const { channel, queue } = this.#options
     channel.tell('breaker:open', { queue, reason })
     void this.#untilReachable()
   }
 
   async #untilReachable(): Promise<void> {
-    const { signal, channel, queue } = this.#options
+    const { signal, channel, queue, locks, probeResource } = this.#options
     while (!signal.aborted) {
       try {
         await sleep(systemClock, PROBE_MS.min + systemClock.random() * PROBE_MS.spread, signal)
-        if (await this.#isReachable()) break
+        const outcome = await locks.tryAcquire(probeResource)
+        if (outcome.status === 'granted') await outcome.lease.release()
+        if (outcome.status !== 'unreachable') break
       } catch {
         return // The worker or the lock service is closing.
       }
     }
-    this.#open = false
+    this.isOpen = false
     if (!signal.aborted) channel.tell('breaker:closed', { queue })
-  }
-
-  async #isReachable(): Promise<boolean> {
-    const { locks, probeResource } = this.#options
-    const outcome = await locks.tryAcquire(probeResource)
-    if (outcome.status === 'granted') await outcome.lease.release()
-    return outcome.status !== 'unreachable'
   }
 }

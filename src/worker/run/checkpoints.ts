@@ -1,8 +1,8 @@
 /** With `checkpoints`: a step that an earlier run of the job completed is not run again. */
 import type { Channel } from '../../channel.ts'
-import type { Process } from './job-lease.ts'
+import type { Process } from './job-runs.ts'
 import { stepsKey, type ResultStore, type StoredResult } from './result-store.ts'
-import { insist } from './visit.ts'
+import { insist } from './admission.ts'
 
 /** The results of one job's completed steps. */
 export interface Checkpoints {

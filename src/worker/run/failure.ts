@@ -9,7 +9,7 @@ import {
 } from '../../errors.ts'
 import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
 import { sleep, systemClock } from '../../clock.ts'
-import type { Visit } from './visit.ts'
+import type { Visit } from './visits.ts'
 
 /** As BullMQ's `ErrorCode` has it. */
 const JOB_NOT_EXIST = -1

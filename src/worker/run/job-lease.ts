@@ -3,17 +3,18 @@
  * lease ahead of it, and its result counts only if the lease stands when it ends.
  */
 import { RateLimitError } from 'bullmq'
-import { StepNotAwaitedError } from '../../errors.ts'
+import { setMaxListeners } from 'node:events'
+import { LineLimits } from '../../line/limits.ts'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { isFresh } from '../../lock/trust.ts'
-import type { Channel } from '../../channel.ts'
 import { systemClock } from '../../clock.ts'
 import { ofJob } from '../../log.ts'
 import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import { asError } from './failure.ts'
-import type { Visit } from './visit.ts'
+import type { JobRunsOptions } from './job-runs.ts'
+import type { Visit } from './visits.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
 export interface StepContext {
@@ -81,36 +82,78 @@ export interface JobLease {
   readonly logger: Logger
 }
 
-/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
-export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
-
 /**
- * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
- * when its processor ends holds the lease, and fails the job.
+ * The one signal of a running job. It aborts for the first of: the lease is lost, BullMQ's own lock
+ * on the job is lost, the job is cancelled, or the worker shuts down past its limit. The reason
+ * says which. The signal is made when it is asked for: many jobs end before, and it costs as much
+ * as a command. So does BullMQ's own, which `LockedWorker` therefore does not ask for.
  */
-export function processOf(processor: (...args: never) => unknown): Process {
-  const run = processor as (...args: unknown[]) => unknown
-  const asksForSignal = processor.length > 2
-  return async ({ job, stop }, lease) => {
-    let result: unknown
-    let open: readonly string[] = []
-    try {
-      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
-    } finally {
-      if (lease.openSteps.size > 0) open = await lease.untilStepsEnd()
-    }
-    // rule: open-step-fails-the-job
-    if (open.length > 0) throw new StepNotAwaitedError(open)
-    return result
-  }
-}
+export class JobSignal {
+  /** BullMQ's, of a worker that asks for it. */
+  readonly #given: AbortSignal | undefined
+  #lease: Pick<Lease, 'signal'> | undefined
+  #abort: AbortController | undefined
+  #early: { readonly reason: unknown } | undefined
+  #isOver = false
 
-/** What the leases of a worker's jobs use. */
-export interface LeaseHost {
-  readonly channel: Channel
-  readonly logger: Logger
-  /** Puts the resources of a job to sleep. */
-  readonly sleep: (visit: Visit, delayMs: number) => Promise<void>
+  constructor(given: AbortSignal | undefined) {
+    this.#given = given
+  }
+
+  get signal(): AbortSignal {
+    if (this.#abort === undefined) {
+      this.#abort = new AbortController()
+      setMaxListeners(0, this.#abort.signal) // The jobs of a batch share it.
+      if (this.#early !== undefined) this.#abort.abort(this.#early.reason)
+      if (this.#given !== undefined) this.#listen(this.#given)
+      if (this.#lease !== undefined) this.#listen(this.#lease.signal)
+    }
+    return this.#abort.signal
+  }
+
+  /** For the loss of its lease, only where the signal was asked for. */
+  get isAborted(): boolean {
+    if (this.#given?.aborted === true) this.abort(this.#given.reason)
+    return this.#early !== undefined
+  }
+
+  /** Why it was aborted, if it was. */
+  get reason(): unknown {
+    return this.#early?.reason
+  }
+
+  abort(reason: unknown): void {
+    if (this.#isOver) return
+    // rule: first-reason-counts
+    this.#early ??= { reason }
+    this.#abort?.abort(reason)
+  }
+
+  /** Its signal is asked for when this one is. */
+  follow(lease: Pick<Lease, 'signal'>): void {
+    this.#lease = lease
+    if (this.#abort !== undefined) this.#listen(lease.signal)
+  }
+
+  /** The job has ended: the signal stays as it is, and the sources are let go of. */
+  end(): void {
+    this.#isOver = true
+    if (this.#abort !== undefined) {
+      this.#given?.removeEventListener('abort', this)
+      this.#lease?.signal.removeEventListener('abort', this)
+    }
+    this.#lease = undefined
+  }
+
+  /** One of the sources has aborted. */
+  handleEvent({ target }: Event): void {
+    this.abort((target as AbortSignal).reason)
+  }
+
+  #listen(source: AbortSignal): void {
+    if (source.aborted) this.abort(source.reason)
+    else source.addEventListener('abort', this)
+  }
 }
 
 /** A String, so that it stands for BullMQ's token where BullMQ's methods take one. */
@@ -121,14 +164,14 @@ export class SteppedLease extends String implements JobLease {
   readonly #lease: Lease
   /** Those that have not ended, with their names. */
   readonly openSteps: Map<Promise<unknown>, string> = new Map()
-  readonly #host: LeaseHost
+  readonly #options: JobRunsOptions
   #logger: Logger | undefined
 
-  constructor(visit: Visit, lease: Lease, host: LeaseHost) {
+  constructor(visit: Visit, lease: Lease, options: JobRunsOptions) {
     super(visit.job.token ?? '')
     this.#visit = visit
     this.#lease = lease
-    this.#host = host
+    this.#options = options
   }
 
   get signal(): AbortSignal {
@@ -157,7 +200,7 @@ export class SteppedLease extends String implements JobLease {
 
   get logger(): Logger {
     const { job } = this.#visit
-    this.#logger ??= childLogger(this.#host.logger, ofJob({ job, lease: this.#lease }))
+    this.#logger ??= childLogger(this.#options.logger, ofJob({ job, lease: this.#lease }))
     return this.#logger
   }
 
@@ -175,7 +218,14 @@ export class SteppedLease extends String implements JobLease {
 
   async rateLimit(delayMs: number): Promise<RateLimitError> {
     integerOption('delayMs', delayMs, 1, Number.MAX_SAFE_INTEGER)
-    await this.#host.sleep(this.#visit, delayMs)
+    const { lines, ordered } = this.#options
+    if (lines === undefined || !ordered) {
+      throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
+    }
+    const visit = this.#visit
+    const limits = new LineLimits(lines)
+    const sleeping = visit.resources.map((name) => limits.sleep(name, delayMs))
+    visit.asleepUntil = systemClock.now() + Math.max(...(await visit.awaits(Promise.all(sleeping))))
     return new RateLimitError()
   }
 
@@ -184,11 +234,31 @@ export class SteppedLease extends String implements JobLease {
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
     if (name === '') throw new TypeError('Expected a step to have a name, got an empty one')
-    const { channel } = this.#host
-    const about = { job: this.#visit.job, lease: this.#lease, step: name }
+    const { channel } = this.#options
+    const { job, stop } = this.#visit
+    const lease = this.#lease
+    const about = { job, lease, step: name }
     channel.tell('step:started', about)
     const startedAt = systemClock.now()
-    const running = channel.within({ kind: 'step', ...about }, () => this.#step(name, fn))
+    const running = channel.within({ kind: 'step', ...about }, async () => {
+      this.currentStep = name
+      this.#assertMayGoOn()
+      // Where no quorum answers, what is left of the lease stands, and its renewal is tried again.
+      if (!isFresh(lease.remainingMs(), lease.leaseMs)) await lease.extend()
+      const earlier = await this.checkpoints?.completed(name)
+      this.#assertMayGoOn()
+      if (earlier !== undefined) return earlier.value as Result
+      const result = await fn({
+        // Made for those who take it.
+        get signal() {
+          return stop.signal
+        },
+        fencingToken: lease.fencingToken,
+      })
+      this.#assertMayGoOn()
+      if (this.checkpoints === undefined) return result
+      return (await this.checkpoints.save(name, result)) as Result
+    })
     this.openSteps.set(running, name)
     const end = (): boolean => this.openSteps.delete(running)
     running.then(end, end)
@@ -198,39 +268,6 @@ export class SteppedLease extends String implements JobLease {
     }
     running.then(ended('done'), ended('failed'))
     return running
-  }
-
-  /** Waits for steps that still run. @returns their names */
-  async untilStepsEnd(): Promise<readonly string[]> {
-    const names = [...this.openSteps.values()]
-    // rule: open-step-holds-the-lease
-    while (this.openSteps.size > 0) await Promise.allSettled(this.openSteps.keys())
-    return names
-  }
-
-  async #step<Result>(
-    name: string,
-    fn: (context: StepContext) => Promise<Result> | Result,
-  ): Promise<Result> {
-    this.currentStep = name
-    this.#assertMayGoOn()
-    // Where no quorum answers, what is left of the lease stands, and its renewal is tried again.
-    const lease = this.#lease
-    if (!isFresh(lease.remainingMs(), lease.leaseMs)) await lease.extend()
-    const earlier = await this.checkpoints?.completed(name)
-    this.#assertMayGoOn()
-    if (earlier !== undefined) return earlier.value as Result
-    const { stop } = this.#visit
-    const result = await fn({
-      // Made for those who take it.
-      get signal() {
-        return stop.signal
-      },
-      fencingToken: lease.fencingToken,
-    })
-    this.#assertMayGoOn()
-    if (this.checkpoints === undefined) return result
-    return (await this.checkpoints.save(name, result)) as Result
   }
 
   #assertMayGoOn(): void {

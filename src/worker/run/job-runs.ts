@@ -13,23 +13,49 @@
  */
 import { DelayedError, RateLimitError, type Job } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
-import type { ShutdownError } from '../../errors.ts'
+import { StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { LineLimits } from '../../line/limits.ts'
 import { chargeShare } from '../../line/shares.ts'
 import { dueAt, rest } from '../../line/turns.ts'
-import { admit, takeTurn, type AdmissionOptions } from './admission.ts'
+import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
 import type { Logger } from '../../logger.ts'
 import { failureOf, hasMoved, isGivenBack } from './failure.ts'
-import { SteppedLease, type LeaseHost, type Process } from './job-lease.ts'
+import { SteppedLease } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
-import { resourcesOf, type ResourceOf } from '../../line/resource.ts'
+import type { ResourceOf } from '../../line/resource.ts'
+import { resourcesOf } from '../../names.ts'
 import { RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
-import { insistToStart, lossOf, NotStarted, type Visit } from './visit.ts'
-import type { Visits } from './visits.ts'
+import { lossOf, type Visit, type Visits } from './visits.ts'
+
+/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
+export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
+
+/**
+ * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
+ * when its processor ends holds the lease, and fails the job.
+ */
+export function processOf(processor: (...args: never) => unknown): Process {
+  const run = processor as (...args: unknown[]) => unknown
+  const asksForSignal = processor.length > 2
+  return async ({ job, stop }, lease) => {
+    const { openSteps } = lease
+    let result: unknown
+    let open: readonly string[] | undefined
+    try {
+      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
+    } finally {
+      if (openSteps.size > 0) open = [...openSteps.values()]
+      // rule: open-step-holds-the-lease
+      while (openSteps.size > 0) await Promise.allSettled(openSteps.keys())
+    }
+    // rule: open-step-fails-the-job
+    if (open !== undefined) throw new StepNotAwaitedError(open)
+    return result
+  }
+}
 
 export interface JobRunsOptions extends AdmissionOptions {
   readonly resource: ResourceOf
@@ -45,20 +71,19 @@ export interface JobRunsOptions extends AdmissionOptions {
 
 /** A queue that takes no job back in this time finds it stalled; neither uses an attempt. */
 const GIVE_BACK_LIMIT_MS = 1_000
+const GIVEN_BACK_MS = 100
 
 export class JobRuns {
   readonly running: RunningJobs
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
   readonly #options: JobRunsOptions
-  readonly #host: LeaseHost
   #isStopping = false
 
   constructor(options: JobRunsOptions) {
-    const { visits, channel, logger } = options
+    const { visits, channel } = options
     this.running = new RunningJobs(visits.running, channel)
     this.#options = options
-    this.#host = { channel, logger, sleep: (visit, delayMs) => this.#sleep(visit, delayMs) }
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
@@ -133,7 +158,7 @@ export class JobRuns {
   async #addNext(visit: Visit): Promise<void> {
     const { addNext } = visit
     if (addNext === undefined) return
-    await insistToStart(visit, this.#options.channel, () => visit.awaits(addNext()))
+    await insistToStart(visit, this.#options, () => visit.awaits(addNext()))
     visit.addNext = undefined
   }
 
@@ -159,7 +184,7 @@ export class JobRuns {
       const result = await new Promise((resolve, reject) => {
         visit.giveUp = reject
         const own = visit.outcome?.then(settledValue)
-        const work = own ?? process(visit, new SteppedLease(visit, lease, this.#host))
+        const work = own ?? process(visit, new SteppedLease(visit, lease, this.#options))
         work.then(resolve, reject)
       })
       isDone = true
@@ -207,17 +232,6 @@ export class JobRuns {
     })
   }
 
-  /** Until its resources wake again, on the monotonic clock. */
-  async #sleep(visit: Visit, delayMs: number): Promise<void> {
-    const { lines, ordered } = this.#options
-    if (lines === undefined || !ordered) {
-      throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
-    }
-    const limits = new LineLimits(lines)
-    const sleeping = visit.resources.map((name) => limits.sleep(name, delayMs))
-    visit.asleepUntil = systemClock.now() + Math.max(...(await visit.awaits(Promise.all(sleeping))))
-  }
-
   /** Counts work for the tenant of a job whose last trip does not. */
   #charge({ share, chargedMs }: Visit, workedMs: number): void {
     const { lines } = this.#options
@@ -226,7 +240,9 @@ export class JobRuns {
   }
 
   async #giveBack({ job, token }: Visit): Promise<never> {
-    await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token)).catch(() => undefined)
+    await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token, GIVEN_BACK_MS)).catch(
+      () => undefined,
+    )
     this.#options.channel.tell('job:given-back', { job })
     throw new DelayedError('requeued: it could not run here')
   }

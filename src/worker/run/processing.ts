@@ -1,24 +1,16 @@
 /** The processor of a worker, and around it what its options ask for. */
 import type { Channel } from '../../channel.ts'
-import type { LockService } from '../../lock/lock-service.ts'
+import type { OurOptions } from '../locked-worker-options.ts'
 import { batchedOf } from './batch.ts'
 import { batching, type BatchSource } from './batches.ts'
 import { checkpointing } from './checkpoints.ts'
-import { processOf, type Process } from './job-lease.ts'
+import { processOf, type Process } from './job-runs.ts'
 import { ResultStore } from './result-store.ts'
 import { SharedResults, type Dedupe } from './shared-results.ts'
 
-interface ProcessingOptions {
-  readonly redlock: LockService
-  readonly leaseMs?: number
-  readonly checkpoints: boolean
-  readonly maxValueBytes: number
-  readonly dedupe?: Dedupe<never>
-}
-
 export function processing(
   processor: (...args: never) => unknown,
-  options: ProcessingOptions,
+  options: OurOptions<never>,
   channel: Channel,
   source: BatchSource,
 ): { readonly process: Process; readonly shared: SharedResults | undefined } {

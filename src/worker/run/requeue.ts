@@ -24,7 +24,6 @@ const SPLIT_MS = { min: 10, max: 500 }
 const UNREACHABLE_MIN_MS = 200
 /** The longest sleep after an outage, where no breaker keeps jobs from being started in vain. */
 export const MAX_UNREACHABLE_MS = 30_000
-const GIVEN_BACK_MS = 100
 
 /**
  * `taken`: at most as long as the holder's lease can last, plus jitter. `split`: short, no release
@@ -75,20 +74,21 @@ export async function requeue(
   const delayMs = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
   const reason = outcomeReason(outcome)
   if (isMilestone(tries)) await job.log(`waits ${delayMs} ms: ${reason}`)
-  await delay(job, token, delayMs)
+  await giveBack(job, token, delayMs)
   return { status: outcome.status, resource: outcome.resource, delayMs, reason }
 }
 
-/** Gives back a job that must stop here; it may start elsewhere once this worker takes none. */
-export async function giveBack(job: Job, token: string | undefined): Promise<void> {
-  await delay(job, token, GIVEN_BACK_MS)
-}
-
 /**
+ * Gives back a job. It may start elsewhere once this worker takes none.
+ *
  * Other workers start the job as well, so the queue's Redis says when it is due, by its own clock:
  * BullMQ passes on how much later that is. See `line/lua/fetch.lua`.
  */
-async function delay(job: Job, token: string | undefined, delayMs: number): Promise<void> {
+export async function giveBack(
+  job: Job,
+  token: string | undefined,
+  delayMs: number,
+): Promise<void> {
   await job.moveToDelayed(systemClock.wallNow() + Math.ceil(delayMs), token)
 }
 

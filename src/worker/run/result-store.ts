@@ -5,14 +5,9 @@
  */
 import { JobLockLostError, ValueTooLargeError } from '../../errors.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
-import { ownScript, type ComposedScript } from '../../line/bullmq/composed-script.ts'
 import type { Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
-
-const claimScript = ownScript('worker/lua/claim-result')
-const writeScript = ownScript('worker/lua/write-result')
-const peekScript = ownScript('worker/lua/peek-result')
 
 /** The place of a job that takes no result of a computation that began before it was added. */
 export interface PlaceInLine {
@@ -38,17 +33,20 @@ export interface StoredResult {
 const FIELD_PREFIX = 'value:'
 
 export class ResultStore {
-  readonly #backend: LineBackend
+  readonly #lines: LineBackend
   readonly #maxBytes: number
 
-  constructor(backend: LineBackend, maxBytes: number) {
-    this.#backend = backend
+  constructor(lines: LineBackend, maxBytes: number) {
+    this.#lines = lines
     this.#maxBytes = maxBytes
   }
 
   /** Without a lease: the result that a holder has stored, if this job may take it. */
   async peek(store: string, asker?: PlaceInLine): Promise<StoredResult | undefined> {
-    const text = await this.#backend.run(peekScript, { store: this.keyOf(store), ...asker })
+    const text = await this.#lines.run('worker/lua/peek-result', {
+      store: this.keyOf(store),
+      ...asker,
+    })
     return typeof text === 'string' ? { value: this.#parse(store, text) } : undefined
   }
 
@@ -62,7 +60,7 @@ export class ResultStore {
     ttlMs: number,
     asker?: PlaceInLine,
   ): Promise<ReadonlyMap<string, unknown>> {
-    const fields = await this.#write(claimScript, store, writer, ttlMs, { ...asker })
+    const fields = await this.#write('worker/lua/claim-result', store, writer, ttlMs, { ...asker })
     const values = new Map<string, unknown>()
     for (let index = 0; index + 1 < fields.length; index += 2) {
       const field = fields[index] ?? ''
@@ -85,18 +83,18 @@ export class ResultStore {
     const bytes = Buffer.byteLength(text)
     if (bytes > this.#maxBytes) throw new ValueTooLargeError(name, bytes, this.#maxBytes)
     const field = FIELD_PREFIX + name
-    await this.#write(writeScript, store, writer, ttlMs, { field, value: text })
+    await this.#write('worker/lua/write-result', store, writer, ttlMs, { field, value: text })
     return JSON.parse(text)
   }
 
   /** The whole name of a store. */
   keyOf(store: string): string {
-    return this.#backend.keyOf(store)
+    return this.#lines.keyOf(store)
   }
 
   /** As `lua/fence.lua` allows. @returns what is stored, if the script says that. */
   async #write(
-    script: ComposedScript,
+    path: string,
     store: string,
     writer: Holder | Run,
     ttlMs: number,
@@ -107,7 +105,7 @@ export class ResultStore {
         ? { job: writer.jobId, lock: writer.lock }
         : { lease: writer.resources.join(), fencingToken: String(writer.fencingToken) }
     const args = { store: this.keyOf(store), ...fence, ttlMs: Math.ceil(ttlMs), ...more }
-    const reply = await this.#backend.run(script, args)
+    const reply = await this.#lines.run(path, args)
     const [word, rest = []] = reply as readonly [string, (string | string[])?]
     if (word === 'kept') return rest as readonly string[]
     if ('lock' in writer) throw new JobLockLostError(writer.jobId)

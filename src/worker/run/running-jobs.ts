@@ -8,7 +8,7 @@ import { sleep, systemClock } from '../../clock.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { cancelRequests } from '../../line/cancel.ts'
 import { asError } from './failure.ts'
-import { lossOf, type Visit } from './visit.ts'
+import { lossOf, type Visit } from './visits.ts'
 
 const IDLE_POLL_MS = 10
 

@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto'
 import type { Job } from 'bullmq'
 import type { Channel } from '../../channel.ts'
-import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import type { Process } from './job-lease.ts'
+import type { Process } from './job-runs.ts'
 import type { PlaceInLine, ResultStore, StoredResult } from './result-store.ts'
-import { insist, insistToStart, type Visit } from './visit.ts'
+import { insist, insistToStart } from './admission.ts'
+import type { Visit } from './visits.ts'
 
 /**
  * One computation for all jobs of a queue with the same name and resource, within a time. Jobs that
@@ -54,33 +54,39 @@ export class SharedResults {
   /** The stored result, if this job may take it: then it needs no lease, and runs nothing. */
   peek(visit: Visit): Promise<StoredResult | undefined> {
     const { job, resources } = visit
-    const { results, channel, dedupe } = this.#options
+    const { results, dedupe } = this.#options
     const { key, fresh = false } = dedupe
     const [line = ''] = resources
     const asker = { line, id: job.id ?? '', timestamp: String(job.timestamp) }
     const what = key === undefined ? resources : key(job)
     const store = `result:${JSON.stringify([job.name, what])}`
     visit.shared = { store, asker: fresh ? asker : undefined }
-    return insistToStart(visit, channel, () =>
+    return insistToStart(visit, this.#options, () =>
       visit.awaits(results.peek(store, visit.shared?.asker)),
     )
   }
 
   sharing(process: Process): Process {
-    const { results, channel, dedupe } = this.#options
+    const { locks, leaseMs, results, channel, dedupe } = this.#options
     const { resultTtlMs } = dedupe
     return async (visit, lease) => {
       const { store, asker } = visit.shared as SharedResult
       // Jobs of other slots, or of other resources with the same key, ask for it too.
       // rule: one-computes-a-result
-      const turn = await insistToStart(visit, channel, () => this.#turnOn(visit, store))
+      const name = createHash('sha256').update(results.keyOf(store)).digest('hex')
+      const { signal } = visit.stop
+      const options = { leaseMs, waitMs: MAX_WAIT_MS, autoExtend: true, signal }
+      // Who has it computes the result. It is lost with the process, and guards no write.
+      const turn = await insistToStart(visit, this.#options, () =>
+        locks.acquire(`result:${name}`, options),
+      )
       const pass = (): void => void turn.release()
       // A job that is given up may go on without end.
       // rule: given-up-job-keeps-no-result
-      visit.stop.signal.addEventListener('abort', pass)
+      signal.addEventListener('abort', pass)
       try {
         // Another job may have stored a result since the first read.
-        const stored = await insistToStart(visit, channel, () =>
+        const stored = await insistToStart(visit, this.#options, () =>
           visit.awaits(results.claimAll(store, lease, resultTtlMs, asker)),
         )
         if (stored.has('result')) return stored.get('result')
@@ -89,17 +95,9 @@ export class SharedResults {
         await insist(visit, channel, () => visit.awaits(keep()))
         return result
       } finally {
-        visit.stop.signal.removeEventListener('abort', pass)
+        signal.removeEventListener('abort', pass)
         await turn.release()
       }
     }
-  }
-
-  /** Who has it computes the result. It is lost with the process, and guards no write. */
-  #turnOn({ stop: { signal } }: Visit, store: string): Promise<Lease> {
-    const { locks, leaseMs, results } = this.#options
-    const name = createHash('sha256').update(results.keyOf(store)).digest('hex')
-    const options = { leaseMs, waitMs: MAX_WAIT_MS, autoExtend: true, signal }
-    return locks.acquire(`result:${name}`, options)
   }
 }

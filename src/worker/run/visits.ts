@@ -17,9 +17,11 @@ import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { shareFrom } from '../../line/shares.ts'
-import type { LineVisit, LineVisits, Move, Told } from '../../line/visit.ts'
+import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
+import { LeaseLostError } from '../../lock-errors.ts'
 import { isWithin } from './admission.ts'
-import { JobSignal, Visit, type Chain } from './visit.ts'
+import { JobSignal } from './job-lease.ts'
+import type { SharedResult } from './shared-results.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
 const LIMIT_MS = 1_000
@@ -29,6 +31,75 @@ const MIN_JOB_MS = 1
 const SHORT_JOB_MS = 2
 /** With longer jobs, it has no time left when its event loop waits less than half of the time. */
 const BUSY = 0.5
+
+/** The jobs of a line under one lease, which is passed on. */
+interface Chain {
+  /** Of the job that runs. */
+  lease: Lease
+  /** No client waited for it at this time, on the monotonic clock. */
+  unwantedAt: number
+}
+
+/** BullMQ ends it, or starts it, before it expires: else its lease is released. */
+export class Visit extends LineVisit {
+  /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
+  startedAt: number | undefined
+  stop!: JobSignal
+  /** Of the job before it in its line, or its own; in a batch that of the first job. */
+  lease: Lease | undefined
+  /** Of its line, where the job before it left it the lease. */
+  chain: Chain | undefined
+  /** The job before it, which left it the lease, had done its work at this time. */
+  leftAt: number | undefined
+  /** What it shares with other jobs, with `dedupe`. */
+  shared: SharedResult | undefined
+  /** The first job of its batch, which may be itself. */
+  first: Visit | undefined
+  /** What becomes of it in its batch, where it is not the first job. */
+  outcome: Promise<PromiseSettledResult<unknown>> | undefined
+  /** It was cancelled in a batch. The other jobs continue. */
+  cancelled: Error | undefined
+  /** Its lease was found lost at this time, on the monotonic clock. */
+  lostAt: number | undefined
+  /** Ends the job without its processor. */
+  giveUp: ((error: Error) => void) | undefined
+  /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
+  asleepUntil: number | undefined
+  /** It had done its work at this time. */
+  endedAt = 0
+  /** It waits for an answer of the queue's server since then, on the monotonic clock. */
+  waitsSince: number | undefined
+
+  /** It does nothing until the queue's server answers. */
+  awaits<Answer>(trip: Promise<Answer>): Promise<Answer> {
+    this.waitsSince = systemClock.now()
+    return trip.finally(() => {
+      this.waitsSince = undefined
+    })
+  }
+
+  /** The lease is no longer its own. */
+  letGo(): Lease | undefined {
+    const { lease } = this
+    leave(this)
+    this.lease = undefined
+    return lease
+  }
+
+  expire(): void {
+    void this.letGo()?.release()
+  }
+}
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
+  try {
+    lease?.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
+  }
+}
 
 export class Visits implements LineVisits {
   /** Those that run. A job is here twice when another run began while the first has no lock. */
@@ -50,8 +121,8 @@ export class Visits implements LineVisits {
     this.#burstMs = burstMs
   }
 
-  fetched(jobId: string, told?: Told): Visit {
-    const visit = Object.assign(new Visit(), told)
+  fetched(jobId: string): Visit {
+    const visit = new Visit()
     this.#visits.set(jobId, visit)
     return visit
   }

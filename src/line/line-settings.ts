@@ -1,0 +1,39 @@
+/** What a queue and its workers agree on, and how each of them keeps its lines. */
+import type { MinimalJob } from 'bullmq'
+import type { LineVisits } from './visit.ts'
+
+/** How a job that is added stands in line; but for its resources as its hash has it. */
+export interface LinePlacement {
+  readonly resources: readonly string[]
+  /** Each undefined where the job says none. */
+  readonly slots: string | undefined
+  readonly rate: string | undefined
+  readonly share: string | undefined
+}
+
+export interface LineSettings {
+  readonly slots: number
+  /**
+   * A job that was added this long ago is looked at, whether or not it is its turn; undefined for
+   * any time.
+   */
+  readonly maxWaitMs?: number | undefined
+  /** The order inside a line: that of adding, or BullMQ's order of waiting jobs. */
+  readonly within: 'added' | 'priority'
+  /** How a job stands in line, by its data; undefined for a worker. */
+  readonly placement?: (data: unknown) => LinePlacement
+  /** How many jobs a line has at most; undefined for any number. */
+  readonly maxLength?: number | undefined
+  /** Which sleeping job of a full line is removed for a new one; undefined for none. */
+  readonly drops?: 'oldest' | 'newest' | undefined
+  /** Of a worker. */
+  readonly visits?: LineVisits | undefined
+  /** What a job that failed for good does to its lines. */
+  readonly onFailure: 'continue' | 'block'
+  /** JSON of the resources of a job that fails before it has lines; undefined where it has none. */
+  readonly linesOf?: ((job: MinimalJob) => string | undefined) | undefined
+  /** Jobs have results of steps, which end with them. */
+  readonly keepsSteps?: boolean
+  /** Called when the queue's Redis has no job to give, and none sleeps in line. */
+  readonly onDrained?: (() => void) | undefined
+}

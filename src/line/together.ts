@@ -1,0 +1,290 @@
+/**
+ * Jobs that are added, and jobs that end, in one turn of the event loop are sent together: see
+ * `lua/add.lua` and `lua/finish.lua`.
+ */
+import * as bullmq from 'bullmq'
+import type { Job, JobsOptions, KeepJobs } from 'bullmq'
+import { atEndOfCallback, atEndOfTurn, ownCallback, systemClock } from '../clock.ts'
+import { LineFullError } from '../errors.ts'
+import type { LineBackend } from './line-backend.ts'
+import { jsonText, type Arguments, type Client } from './line-runner.ts'
+import type { Replacement } from './line-scripts.ts'
+import type { LinePlacement } from './line-settings.ts'
+import type { LineVisit, Move } from './visit.ts'
+
+interface Caller {
+  readonly resolve: (reply: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * Sends items a few at a time, and gives each its own reply: see `lua/together.lua`. While no call
+ * is under way, what one callback adds leaves.
+ */
+abstract class TurnGroup<Item> {
+  protected readonly backend: LineBackend
+  readonly #most: { readonly items: number; readonly bytes: number }
+  #waiting: Item[] = []
+  /** One for each of them. */
+  #callers: Caller[] = []
+  #kind = ''
+  #bytes = 0
+  /** Calls that were sent, and are not settled. */
+  #underWay = 0
+
+  constructor(backend: LineBackend, most: { items: number; bytes: number }) {
+    this.backend = backend
+    this.#most = most
+  }
+
+  protected abstract send(items: readonly Item[]): Promise<unknown>
+
+  /**
+   * @param bytes about how long it is.
+   * @param kind what is sent together is of one kind.
+   * @returns what the server says about it.
+   */
+  protected add(item: Item, bytes: number, kind: string): Promise<unknown> {
+    if (kind !== this.#kind) void this.#flush()
+    this.#kind = kind
+    return new Promise((resolve, reject) => {
+      // While the server has nothing to do, what comes first waits for no others.
+      const soon = this.#underWay === 0 ? atEndOfCallback : atEndOfTurn
+      if (this.#waiting.length === 0) soon(this.#flush)
+      this.#waiting.push(item)
+      this.#callers.push({ resolve, reject })
+      this.#bytes += bytes
+      const { items: mostItems, bytes: mostBytes } = this.#most
+      if (this.#waiting.length >= mostItems || this.#bytes >= mostBytes) void this.#flush()
+    })
+  }
+
+  readonly #flush = async (): Promise<void> => {
+    const [waiting, callers] = [this.#waiting, this.#callers]
+    if (waiting.length === 0) return
+    this.#waiting = []
+    this.#callers = []
+    this.#bytes = 0
+    this.#underWay++
+    try {
+      const reply = await this.send(waiting)
+      // Replies that came together are settled in a callback each. So what the jobs of one call
+      // send leaves, and the server works, before those of the next call are settled.
+      if (this.#underWay > 1) await ownCallback()
+      const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
+      for (const [index, { resolve, reject }] of callers.entries()) {
+        const own = replies[index]
+        const message: unknown = Array.isArray(own) ? own[0] : undefined
+        if (typeof message !== 'string') resolve(own)
+        else reject(Object.assign(new Error(message), { name: 'ReplyError' }))
+      }
+    } catch (error) {
+      for (const { reject } of callers) reject(error)
+    } finally {
+      this.#underWay--
+    }
+  }
+}
+
+/** A job that is added. */
+interface Addition {
+  readonly replaced: Replacement
+  /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
+  readonly args: readonly unknown[]
+  readonly bytes: number
+}
+
+/** A job that is added so may start without a delay or children. */
+const AT_ONCE: ReadonlySet<string> = new Set(['addStandardJob', 'addPrioritizedJob'])
+/** Reply of the add script. */
+const LINE_FULL = -200
+
+export class Additions extends TurnGroup<Addition> {
+  /** Where full lines drop jobs for new ones. */
+  #lastAdd: Promise<unknown> = Promise.resolve()
+
+  constructor(backend: LineBackend) {
+    super(backend, { items: 16, bytes: 100_000 })
+  }
+
+  place(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
+    const { sender, settings } = this.backend
+    const data = String(given[replaced.keys + 1])
+    const { resources, ...more } = settings.placement?.(JSON.parse(data)) as LinePlacement
+    const args = [...given, JSON.stringify(resources), jsonText(more)]
+    const job = { replaced, args, bytes: data.length }
+    // The replies of a transaction come together.
+    if (client !== sender.client) return this.send([job], client)
+    if (settings.maxLength !== undefined) return this.#addToFull(job)
+    return this.add(job, job.bytes, replaced.name)
+  }
+
+  /** Of a full line, a job is dropped first, where `whenFull` says so. */
+  #addToFull(job: Addition): Promise<unknown> {
+    const { maxLength = 0, drops } = this.backend.settings
+    const add = async (): Promise<unknown> => {
+      let dropped = ''
+      for (;;) {
+        const reply = await this.add(job, job.bytes, job.replaced.name)
+        if (!Array.isArray(reply) || reply[0] !== LINE_FULL) return reply
+        const [, resource, id] = reply as [number, string, string]
+        // rule: add-that-dropped-is-not-refused
+        if (id === '' || id === dropped) {
+          throw new LineFullError(this.backend.queueName, resource, maxLength)
+        }
+        // Other producers may take the room that was made, and more may be there than was allowed.
+        await this.backend.remove(id, false)
+        dropped = id
+      }
+    }
+    if (drops === undefined) return add()
+    // rule: room-is-made-in-the-order-of-adds
+    const added = this.#lastAdd.then(add)
+    this.#lastAdd = added.catch(() => undefined)
+    return added
+  }
+
+  /** @param transaction to which they are added. */
+  protected override send(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
+    const { sender, settings } = this.backend
+    const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
+    const { within, maxWaitMs, maxLength, drops } = settings
+    const all = [...args]
+    for (const each of others) all.push(...each.args.slice(replaced.keys))
+    const key = args[0] as string
+    const isOne = transaction !== undefined || undefined
+    return sender.send(transaction ?? sender.client, replaced, all, {
+      // A flow adds jobs to several queues.
+      base: key.slice(0, key.lastIndexOf(':') + 1),
+      mayStart: AT_ONCE.has(replaced.name) || undefined,
+      isDelayed: replaced.name === 'addDelayedJob' || undefined,
+      within,
+      maxWaitMs,
+      drops,
+      isOne,
+      maxLength: isOne ? undefined : maxLength,
+    })
+  }
+}
+
+/** A job that ends. */
+interface End {
+  readonly id: string
+  readonly token: string
+  /** Of BullMQ, as JSON. */
+  readonly opts: string
+  /** What is not usual with it. */
+  readonly more: Arguments
+  /** What it returned, or failed with. */
+  readonly value: string
+  readonly visit: LineVisit | undefined
+  finishedOn: number
+}
+
+type Completed = Awaited<ReturnType<bullmq.RedisQueueBackend['moveToCompleted']>>
+
+export class Ends extends TurnGroup<End> {
+  readonly #command: string
+  readonly #keys: readonly unknown[]
+  /** Our arguments, for those options of BullMQ. */
+  #usual: { readonly opts: string; readonly text: string } | undefined
+
+  /** @param keys what BullMQ's script is given as KEYS. Some are other ones for each job. */
+  constructor(backend: LineBackend, command: string, keys: readonly unknown[]) {
+    // The server and its clients wait for each other where more leave together.
+    super(backend, { items: 8, bytes: 100_000 })
+    this.#command = command
+    this.#keys = keys
+  }
+
+  /** It leaves its lines as its visit says; without a word it just leaves them. */
+  async end(
+    job: Pick<Job, 'id' | 'opts'>,
+    value: string | undefined,
+    token: string,
+    fetches: boolean,
+    keepJobs: KeepJobs,
+    { target, holds, lines, fields }: Arguments = {},
+  ): Promise<Completed> {
+    const { id = '' } = job
+    const { settings, options } = this.backend
+    // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
+    const visit = settings.visits?.ending(job)
+    const keeps = !fetches || undefined
+    const { back, offers, share, chargeMs }: Partial<Move> = visit?.move ?? {}
+    const steps = settings.keepsSteps || undefined
+    // Named one by one: JSON of an object that is spread from others takes ten times as long.
+    const more = { target, holds, lines, fields, steps, keeps, back, offers, share, chargeMs }
+    const opts = finishOptions(job.opts, keepJobs, options)
+    const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
+    let next: LineVisit | undefined
+    try {
+      const reply = await this.add(end, end.value.length, '')
+      if (typeof reply === 'number' && reply < 0) {
+        const command = 'moveToFinished'
+        throw this.backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })
+      }
+      const asksNone = keeps === true || offers === true
+      next = this.backend.heard(reply, asksNone)
+      const found = bullmq.raw2NextJobData(reply as unknown[])
+      // rule: reply-that-asked-nothing-says-nothing
+      const result = asksNone && found.length === 0 ? undefined : found
+      return { result, finishedOn: end.finishedOn }
+    } finally {
+      visit?.settle?.(next)
+    }
+  }
+
+  protected override send(ends: readonly End[]): Promise<unknown> {
+    const { base, slots, absentKey, client } = this.backend.sender
+    const at = systemClock.wallNow()
+    const { opts } = ends[0] as End
+    if (this.#usual?.opts !== opts) {
+      this.#usual = { opts, text: jsonText({ base, slots, opts: JSON.parse(opts) as unknown }) }
+    }
+    const args = [...this.#keys, absentKey, String(at)]
+    for (const end of ends) {
+      const { id, token, more, opts: own, value, visit } = end
+      end.finishedOn = at
+      args.push(id, token)
+      // Without a word the queue's Redis says of which lines it is.
+      if (visit?.move === undefined) args.push('', '', '')
+      else {
+        const { job, lines, move } = visit
+        args.push(String(job.timestamp), lines || '[]', String(Math.round(move.usedMs)))
+      }
+      const unusual = own === opts ? more : { ...more, opts: JSON.parse(own) as unknown }
+      args.push(value, jsonText(unusual))
+    }
+    args.push(this.#usual.text)
+    const sent = client.runCommand(this.#command, args)
+    for (const { visit } of ends) visit?.sent?.()
+    return sent
+  }
+}
+
+/**
+ * The options of BullMQ's `moveToFinished`, of a job and of its worker, by their names in its text.
+ * BullMQ's backend packs the same.
+ */
+function finishOptions(
+  opts: JobsOptions,
+  keepJobs: KeepJobs,
+  { name, limiter, lockDuration, metrics }: LineBackend['options'],
+): string {
+  const { count, age, limit } = keepJobs as { count?: number; age?: number; limit?: number }
+  // BullMQ's text takes null for undefined, and Lua has a value of its own for the null of JSON.
+  return JSON.stringify({
+    keepJobs: { count: count ?? undefined, age: age ?? undefined, limit: limit ?? undefined },
+    attempts: opts.attempts ?? undefined,
+    fpof: Boolean(opts.failParentOnFailure) || undefined,
+    cpof: Boolean(opts.continueParentOnFailure) || undefined,
+    idof: Boolean(opts.ignoreDependencyOnFailure) || undefined,
+    rdof: Boolean(opts.removeDependencyOnFailure) || undefined,
+    name: name ?? undefined,
+    limiter: limiter ?? undefined,
+    // Redis makes a text of a number for every command.
+    lockDuration: String(lockDuration),
+    maxMetricsSize: metrics?.maxDataPoints ? metrics.maxDataPoints : '',
+  })
+}
