@@ -3,6 +3,7 @@
  * send its own. All that BullMQ does to jobs passes here: a job and its places change in one trip.
  */
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
+import { randomUUID } from 'node:crypto'
 import * as bullmq from 'bullmq'
 import type {
   BackendFactory,
@@ -53,6 +54,8 @@ export class LineBackend extends Backend implements LineRunner {
   readonly sender: ScriptSender
   readonly #scripts = lineScripts()
   readonly #additions = new Additions(this)
+  /** Of this worker, among those of the queue. */
+  readonly #name: string = randomUUID()
   readonly #ends: Ends
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
@@ -147,7 +150,9 @@ export class LineBackend extends Backend implements LineRunner {
     }
     const to = client as Client
     if (adds) return this.#additions.place(to, replaced, args)
-    const sent = this.sender.send(to, replaced, args, replaced.told?.(args.slice(replaced.keys)))
+    const looks = { runs: this.settings.visits?.size, worker: this.#name }
+    const told = name === 'moveToActive' ? looks : replaced.told?.(args.slice(replaced.keys))
+    const sent = this.sender.send(to, replaced, args, told)
     return FETCHES.includes(name) ? this.#fetched(name, sent) : sent
   }
 

@@ -211,10 +211,10 @@ export class Ends extends TurnGroup<End> {
     // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
     const visit = settings.visits?.ending(job)
     const keeps = !fetches || undefined
-    const { back, offers, share, chargeMs }: Partial<Move> = visit?.move ?? {}
+    const { back, runs, share, chargeMs }: Partial<Move> = visit?.move ?? {}
     const steps = settings.keepsSteps || undefined
     // Named one by one: JSON of an object that is spread from others takes ten times as long.
-    const more = { target, holds, lines, fields, steps, keeps, back, offers, share, chargeMs }
+    const more = { target, holds, lines, fields, steps, keeps, back, runs, share, chargeMs }
     const opts = finishOptions(job.opts, keepJobs, options)
     const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
@@ -224,7 +224,7 @@ export class Ends extends TurnGroup<End> {
         const command = 'moveToFinished'
         throw this.backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })
       }
-      const asksNone = keeps === true || offers === true
+      const asksNone = keeps === true || runs !== undefined
       next = this.backend.heard(reply, asksNone)
       const found = bullmq.raw2NextJobData(reply as unknown[])
       // rule: reply-that-asked-nothing-says-nothing

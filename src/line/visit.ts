@@ -12,8 +12,8 @@ export interface Move {
   readonly usedMs: number
   /** The next job goes behind the jobs that wait, not before them. */
   readonly back: true | undefined
-  /** The next job is left to other workers, if it is the only one that waits. */
-  readonly offers: true | undefined
+  /** How many jobs this worker runs: the next job is left to an idle worker that runs fewer. */
+  readonly runs: number | undefined
   readonly share: string | undefined
   /** What to count for its tenant. */
   readonly chargeMs: number | undefined
@@ -62,6 +62,8 @@ export interface Join {
 
 /** The jobs of a worker. */
 export interface LineVisits {
+  /** How many there are. */
+  readonly size: number
   /** A job was fetched. */
   fetched(jobId: string): LineVisit
   /** The job of that id that was fetched, and has not started. */

@@ -443,6 +443,34 @@ describe('turns', () => {
     expect(grants, tokens.join()).toBeLessThan(3)
   })
 
+  test('an idle worker is given lines of one that runs more, until both run as many', async () => {
+    const lines = ['a', 'b', 'c', 'd', 'e', 'f']
+    const numbers = Array.from({ length: 1_000 }, (_, nr) => nr)
+    const queue = makeQueue()
+    for (const line of lines) await queue.addBulk(jobs(line, ...numbers))
+    const ranBy = new Map<string, number>()
+    let changes = 0
+    const workAs = (worker: number): Promise<Seen> =>
+      work({ concurrency: 10, burstMs: 20, autorun: false }, async ({ data }) => {
+        const line = String(data.customer)
+        if (ranBy.get(line) !== worker) changes++
+        ranBy.set(line, worker)
+        await pause(5)
+      })
+    const linesOf = (worker: number): number =>
+      [...ranBy.values()].filter((each) => each === worker).length
+    const [first, second] = [await workAs(1), await workAs(2)]
+    void first.worker.run()
+    await until('one worker runs all lines', () => linesOf(1) === lines.length)
+    void second.worker.run()
+    await until('both run lines, and no burst ends in the other one any more', async () => {
+      const before = changes
+      await pause(100)
+      return changes === before && linesOf(1) >= 2 && linesOf(2) >= 2
+    })
+    expect(first.order.length + second.order.length).toBeLessThan(lines.length * numbers.length)
+  })
+
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
     await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))

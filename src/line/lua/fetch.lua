@@ -6,6 +6,7 @@
         does: 'park' | 'take', with what these files say
         or 'delay': the job of `moveToDelayed` is due by the server's clock
         or 'rest': its resources sleep, too
+        runs: how many jobs the worker that looks for one runs · worker: a name of it
   Returns  as BullMQ's, a fetched job with its turn
 ]]
 --- @include "line"
@@ -27,5 +28,12 @@ if ARGV.does == 'rest' and result == 0 then
   -- rule: resting-job-wakes-with-its-resources
   redis.call('HSET', KEYS[5], 'redlock:held', RESTS)
   wakeHeads(resourcesOf(redis.call('HGET', KEYS[5], 'redlock:lines') or '[]'), false, '')
+end
+if ARGV.runs then
+  redis.call('ZREM', IDLE, ARGV.worker)
+  if type(result[1]) ~= 'table' then
+    redis.call('ZADD', IDLE, ARGV.runs, ARGV.worker)
+    redis.call('PEXPIRE', IDLE, IDLE_MS)
+  end
 end
 return withTurn(result)

@@ -9,13 +9,13 @@
         more: JSON of what is not usual with it
           target: 'failed' · opts: its own
           keeps: fetches no other · back: the next goes behind the jobs that wait
-          offers: it is left to other workers · holds: keeps its places if it is not removed
+          runs: the jobs of its worker, whose next is left to one with fewer
+          holds: keeps its places if it is not removed
           lines: JSON, of one that holds and has none yet
           share: its own · chargeMs: what to count for it · fields: to update
           steps: the results of its steps end with it
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
-  Keeps: a job that another worker owns leaves nothing. Where a job is offered and fewer jobs wait
-  than run, none is fetched: the bursts of a process end together, so most of those were offered.
+  Keeps: a job that another worker owns leaves nothing.
 ]]
 --- @include "line"
 --- @include "turn"
@@ -55,6 +55,18 @@ end
 local FIELDS, USUAL = 7, {}
 -- Before all places: those of LIFO jobs have negative scores.
 local FIRST = '-9007199254740992'
+
+-- Whether an idle worker runs two jobs fewer. It is taken for granted that it takes the one that is
+-- left to it: a worker that has died is idle for a while only.
+local left = 0
+local function isLeft(runs)
+  local worker, fewest = unpack(redis.call('ZRANGE', IDLE, '0', '0', 'WITHSCORES'))
+  if not worker or fewest + 1 >= runs - left then return false end
+  left = left + 1
+  redis.call('ZINCRBY', IDLE, '1', worker)
+  return true
+end
+
 local endsAs
 endsAt = at
 local function finish(i)
@@ -74,7 +86,7 @@ local function finish(i)
     local isNext = not job.back
     if job.back and not (job.share and redis.call('EXISTS', SPACE .. 'ready') == 1) then
       local waiting = redis.call('LLEN', WAIT)
-      if job.offers and waiting < redis.call('LLEN', ACTIVE) then fetches = false end
+      if job.runs and fetches and isLeft(job.runs) then fetches = false end
       -- Where nothing waits, behind the jobs that wait is first.
       isNext = waiting == 0 and redis.call('ZCARD', PRIORITIZED) == 0
     end

@@ -10,7 +10,6 @@
  * A line that pauses starts anew. With tenants, all work counts for the tenant instead.
  */
 import { AsyncResource } from 'node:async_hooks'
-import { performance } from 'node:perf_hooks'
 import type { Job } from 'bullmq'
 import { Deadlines, leave, systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
@@ -27,10 +26,6 @@ import type { SharedResult } from './shared-results.ts'
 const LIMIT_MS = 1_000
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
 const MIN_JOB_MS = 1
-/** Of jobs that are shorter than this, a process runs no more than it has time for. */
-const SHORT_JOB_MS = 2
-/** With longer jobs, it has no time left when its event loop waits less than half of the time. */
-const BUSY = 0.5
 
 /** The jobs of a line under one lease, which is passed on. */
 interface Chain {
@@ -121,6 +116,10 @@ export class Visits implements LineVisits {
     this.#burstMs = burstMs
   }
 
+  get size(): number {
+    return this.#visits.size
+  }
+
   fetched(jobId: string): Visit {
     const visit = new Visit()
     this.#visits.set(jobId, visit)
@@ -149,7 +148,7 @@ export class Visits implements LineVisits {
   member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent'>): Visit {
     const { lease, lines } = first
     const visit = this.fetched(job.id ?? '')
-    const move = { usedMs: 0, back: true, offers: undefined, share: undefined, chargeMs: undefined }
+    const move = { usedMs: 0, back: true, runs: undefined, share: undefined, chargeMs: undefined }
     return Object.assign(visit, { job, first, lease, lines, move, ...own })
   }
 
@@ -159,11 +158,9 @@ export class Visits implements LineVisits {
    */
   done(visit: Visit, workedMs: number, isTraced: boolean): void {
     visit.endedAt = systemClock.now()
-    visit.move = moveBehind(visit, workedMs, this.#burstMs, this.#visits.size > 1)
+    visit.move = moveBehind(visit, workedMs, this.#burstMs, this.size)
     const settle = this.#passOn.bind(this, visit)
     visit.settle = isTraced ? AsyncResource.bind(settle) : settle
-    // Behind the bytes of the trip, and while it is under way.
-    if (visit.move.offers === true) visit.sent = () => visit.settle?.(undefined)
     this.#deadlines.in(LIMIT_MS, visit)
   }
 
@@ -248,12 +245,12 @@ function mayPass(lease: Lease, { slots, lines }: Visit): boolean {
   return slots === undefined || isWithin(lease.resources, JSON.parse(lines) as string[], slots)
 }
 
-/** @param isOneOfMany other jobs run here too. */
+/** @param runs how many jobs run here. */
 export function moveBehind(
   { usedMs, share, chargedMs }: Pick<Visit, 'usedMs' | 'share' | 'chargedMs'>,
   workedMs: number,
   usualBurstMs: number,
-  isOneOfMany: boolean,
+  runs: number,
 ): Move {
   const weight = share === '' ? 1 : (shareFrom(share)?.weight ?? 1)
   const burstMs = usualBurstMs * weight
@@ -261,38 +258,11 @@ export function moveBehind(
   const allMs = usedMs + workMs
   const isSpent = allMs >= burstMs
   const carriedMs = share === '' ? Math.min(allMs - burstMs, burstMs) : 0
-  // A process with time left runs a line as fast as any other, and a change of process costs.
-  const offers = isSpent && isOneOfMany && (workedMs < SHORT_JOB_MS || loopLoad() >= BUSY)
   return {
     usedMs: isSpent ? carriedMs : allMs,
     back: isSpent || undefined,
-    offers: offers || undefined,
+    runs: isSpent ? runs : undefined,
     share: share || undefined,
     chargeMs: share === '' ? undefined : workMs - chargedMs,
   }
-}
-
-type Utilization = ReturnType<typeof performance.eventLoopUtilization>
-
-const MIN_WINDOW_MS = 25
-/** What an older reading says is about another time. */
-const MAX_WINDOW_MS = 1_000
-let last: { readonly at: number; readonly read?: Utilization; readonly load: number } = {
-  at: -Infinity,
-  load: 0,
-}
-
-/**
- * The part of its time in which the event loop of this process does not wait, since the reading
- * before; 0 where that is long ago.
- */
-function loopLoad(): number {
-  const at = systemClock.now()
-  const windowMs = at - last.at
-  if (windowMs < MIN_WINDOW_MS) return last.load
-  const read = performance.eventLoopUtilization()
-  const isRecent = windowMs <= MAX_WINDOW_MS && last.read !== undefined
-  const load = isRecent ? performance.eventLoopUtilization(read, last.read).utilization : 0
-  last = { at, read, load }
-  return load
 }
