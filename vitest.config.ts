@@ -17,6 +17,7 @@ const STORIES = [
   'test/{docs/recipes,examples/nestjs}.test.ts',
   'test/workers/{demo,dev,ledger,modules}.test.ts',
   'test/sharded/{disturbed-cluster,sharded-queue}.test.ts',
+  'test/tools/{cli/cluster,operator/resize}.test.ts',
 ]
 /** Every state of a small fleet, also by Spin: `npm run test:model`. */
 const MODEL = ['test/model/explorer.test.ts', 'test/specification/spin.test.ts']
