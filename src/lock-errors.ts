@@ -1,6 +1,6 @@
 /** The errors of locks and leases. Where masters were asked, each carries what they said. */
 import { RedlockError } from './errors.ts'
-import { list, splitOver, takenBy } from './lock/refusal-words.ts'
+import { list, splitOver, takenBy } from './refusal-words.ts'
 
 /** One master's answer in words, as errors and outcomes carry them. */
 export interface MasterAnswer {

@@ -3,7 +3,6 @@ import type { RedlockError } from '../errors.ts'
 import { QuorumUnreachableError, ResourceTakenError, SplitVoteError } from '../lock-errors.ts'
 import type { MasterAnswer } from '../lock-errors.ts'
 import type { Lease } from './lease.ts'
-import { list, splitOver, takenBy } from './refusal-words.ts'
 
 interface Refused {
   /** The one that is held, where it is known; else all that were asked for. */
@@ -49,18 +48,5 @@ export function outcomeError(outcome: NotGranted): RedlockError {
       return new SplitVoteError(resource, answers)
     case 'unreachable':
       return new QuorumUnreachableError(resource, outcome.quorum, outcome.retryAfterMs, answers)
-  }
-}
-
-/** For a job, which goes back by itself: without what a caller of the lock can do. */
-export function outcomeReason(outcome: NotGranted): string {
-  const { resource, answers } = outcome
-  switch (outcome.status) {
-    case 'taken':
-      return `${takenBy(resource, outcome.holder, outcome.retryAfterMs)} ${list(answers)}`
-    case 'split':
-      return `${splitOver(resource)} ${list(answers)}`
-    case 'unreachable':
-      return outcomeError(outcome).message
   }
 }

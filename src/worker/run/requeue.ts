@@ -5,7 +5,8 @@
 import type { Job } from 'bullmq'
 import { jitteredMs } from '../../backoff.ts'
 import { systemClock } from '../../clock.ts'
-import { outcomeReason, type NotGranted } from '../../lock/outcome.ts'
+import { outcomeError, type NotGranted } from '../../lock/outcome.ts'
+import { list, splitOver, takenBy } from '../../refusal-words.ts'
 
 /** Why and for how long a job was requeued. */
 export interface Requeue {
@@ -95,4 +96,17 @@ export async function giveBack(
 /** The 1st, 2nd, 4th, 8th, … time, so that a long wait does not fill the queue's memory. */
 function isMilestone(tries: number): boolean {
   return (tries & (tries + 1)) === 0
+}
+
+/** For a job, which goes back by itself: without what a caller of the lock can do. */
+function outcomeReason(outcome: NotGranted): string {
+  const { resource, answers } = outcome
+  switch (outcome.status) {
+    case 'taken':
+      return `${takenBy(resource, outcome.holder, outcome.retryAfterMs)} ${list(answers)}`
+    case 'split':
+      return `${splitOver(resource)} ${list(answers)}`
+    case 'unreachable':
+      return outcomeError(outcome).message
+  }
 }

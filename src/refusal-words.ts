@@ -1,5 +1,5 @@
 /** Why an attempt was not granted, in words: for its error, and for the log of a job. */
-import type { MasterAnswer } from '../lock-errors.ts'
+import type { MasterAnswer } from './lock-errors.ts'
 
 /** What each master said. */
 export function list(answers: readonly MasterAnswer[]): string {
