@@ -8,6 +8,7 @@
  */
 import { systemClock } from './clock.ts'
 import type { FactName, Facts, ToldJob } from './facts.ts'
+import { objectOption } from './options.ts'
 
 /** Who is told. */
 export interface Listener {
@@ -50,12 +51,15 @@ function everywhere(): Listeners {
  * Tells a listener everything that the locks and workers of this process do.
  * @param name takes the place of the listener of the same name.
  * @returns how to end it.
+ * @throws TypeError for a listener without `on`.
  * @example
  * ```ts
  * const stop = listen({ on: { 'job:lease-lost': ({ job }) => console.error(job.id) } })
  * ```
  */
 export function listen(listener: Listener, name: string | symbol = Symbol('listener')): () => void {
+  objectOption(listener, 'an object with `on`', 'listener')
+  objectOption(listener.on, 'an object with a function for each fact', 'listener.on')
   const all = everywhere()
   all.set(name, listener)
   all.changes++

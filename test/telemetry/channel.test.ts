@@ -133,6 +133,14 @@ test('several listeners of one name are one: the last', () => {
   expect(told).toEqual(['second'])
 })
 
+test('a listener is an object with `on`', () => {
+  const named = listen as unknown as (event: string, listener: () => void) => void
+  expect(() => {
+    named('lease:granted', () => undefined)
+  }).toThrow('Expected `listener` to be an object with `on`')
+  expect(() => listen({} as Listener)).toThrow('Expected `listener.on` to be an object')
+})
+
 function own(): { readonly channel: Channel; readonly errors: unknown[] } {
   const errors: unknown[] = []
   return { channel: new Channel(undefined, [], (error) => errors.push(error)), errors }
