@@ -1043,3 +1043,15 @@ test('a job that was promoted behind one that runs is put back in line, and asks
   expect(statuses).toEqual(['in-line'])
   expect(seen.started).toEqual([1, 2])
 })
+
+test('a script that is used for the first time joins no pipeline that was made before', async () => {
+  const options = { maxRetriesPerRequest: null, enableAutoPipelining: true }
+  const client = new Redis({ ...connection(), ...options })
+  fixture.defer(() => client.quit())
+  const queue = makeQueue({ connection: client })
+  await queue.waitUntilReady()
+  const key = `${fixture.namespace}:one`
+  await client.set(key, '1')
+  const calls = [client.get(key), queue.getLimits('a'), client.get(key)]
+  expect(await Promise.all(calls)).toEqual(['1', {}, '1'])
+})

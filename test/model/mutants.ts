@@ -430,7 +430,7 @@ const worker: readonly Mutant[] = [
   mutant(
     'script-joins-no-older-pipeline',
     'removed',
-    'compatibility/connections: enableAutoPipelining',
+    'line/line: joins no pipeline that was made before',
   ),
   mutant(
     'replica-is-left',
