@@ -12,7 +12,7 @@ export interface Move {
   readonly usedMs: number
   /** The next job goes behind the jobs that wait, not before them. */
   readonly back: true | undefined
-  /** How many jobs this worker runs: the next job is left to an idle worker that runs fewer. */
+  /** Of a spent burst: how many jobs this worker has. An idle one with two fewer gets the next. */
   readonly runs: number | undefined
   readonly share: string | undefined
   /** What to count for its tenant. */

@@ -62,6 +62,38 @@ const allDone = (batch: readonly Job<Charge>[]): Promise<PromiseSettledResult<un
   Promise.allSettled(batch.map(({ data: { nr } }) => Promise.resolve(nr * 10)))
 
 describe('a batch', () => {
+  test('comes to an idle worker from one with more lines, and then lines stay where they run', async () => {
+    const queue = openQueue()
+    const lines = ['a', 'b', 'c']
+    for (const line of lines) await queue.addBulk(jobs(1_000, line))
+    const ranBy = new Map<string, number>()
+    let changes = 0
+    let done = 0
+    const workAs = (own: number): Promise<LockedWorker<Charge>> =>
+      work(
+        { size: 5 },
+        async (batch) => {
+          const line = batch[0]?.data.customer ?? ''
+          if (ranBy.get(line) !== own) changes++
+          ranBy.set(line, own)
+          await delay(10)
+          done += batch.length
+          return allDone(batch)
+        },
+        { burstMs: 20, autorun: false },
+      )
+    const [first, second] = [await workAs(1), await workAs(2)]
+    void first.run()
+    await until('one worker runs all lines', () => ranBy.size === lines.length)
+    void second.run()
+    await until('both run lines, and none changes its worker any more', async () => {
+      const before = changes
+      await delay(200)
+      return changes === before && new Set(ranBy.values()).size === 2
+    })
+    expect(done).toBeLessThan(3_000)
+  })
+
   test('has the next jobs of its line, in order, under one token', async () => {
     const queue = openQueue()
     const seen: number[][] = []

@@ -6,7 +6,7 @@
         does: 'park' | 'take', with what these files say
         or 'delay': the job of `moveToDelayed` is due by the server's clock
         or 'rest': its resources sleep, too
-        runs: how many jobs the worker that looks for one runs · worker: a name of it
+        runs: how many jobs the worker has that looks for one · worker: a name of it
   Returns  as BullMQ's, a fetched job with its turn
 ]]
 --- @include "line"

@@ -9,7 +9,7 @@
         more: JSON of what is not usual with it
           target: 'failed' · opts: its own
           keeps: fetches no other · back: the next goes behind the jobs that wait
-          runs: the jobs of its worker, whose next is left to one with fewer
+          runs: how many jobs its worker has; an idle one with two fewer gets the next of its line
           holds: keeps its places if it is not removed
           lines: JSON, of one that holds and has none yet
           share: its own · chargeMs: what to count for it · fields: to update
