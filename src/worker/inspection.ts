@@ -117,10 +117,9 @@ async function whereItWaits(
     const { lease, members, waits } = await waitsIn(resource, sources, undefined, jobId)
     const nr = members.findIndex((member) => member.jobId === jobId)
     if (nr >= 0) place = { resource }
-    // One that runs waits for nothing. It may be about to ask for a lease that another client has.
-    if (members[nr]?.activeSince !== undefined) {
-      if (lease?.holder !== undefined) return { resource }
-    } else if (waits[nr] !== undefined) return { resource, wait: waits[nr] }
+    // One that runs may be about to ask for a lease that another client has.
+    const tells = members[nr]?.activeSince === undefined || lease?.holder !== undefined
+    if (waits[nr] !== undefined && tells) return { resource, wait: waits[nr] }
   }
   return place
 }

@@ -258,7 +258,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(2, { also: [1] }),
       why: /for `customer:2` and waits for the lease of script-7|lease is held by script-7/,
-      line: /^(delayed: (the lease of script-7 .* extended, in line for `customer:2`|its delay .*)|active: nothing: .*)$/,
+      line: /^(delayed: (the lease of script-7 .* extended, in line for `customer:2`|its delay .*|nothing: .* in line for `customer:2`)|active: nothing: .*)$/,
       inspect: /customer:1 is free/,
       doctor: [],
     }
