@@ -3,7 +3,7 @@ import { ResourceError } from './errors.ts'
 import { messageOf } from './message-of.ts'
 import { refuse } from './options.ts'
 
-export const MAX_LENGTH = 512
+const MAX_LENGTH = 512
 /** What a template string makes of a value that is missing or has no name. */
 const NOT_A_NAME = /(?<![\w-])(?:undefined|NaN|\[object \w+\])(?![\w-])/
 /** A worker asks for slots by their names. */
@@ -55,21 +55,22 @@ export function resourcesOf<Subject>(
 }
 
 /** @throws ResourceError */
-export function checkedName(name: unknown, jobId: string | undefined): string {
-  if (typeof name !== 'string') throw new ResourceError(jobId, `returned ${kindOf(name)}`)
-  if (name.length === 0) throw new ResourceError(jobId, 'returned an empty string')
-  if (name.length > MAX_LENGTH) {
-    throw new ResourceError(jobId, `returned ${name.length} characters`)
-  }
+function checkedName(name: unknown, jobId: string | undefined): string {
+  const problem = problemOf(name)
+  if (problem !== undefined) throw new ResourceError(jobId, `returned ${problem}`)
+  return name as string
+}
+
+/** What keeps a value from being a name of what jobs touch, if anything. */
+export function problemOf(name: unknown): string | undefined {
+  if (typeof name !== 'string') return kindOf(name)
+  if (name.length === 0) return 'an empty string'
+  if (name.length > MAX_LENGTH) return `${name.length} characters`
   const gap = NOT_A_NAME.exec(name)?.[0]
   if (gap !== undefined) {
-    throw new ResourceError(
-      jobId,
-      `returned \`${name}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`,
-    )
+    return `\`${name}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`
   }
-  if (!name.isWellFormed()) throw new ResourceError(jobId, 'returned half a surrogate pair')
-  return name
+  return name.isWellFormed() ? undefined : 'half a surrogate pair'
 }
 
 function kindOf(value: unknown): string {

@@ -25,7 +25,7 @@ import {
   type LineRunner,
 } from './line-runner.ts'
 import type { LineSettings } from './line-settings.ts'
-import { leaveReplicas, prepareClient } from './queue-connection.ts'
+import { leaveReplicas, leaveSentinels, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import type { Join, LineVisit } from './visit.ts'
@@ -213,6 +213,11 @@ export class LineBackend extends Backend implements LineRunner {
     const found = await super.moveToDelayed(...args)
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
+  }
+
+  override async close(force?: boolean): Promise<void> {
+    await super.close(force)
+    leaveSentinels(this)
   }
 
   override async drain(delayed: boolean): Promise<void> {

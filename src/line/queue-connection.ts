@@ -9,6 +9,9 @@ type Connection = RedisQueueBackend['connection']
 interface UnreadyClient {
   /** A cluster has no `host`. */
   readonly options?: { readonly host?: string; readonly port?: number; reconnectOnError?: unknown }
+  readonly status?: string
+  /** Of ioredis, with `failoverDetector`. */
+  readonly connector?: { readonly failoverDetector?: { cleanup(): void } | null }
   disconnect(): void
 }
 
@@ -36,6 +39,15 @@ export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<s
 /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
 export function disconnectNow({ connection, blockingConnection }: RedisQueueBackend): void {
   for (const each of [connection, blockingConnection]) unreadyClientOf(each)?.disconnect()
+}
+
+/** A client that has quit keeps ioredis' connections to Sentinels, and so its process. */
+export function leaveSentinels({ connection, blockingConnection }: RedisQueueBackend): void {
+  for (const each of [connection, blockingConnection]) {
+    const client = unreadyClientOf(each)
+    // rule: closed-queue-leaves-its-sentinels
+    if (client?.status === 'end') client.connector?.failoverDetector?.cleanup()
+  }
 }
 
 /** BullMQ sends nothing before `prepare` was called. */

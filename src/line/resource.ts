@@ -1,5 +1,5 @@
 import type { Job } from 'bullmq'
-import { checkedName, MAX_LENGTH, resourcesOf } from '../names.ts'
+import { problemOf, resourcesOf } from '../names.ts'
 import { refuse } from '../options.ts'
 
 /** Names what a job touches: jobs that share a name never run at the same time. */
@@ -23,10 +23,7 @@ export function linesOf(resource: ResourceOf, job: Job): string | undefined {
 
 /** @throws TypeError for what can be the name of no resource. */
 export function resourceName(name: unknown): string {
-  if (typeof name !== 'string') refuse('resource', 'a string', name)
-  try {
-    return checkedName(name, undefined)
-  } catch {
-    return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
-  }
+  const problem = problemOf(name)
+  if (problem !== undefined) throw new TypeError(`\`resource\` names no resource: it is ${problem}`)
+  return name as string
 }

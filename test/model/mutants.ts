@@ -437,6 +437,11 @@ const worker: readonly Mutant[] = [
     ["message.startsWith('READONLY') &&", 'false &&'],
     'stories/queue-failover: a name that leads to another',
   ),
+  mutant(
+    'closed-queue-leaves-its-sentinels',
+    ["client?.status === 'end'", 'false'],
+    'tools/cli/sentinel',
+  ),
   mutant('crashed-job-runs-again-soon', ['leaseMs', '30_000'], 'worker/crash'),
   mutant(
     'moved-job-stays-where-it-is',

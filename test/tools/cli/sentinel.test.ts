@@ -21,7 +21,8 @@ it('doctor, why, work and the page follow a failover', async () => {
   fixture.defer(() => second.close())
   const sentinels = await startSentinels('shop', first)
   fixture.defer(() => sentinels.close())
-  const queueRedis = { ...sentinels.connection, sentinels: [...sentinels.connection.sentinels] }
+  const { connection } = sentinels
+  const queueRedis = { ...connection, sentinels: [...connection.sentinels], failoverDetector: true }
   const directory = await mkdtemp(join(tmpdir(), 'sentinel-'))
   fixture.defer(() => rm(directory, { recursive: true }))
   const file = join(directory, 'config.json')
@@ -33,7 +34,7 @@ it('doctor, why, work and the page follow a failover', async () => {
   await fixture.redlock({ leaseMs: 6_000 })
 
   const queue = new LockedQueue<{ customerId: number }>('calls', {
-    connection: { ...queueRedis, failoverDetector: true },
+    connection: queueRedis,
     resource: ({ customerId }) => `customer:${customerId}`,
   })
   queue.on('error', () => undefined)
@@ -70,4 +71,17 @@ it('doctor, why, work and the page follow a failover', async () => {
   await working.line(new RegExp(`finished ${next.id ?? ''}$`))
   working.kill('SIGTERM')
   expect((await working.end()).code).toBe(0)
+
+  const [{ host, port } = first] = connection.sentinels
+  const sentinel = new Redis({ host, port })
+  fixture.defer(() => {
+    sentinel.disconnect()
+    return Promise.resolve()
+  })
+  const subscribed = async (): Promise<boolean> =>
+    String(await sentinel.call('CLIENT', 'LIST')).includes(' sub=1 ')
+  expect(await subscribed()).toBe(true)
+  await handler.close()
+  await queue.close()
+  await until('no connection to a Sentinel is left', async () => !(await subscribed()))
 })
