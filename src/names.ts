@@ -46,19 +46,16 @@ export function resourcesOf<Subject>(
     const problem = `threw "${messageOf(error)}"`
     throw new ResourceError(jobId, problem, { cause: error })
   }
-  if (typeof named === 'string') return [checkedName(named, jobId)]
   const names: readonly unknown[] = Array.isArray(named) ? named : [named]
-  // A promise is no name; one that is rejected as well must not end the process.
-  for (const one of names) void Promise.resolve(one).catch(() => undefined)
   if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
-  return [...new Set(names.map((one) => checkedName(one, jobId)))].sort()
-}
-
-/** @throws ResourceError */
-function checkedName(name: unknown, jobId: string | undefined): string {
-  const problem = problemOf(name)
-  if (problem !== undefined) throw new ResourceError(jobId, `returned ${problem}`)
-  return name as string
+  for (const name of names) {
+    const problem = problemOf(name)
+    if (problem === undefined) continue
+    // A promise is no name; one that is rejected as well must not end the process.
+    for (const one of names) void Promise.resolve(one).catch(() => undefined)
+    throw new ResourceError(jobId, `returned ${problem}`)
+  }
+  return typeof named === 'string' ? [named] : [...new Set(names as string[])].sort()
 }
 
 /** What keeps a value from being a name of what jobs touch, if anything. */

@@ -46,6 +46,9 @@ export interface Grant {
 }
 
 export abstract class HeldLease extends Expiring implements Lease {
+  readonly resources: readonly string[]
+  readonly fencingToken: number
+  readonly leaseMs: number
   readonly #registry: LeaseRegistry
   readonly #grant: Grant
   protected trust: Trust
@@ -64,12 +67,15 @@ export abstract class HeldLease extends Expiring implements Lease {
     super()
     this.#registry = registry
     this.#grant = grant
+    this.resources = grant.resources
+    this.fencingToken = grant.fencingToken
     this.trust = grant.trust
-    const { slots, autoExtend } = grant.terms
+    const { leaseMs, slots, autoExtend } = grant.terms
+    this.leaseMs = leaseMs
     const { channel } = registry
     if (channel.hears('lease:granted')) channel.tell('lease:granted', { lease: this, slots })
     const leftMs = remainingMs(grant.trust, instant(registry.clock))
-    if (autoExtend) this.#renewIn(firstRenewalMs(this.leaseMs, leftMs))
+    if (autoExtend) this.#renewIn(firstRenewalMs(leaseMs, leftMs))
     this.#checkIn(leftMs)
   }
 
@@ -84,20 +90,8 @@ export abstract class HeldLease extends Expiring implements Lease {
     return labelOf(this.resources)
   }
 
-  get resources(): readonly string[] {
-    return this.#grant.resources
-  }
-
   get token(): string {
     return this.#grant.token
-  }
-
-  get fencingToken(): number {
-    return this.#grant.fencingToken
-  }
-
-  get leaseMs(): number {
-    return this.#grant.terms.leaseMs
   }
 
   get slots(): Slots {
@@ -251,7 +245,7 @@ export abstract class HeldLease extends Expiring implements Lease {
   /** Both clocks, until the lease is over; an extension only moves the next check. */
   #checkIn(leftMs: number): void {
     // rule: timer-checks-both-clocks
-    const checkMs = Math.min(leftMs, this.#grant.terms.leaseMs / CHECKS_PER_LEASE)
+    const checkMs = Math.min(leftMs, this.leaseMs / CHECKS_PER_LEASE)
     const renewMs = this.#renewAt - this.#registry.clock.now()
     this.#registry.in(Math.ceil(Math.min(checkMs, renewMs)), this)
   }

@@ -27,11 +27,7 @@ export function remainingMs(trust: Trust, at: Instant): number {
 }
 
 /** With this much of it left, a lease is as good as new: no round trip is spent on it. */
-const FRESH = 0.9
-
-export function isFresh(remainingMs: number, leaseMs: number): boolean {
-  return remainingMs >= FRESH * leaseMs
-}
+export const FRESH = 0.9
 
 /**
  * The later of two ends of trust. Both of its clocks are of one instant: the later end on each

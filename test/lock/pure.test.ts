@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { canBeRenewed, firstRenewalMs, retryAfterMs } from '../../src/lock/trust.ts'
-import { isFresh, longer, quarantineMs, remainingMs, trustFrom } from '../../src/lock/trust.ts'
+import { longer, quarantineMs, remainingMs, trustFrom } from '../../src/lock/trust.ts'
 
 describe('trust', () => {
   const leases = fc.integer({ min: 100, max: 86_400_000 })
@@ -22,12 +22,6 @@ describe('trust', () => {
     expect(remainingMs(trust, { now: 1_001, wallNow: 60_000 })).toBe(0)
     // The wall clock was set back.
     expect(remainingMs(trust, { now: 11_000, wallNow: 0 })).toBe(0)
-  })
-
-  test('a lease with nine tenths of it left counts as new', () => {
-    expect([isFresh(1_000, 1_000), isFresh(900, 1_000), isFresh(899, 1_000)]).toEqual([
-      ...[true, true, false],
-    ])
   })
 
   test('an extension never shortens it', () => {

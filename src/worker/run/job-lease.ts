@@ -6,7 +6,7 @@ import { RateLimitError } from 'bullmq'
 import { setMaxListeners } from 'node:events'
 import { LineLimits } from '../../line/limits.ts'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
-import { isFresh } from '../../lock/trust.ts'
+import { FRESH } from '../../lock/trust.ts'
 import { systemClock } from '../../clock.ts'
 import { ofJob } from '../../log.ts'
 import { childLogger, type Logger } from '../../logger.ts'
@@ -244,7 +244,8 @@ export class SteppedLease extends String implements JobLease {
       this.currentStep = name
       this.#assertMayGoOn()
       // Where no quorum answers, what is left of the lease stands, and its renewal is tried again.
-      if (!isFresh(lease.remainingMs(), lease.leaseMs)) await lease.extend()
+      // rule: step-extends-the-lease
+      if (lease.remainingMs() < FRESH * lease.leaseMs) await lease.extend()
       const earlier = await this.checkpoints?.completed(name)
       this.#assertMayGoOn()
       if (earlier !== undefined) return earlier.value as Result
