@@ -12,6 +12,7 @@ import type { FleetProbe } from '../operator/fleet-probe.ts'
 import { forceRelease } from '../operator/force-release.ts'
 import { storedMaxLeaseMs } from '../operator/survey.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
+import { NO_QUEUE } from './snapshots.ts'
 
 /** What was done, and what came of it. */
 export interface Done {
@@ -141,7 +142,7 @@ function limiting(
 
 function queueOf({ queue }: Hands): QueueView {
   if (queue !== undefined) return queue
-  throw new Error('Name the queue’s Redis (--queue-redis, queueRedis).')
+  throw new Error(NO_QUEUE.problem)
 }
 
 /** Undefined for what names no action, or not what it works on. */
