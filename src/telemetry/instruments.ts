@@ -222,9 +222,7 @@ export class Instruments {
       open.set(worker.queue, open.get(worker.queue) === true || worker.breakerOpen())
     }
     for (const [queue, isOpen] of open) {
-      observe('redlock.worker.breaker.open', isOpen ? 1 : 0, {
-        'messaging.destination.name': queue,
-      })
+      observe('redlock.worker.breaker.open', isOpen ? 1 : 0, ofQueue(queue))
     }
     const asked = censuses(this.#sources.workers)
     for (const queue of this.#queues) {
@@ -233,6 +231,11 @@ export class Instruments {
     for (const queue of asked.keys()) this.#queues.add(queue)
     await Promise.all([...asked].map(([queue, all]) => observeLines(queue, all, observe)))
   }
+}
+
+/** The queue of a metric or a span. */
+export function ofQueue(queue: string): Attributes {
+  return { 'messaging.destination.name': queue }
 }
 
 type OfLines = Partial<Record<NameOf<'gauge' | 'observed counter'>, (lines: LineCensus) => number>>
@@ -270,7 +273,7 @@ const LINE_GAUGES = {
 
 function observeNoLines(queue: string, observe: Observe): void {
   for (const name of Object.keys(LINE_GAUGES)) {
-    observe(name as keyof OfLines, 0, { 'messaging.destination.name': queue })
+    observe(name as keyof OfLines, 0, ofQueue(queue))
   }
 }
 
@@ -289,8 +292,7 @@ async function observeLines(
       found[name] = MOST.has(name) ? Math.max(found[name], value) : found[name] + value
     }
   }
-  const by = { 'messaging.destination.name': queue }
   for (const [name, valueOf] of Object.entries({ ...LINE_GAUGES, ...LINE_COUNTERS })) {
-    observe(name as keyof OfLines, valueOf(found), by)
+    observe(name as keyof OfLines, valueOf(found), ofQueue(queue))
   }
 }

@@ -44,11 +44,6 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     this.#namespace = namespace.replace(/[%/]/g, encodeURIComponent)
   }
 
-  /** Revisions of different clusters cannot be compared. Undefined before the first answer. */
-  get clusterId(): string | undefined {
-    return this.#gateway.clusterId
-  }
-
   async ready(): Promise<void> {
     await this.#call('/v3/kv/range', { key: this.#key('') })
   }
@@ -114,7 +109,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
 
   async inspect(resource: string): Promise<Inspection> {
     const reply = await this.#call('/v3/kv/range', { key: this.#key(resource) })
-    const master = `${this.name} (cluster ${this.clusterId ?? '?'})`
+    const master = `${this.name} (cluster ${this.#gateway.clusterId ?? '?'})`
     const [kv] = (reply['kvs'] ?? []) as readonly KeyValue[]
     if (kv?.lease === undefined) return { resource, masters: [{ master }] }
     const freeInMs = await this.#leftMs(kv.lease)

@@ -30,13 +30,9 @@ const NAMED = `
     INSERT INTO ${TABLE} (namespace, resource)
     SELECT $1, name FROM unnest($2::text[]) AS name ORDER BY name ON CONFLICT`
 
-type Name =
-  | ('create' | 'insert' | 'acquire' | 'extend' | 'release' | 'abandon' | 'await' | 'lock')
-  | ('inspect' | 'leases' | 'prune' | 'hold' | 'claim')
+export type Statements = Readonly<Record<keyof typeof STATEMENTS, string>>
 
-export type Statements = Readonly<Record<Name, string>>
-
-const STATEMENTS: Statements = {
+const STATEMENTS = {
   create: `
     CREATE TABLE ${TABLE} (
       namespace text NOT NULL,

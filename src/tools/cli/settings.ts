@@ -189,11 +189,6 @@ export function queueRedisOf({ queueRedis }: CliSettings): MasterAddress {
   )
 }
 
-/** A whole number from a flag. @throws UsageError naming the flag. */
-export function numberFlag(flag: string, value: string, min: number, max: number): number {
-  return wholeNumber({ value, source: flag }, min, max)
-}
-
 function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
   const fix =
     'write for example {"masters": ["redis://lock-1:6379"], "queueRedis": "redis://queue:6379"}'
@@ -289,7 +284,8 @@ function name(found: Given): string {
   return refuse(found, 'a text of 1 to 256 characters')
 }
 
-function wholeNumber(found: Given, min: number, max: number): number {
+/** @throws UsageError. */
+export function wholeNumber(found: Given, min: number, max: number): number {
   const { value } = found
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
   if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) {

@@ -13,6 +13,12 @@ import { known } from './queue-server.ts'
 /** What the masters say about a resource. */
 export type Inspect = (resource: string) => Promise<Inspection>
 
+interface FoundLine {
+  readonly entries: readonly LineEntry[]
+  /** Why there may be more; undefined where these are all. */
+  readonly missing: string | undefined
+}
+
 /** Lines in which jobs wait. */
 export interface WaitingLines {
   /** The longest first. */
@@ -55,18 +61,14 @@ const MAX_LINES = 500
 const MAX_NAMES = 100_000
 const NAMES_AT_ONCE = 1_000
 
-/**
- * The jobs in the lines of a resource, queue by queue, and what each waits for.
- * @param onMissing told why there may be more of them.
- */
+/** The jobs in the lines of a resource, queue by queue, and what each waits for. */
 export async function lineOf(
   places: Places,
   resource: string,
   inspect: Inspect,
-  onMissing: (problem: string) => void = () => undefined,
-): Promise<readonly LineEntry[]> {
+): Promise<FoundLine> {
   const names = await places.names()
-  if (places.missingNames !== undefined) onMissing(places.missingNames)
+  let missing = places.missingNames
   const asked = names.map(async (queue) => {
     try {
       const place = await places.ofResource(queue, resource)
@@ -74,11 +76,12 @@ export async function lineOf(
       const sources = { locks: { inspect }, lines: place, standstill }
       return await inspectResource(resource, sources, MAX_HEADS)
     } catch (error) {
-      onMissing(messageOf(error))
+      missing ??= messageOf(error)
       throw error
     }
   })
-  return (await known(asked)).flatMap(({ line }) => line)
+  const found = await known(asked)
+  return { entries: found.flatMap(({ line }) => line), missing }
 }
 
 /** How long the line of a resource is in each queue, and its limits there. */

@@ -14,8 +14,8 @@ import { maxLeaseOf, surveyFleet, type FleetSurvey, type MasterSurvey } from './
 
 /** What the fleet shall be. What is left out stays as it is. */
 export interface ResizeTarget {
-  readonly maxLeaseMs?: number
-  readonly fenceTtlMs?: number
+  readonly maxLeaseMs?: number | undefined
+  readonly fenceTtlMs?: number | undefined
 }
 
 /** A resize that can be done. */

@@ -3,6 +3,7 @@
  * found as the active one in the line of its resource. With `order: 'relaxed'` there is no line,
  * and of a slot (`gpu#2`) it is not known.
  */
+import type { Inspection } from '../../lock/inspection.ts'
 import type { JobSince } from './jobs.ts'
 import { lineOf } from './lines.ts'
 import type { LiveLease } from './live-leases.ts'
@@ -34,8 +35,9 @@ export async function jobsUnder(
 }
 
 async function jobOf(places: Places, resource: string): Promise<JobSince | undefined> {
-  const line = await lineOf(places, resource, () => Promise.resolve({ resource, masters: [] }))
-  const active = line.find(({ state }) => state === 'active')
+  const inspect = (): Promise<Inspection> => Promise.resolve({ resource, masters: [] })
+  const { entries } = await lineOf(places, resource, inspect)
+  const active = entries.find(({ state }) => state === 'active')
   if (active === undefined) return undefined
   const { queue, jobId } = active
   const { base } = await places.ofJob(queue, jobId)

@@ -9,7 +9,7 @@ import type { Cli } from '../cli.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { printable } from '../../operator/printable.ts'
-import { numberFlag } from '../settings.ts'
+import { wholeNumber } from '../settings.ts'
 import { table } from '../table.ts'
 
 /** At most 31 years, as milliseconds. */
@@ -131,7 +131,7 @@ function rateIn(text: string): { readonly limit: number; readonly perMs: number 
   if (most === undefined || perMs === undefined) {
     throw new UsageError('--rate takes a limit and milliseconds: 100/1000')
   }
-  const number = (value: string): number => numberFlag('--rate', value, ...POSITIVE)
+  const number = (value: string): number => wholeNumber({ value, source: '--rate' }, ...POSITIVE)
   return { limit: number(most), perMs: number(perMs) }
 }
 

@@ -1,6 +1,5 @@
-import { counted } from '../../../counted.ts'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
-import { hasQuorum } from '../../operator/fleet-probe.ts'
+import { fewAnswer, hasQuorum, tooFewAnswer } from '../../operator/fleet-probe.ts'
 import { coverageOf, holderLine, viewResource } from '../../operator/resource-view.ts'
 import { slotsOf } from '../../operator/live-leases.ts'
 import type { Cli } from '../cli.ts'
@@ -79,8 +78,7 @@ function verdict(resource: string, after: ForcedRelease['after']): string {
   const name = shortened(printable(resource))
   if (after.state === 'free') return `${name} can be acquired now`
   if (after.state === 'held') return `${holderLine(after)}: it was acquired meanwhile`
-  const { answered, masters, quorum } = after
-  const few = `${answered} of ${counted(masters.length, 'master answers', 'masters answer')}`
-  const needed = hasQuorum(coverageOf(after)) ? '' : ` and ${counted(quorum, 'is', 'are')} needed`
-  return `${name} may still be held: ${few}${needed}`
+  const coverage = coverageOf(after)
+  const few = hasQuorum(coverage) ? fewAnswer(coverage) : tooFewAnswer(coverage)
+  return `${name} may still be held: ${few}`
 }
