@@ -30,9 +30,13 @@ const NAMED = `
     INSERT INTO ${TABLE} (namespace, resource)
     SELECT $1, name FROM unnest($2::text[]) AS name ORDER BY name ON CONFLICT`
 
-export type Statements = Readonly<Record<keyof typeof STATEMENTS, string>>
+type Name =
+  | ('create' | 'insert' | 'acquire' | 'extend' | 'release' | 'abandon' | 'await' | 'lock')
+  | ('inspect' | 'leases' | 'prune' | 'hold' | 'claim')
 
-const STATEMENTS = {
+export type Statements = Readonly<Record<Name, string>>
+
+const STATEMENTS: Statements = {
   create: `
     CREATE TABLE ${TABLE} (
       namespace text NOT NULL,

@@ -10,7 +10,6 @@ import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { FleetProbe } from '../operator/fleet-probe.ts'
 import { forceRelease } from '../operator/force-release.ts'
-import { storedMaxLeaseMs } from '../operator/survey.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
 import { NO_QUEUE } from './snapshots.ts'
 
@@ -107,9 +106,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     on: ['resource'],
     act: async ({ resource }, { fleet, maxLeaseMs }) => {
       if (fleet === undefined) throw new Error('Only leases on lock masters can be released.')
-      const stored = maxLeaseMs ?? (await storedMaxLeaseMs(fleet))
-      if (stored === undefined) throw new Error('No master says its maxLeaseMs. Try again later.')
-      const { free, masters } = await forceRelease(fleet, resource, stored)
+      const { free, masters } = await forceRelease(fleet, resource, maxLeaseMs)
       const released = masters.filter(({ outcome }) => outcome === 'released').length
       const where = `It was released on ${released} of ${counted(masters.length, 'master')}.`
       return { isDone: free, told: `${resource} is ${free ? 'free' : 'not free'}. ${where}` }

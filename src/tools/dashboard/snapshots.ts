@@ -6,7 +6,7 @@ import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import { failedJobs, jobsWithId } from '../operator/jobs.ts'
-import type { FailedJob, FoundJob, JobSince } from '../operator/jobs.ts'
+import type { FoundJob, JobRecord, JobSince } from '../operator/jobs.ts'
 import { checkLeases } from '../operator/leaks.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
@@ -41,7 +41,7 @@ export interface Snapshot {
   readonly rates: readonly FinishedRates[]
   /** The job that has waited longest; null where none waits. */
   readonly oldest: JobSince | null
-  readonly failed: readonly FailedJob[]
+  readonly failed: readonly JobRecord[]
   readonly history: readonly Sample[]
 }
 

@@ -39,10 +39,8 @@ async function jobOf(places: Places, resource: string): Promise<JobSince | undef
   const { entries } = await lineOf(places, resource, inspect)
   const active = entries.find(({ state }) => state === 'active')
   if (active === undefined) return undefined
-  const { queue, jobId } = active
-  const { base } = await places.ofJob(queue, jobId)
-  const startedAt = await places.server.command('HGET', base + jobId, 'processedOn')
-  return startedAt === null ? undefined : { queue, jobId, since: Number(startedAt) }
+  const { queue, jobId, activeSince } = active
+  return activeSince && { queue, jobId, since: activeSince.getTime() }
 }
 
 async function isActive(places: Places, { queue, jobId }: JobSince): Promise<boolean> {

@@ -24,7 +24,7 @@ interface LimitFlags extends SaidFlags {
   readonly slots?: number
   readonly rate?: string
   readonly burst?: number
-  readonly reset?: string
+  readonly reset?: 'slots' | 'rate'
 }
 
 const SAID = [
@@ -74,14 +74,11 @@ export const limit: CommandSpec = {
     numberOption('--slots <n>', 'how many jobs of it run at once', POSITIVE),
     new Option('--rate <limit/ms>', 'how many of its jobs may start in how many milliseconds'),
     numberOption('--burst <n>', 'how many of them may start at once; default: 1', POSITIVE),
-    new Option('--reset <slots|rate>', 'return to the options'),
+    new Option('--reset <slots|rate>', 'return to the options').choices(['slots', 'rate']),
     ...SAID,
   ],
   run(cli, queue: string, resource: string, flags: LimitFlags) {
     const { slots, rate: given, burst, reset } = flags
-    if (reset !== undefined && reset !== 'slots' && reset !== 'rate') {
-      throw new UsageError('--reset takes slots or rate')
-    }
     if (burst !== undefined && given === undefined) throw new UsageError('--burst needs --rate')
     const isSet = slots !== undefined || given !== undefined
     if (!isSet && (flags.forMs ?? flags.reason) !== undefined) {

@@ -11,9 +11,6 @@ import { shortened } from '../../../options.ts'
 import { table } from '../table.ts'
 import { slotsLine } from './inspect.ts'
 
-/** Longer than the default: a tombstone that lives too long only takes memory. */
-const UNKNOWN_MAX_LEASE_MS = 60_000
-
 export const release: CommandSpec = {
   usage: 'release <resource>',
   summary: 'take a resource from its holder',
@@ -58,8 +55,7 @@ async function run(
     'the same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
   if (!(await cli.confirms(warning, question, yes))) return EXIT.attention
-  const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS
-  const done = await forceRelease(fleet, resource, maxLeaseMs)
+  const done = await forceRelease(fleet, resource, cli.settings.maxLeaseMs)
   out.result({ resource, ...done }, () => describe(resource, done))
   return done.after.state === 'unknown' ? EXIT.noQuorum : EXIT.done
 }

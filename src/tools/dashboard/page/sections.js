@@ -72,13 +72,13 @@ export function drawFailed({ failed, queues }) {
     'failed',
     failed,
     jobName,
-    ({ resources, reason, attempts, failedAt, holdsLine, ...job }) => [
+    ({ resources, failedReason, attempts, endedAt, holdsLine, ...job }) => [
       jobLink(job),
       resources.length === 0 ? undefined : resourceLink(resources[0]),
       holdsLine ? stateOf('soon', 'holds its line') : undefined,
-      reason === '' ? undefined : reason,
+      failedReason,
       String(attempts),
-      clockTime(failedAt),
+      clockTime(endedAt),
       jobActs({ ...job, state: 'failed', holdsLine }),
     ],
   )
