@@ -16,7 +16,6 @@ export interface ListedLease {
   readonly freeInMs: number
 }
 
-/** One server as a health check sees it. */
 export interface ServerHealth {
   readonly server: string
   readonly version?: string
@@ -44,7 +43,6 @@ export function heldInspection(master: string, lease: ListedLease): Inspection {
   }
 }
 
-/** What one server answers. */
 export interface ServerAnswers extends Omit<ServerHealth, 'server'> {
   readonly findings?: readonly Finding[]
 }

@@ -145,7 +145,6 @@ async function change(
   return EXIT.done
 }
 
-/** In one line. */
 function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string {
   const parts = [
     paused && `paused${origin(paused)}`,
