@@ -33,9 +33,14 @@ export interface ServiceHealth {
   readonly findings: readonly Finding[]
 }
 
-/** The service counts as one master. */
-export function heldInspection(master: string, lease: ListedLease): Inspection {
-  const { resource, holder, fencingToken, freeInMs } = lease
+/** The service counts as one master. @param lease undefined where none is held. */
+export function inspectionOf(
+  master: string,
+  resource: string,
+  lease: ListedLease | undefined,
+): Inspection {
+  if (lease === undefined) return { resource, masters: [{ master }] }
+  const { holder, fencingToken, freeInMs } = lease
   return {
     resource,
     holder: { name: holder, fencingToken, freeInMs },

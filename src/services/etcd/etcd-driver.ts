@@ -9,7 +9,7 @@
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import { describeToken } from '../../names.ts'
-import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
+import { inspectionOf, type ListedLease, type ServiceHealth } from '../service-health.ts'
 import type { EtcdGateway } from './gateway.ts'
 import { EtcdError, type Reply } from './http.ts'
 import { etcdHealth } from './health.ts'
@@ -111,10 +111,8 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const reply = await this.#call('/v3/kv/range', { key: this.#key(resource) })
     const master = `${this.name} (cluster ${this.#gateway.clusterId ?? '?'})`
     const [kv] = (reply['kvs'] ?? []) as readonly KeyValue[]
-    if (kv?.lease === undefined) return { resource, masters: [{ master }] }
-    const freeInMs = await this.#leftMs(kv.lease)
-    const lease = { holder: holderOf(kv), fencingToken: Number(kv.mod_revision), freeInMs }
-    return heldInspection(master, { resource, ...lease })
+    if (kv?.lease === undefined) return inspectionOf(master, resource, undefined)
+    return inspectionOf(master, resource, listed(resource, kv, await this.#leftMs(kv.lease)))
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
@@ -128,12 +126,10 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const lifetimes = new Map(
       await Promise.all(leaseIds.map(async (ID) => [ID, await this.#leftMs(ID)] as const)),
     )
-    return found.map((kv) => ({
-      resource: Buffer.from(kv.key, 'base64').subarray(prefix.length).toString(),
-      holder: holderOf(kv),
-      fencingToken: Number(kv.mod_revision),
-      freeInMs: lifetimes.get(kv.lease ?? '') ?? 0,
-    }))
+    return found.map((kv) => {
+      const resource = Buffer.from(kv.key, 'base64').subarray(prefix.length).toString()
+      return listed(resource, kv, lifetimes.get(kv.lease ?? '') ?? 0)
+    })
   }
 
   health(): Promise<ServiceHealth> {
@@ -240,6 +236,10 @@ function refused(
   if (held === undefined) return { status: 'split', resource: first }
   const resource = wish.resources[keys.indexOf(held.key)] ?? first
   return { status: 'taken', resource, holder: holderOf(held), retryAfterMs: leaseMs }
+}
+
+function listed(resource: string, kv: KeyValue, freeInMs: number): ListedLease {
+  return { resource, holder: holderOf(kv), fencingToken: Number(kv.mod_revision), freeInMs }
 }
 
 function holderOf({ value }: KeyValue): string {

@@ -7,7 +7,7 @@ import type { LockSettings } from '../service-settings.ts'
 import { describeToken } from '../../names.ts'
 import {
   healthOf,
-  heldInspection,
+  inspectionOf,
   type ListedLease,
   type ServerAnswers,
   type ServiceHealth,
@@ -119,7 +119,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
       const counter = Number(row?.fencing_token ?? 0)
       return { resource, masters: [{ master: this.name, counter }] }
     }
-    return heldInspection(this.name, listed(row))
+    return inspectionOf(this.name, resource, listed(row))
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
