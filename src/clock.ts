@@ -8,6 +8,8 @@
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 
+export const DAY_MS = 86_400_000
+
 /** A started timer. */
 export interface Timer {
   cancel(): void

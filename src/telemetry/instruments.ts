@@ -11,28 +11,21 @@ import { getOrInsert } from '../get-or-insert.ts'
 const KINDS = {
   histogram: {
     'redlock.lease.acquire.duration': 'One attempt to acquire a lease, by its outcome',
-    'redlock.lease.wait.duration':
-      'A whole acquire(), with all its attempts, until it was granted or gave up',
+    'redlock.lease.wait.duration': 'A whole acquire(), until it was granted or gave up',
     'redlock.lease.hold.duration': 'How long a lease was held, by how it ended',
     'redlock.job.wait.duration': 'From when a job could first have run until its first lease',
     'redlock.job.handoff.duration':
-      'From the end of a job until the next of its line had its lease, on the same worker',
+      'From the end of a job until its worker has the lease of the next',
   },
   counter: {
     'redlock.lease.extensions': ['{extension}', 'Attempts to extend a lease, by their outcome'],
     'redlock.lease.losses': [
       '{lease}',
-      'Leases that were lost before they were released, by the reason',
+      'Leases that were lost before their release, by the reason',
     ],
     'redlock.lease.splits': ['{attempt}', 'Attempts in which no client won a quorum'],
-    'redlock.job.requeues': [
-      '{requeue}',
-      'Jobs requeued because they could not run yet, by the reason',
-    ],
-    'redlock.job.ends': [
-      '{job}',
-      'Jobs that completed, failed for good, or failed and will be retried',
-    ],
+    'redlock.job.requeues': ['{requeue}', 'Jobs requeued that could not run yet, by the reason'],
+    'redlock.job.ends': ['{job}', 'Jobs that completed, failed for good, or will be retried'],
     'redlock.job.batches': ['{batch}', 'Batches of jobs that began to run'],
   },
   'observed counter': {
@@ -44,36 +37,21 @@ const KINDS = {
     'redlock.lease.active': ['{lease}', 'Leases that this process holds now'],
     'redlock.master.state': [
       '1',
-      '1 for the state that a master, or the lock service, is in; 0 for the others',
+      '1 for the state of a master or the lock service, 0 for the others',
     ],
-    'redlock.master.clock_offset': [
-      's',
-      "The master's clock minus this machine's when it was last enrolled",
-    ],
+    'redlock.master.clock_offset': ['s', "The master's clock minus ours when it was last enrolled"],
     'redlock.quorum.margin': [
       '{master}',
-      'How many more masters than a quorum vote, 0 for a lock service; below 0 no lease is granted',
+      'Masters that vote beyond a quorum; below 0 no lease is granted',
     ],
-    'redlock.job.runnable': [
-      '{job}',
-      'Jobs that run, or that a free worker could start at once: scale on this',
-    ],
+    'redlock.job.runnable': ['{job}', 'Jobs that run or could start at once: scale on this'],
     'redlock.job.parked': ['{job}', 'Jobs that sleep until it is their turn, in up to 1,000 lines'],
     'redlock.job.oldest': ['s', 'How long the oldest waiting job has waited; 0 where none waits'],
     'redlock.line.active': ['{line}', 'Resources with a line of jobs'],
     'redlock.line.longest': ['{job}', 'Jobs that sleep in the longest line'],
-    'redlock.line.limited': [
-      '{resource}',
-      'Resources that are paused or asleep, or whose slots or rate are set',
-    ],
-    'redlock.line.tenants': [
-      '{tenant}',
-      'Tenants with jobs that wait for their turn among tenants',
-    ],
-    'redlock.worker.breaker.open': [
-      '1',
-      '1 while a worker fetches no jobs because no lease can be granted',
-    ],
+    'redlock.line.limited': ['{resource}', 'Resources that are paused, asleep or limited'],
+    'redlock.line.tenants': ['{tenant}', 'Tenants whose jobs wait for their turn'],
+    'redlock.worker.breaker.open': ['1', '1 while a worker fetches nothing, for want of leases'],
   },
 } as const
 

@@ -1,5 +1,6 @@
 /** Settings: from flags, else the environment, else a JSON file. An error names the source. */
 import { readFileSync } from 'node:fs'
+import { DAY_MS } from '../../clock.ts'
 import { masterName, type MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
@@ -45,7 +46,6 @@ interface Setting<Value> {
 }
 
 const MAX_MASTERS = 99
-const DAY_MS = 86_400_000
 
 /** By their keys in the file, in the order of the help. */
 export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {

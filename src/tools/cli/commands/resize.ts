@@ -1,3 +1,4 @@
+import { DAY_MS } from '../../../clock.ts'
 import { counted } from '../../../counted.ts'
 import { diagnose } from '../../operator/diagnosis.ts'
 import { duration } from '../../operator/duration.ts'
@@ -15,8 +16,6 @@ interface ResizeFlags {
   readonly toFenceTtlMs?: number
   readonly yes?: boolean
 }
-
-const DAY_MS = 86_400_000
 
 export const resize: CommandSpec = {
   usage: 'resize',
