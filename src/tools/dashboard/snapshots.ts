@@ -5,13 +5,8 @@ import { withFindings, type Diagnosis } from '../operator/diagnosis.ts'
 import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
-import {
-  failedJobs,
-  jobsWithId,
-  type FoundJob,
-  type JobRecord,
-  type JobSince,
-} from '../operator/jobs.ts'
+import { failedJobs, jobsWithId } from '../operator/jobs.ts'
+import type { FoundJob, JobRecord, JobSince } from '../operator/jobs.ts'
 import { checkLeases } from '../operator/leaks.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
