@@ -34,8 +34,6 @@ export interface ResourcePage extends ResourceDetail {
   /** Every queue: how long the line is there, and what is set. */
   readonly queues: readonly ResourceInQueue[]
   readonly ended: readonly EndedJob[]
-  /** Why the queues are not known. */
-  readonly problem?: string
 }
 
 export async function detailOf(
@@ -63,7 +61,8 @@ export async function resourcePage(
 ): Promise<ResourcePage> {
   const found = await detailOf(locks, queue, resource)
   const detail = { ...found, holding: holderLine(found) }
-  if (queue === undefined) return { ...detail, queues: [], ended: [] }
+  const withoutQueues = { ...detail, queues: [], ended: [] }
+  if (queue === undefined) return withoutQueues
   try {
     const [queues, ended, why] = await Promise.all([
       lengthsOf(queue.places, resource),
@@ -71,8 +70,8 @@ export async function resourcePage(
       whyOf(queue, detail, seen(locks, detail)),
     ])
     return { ...detail, queues, ended, why }
-  } catch (error) {
-    return { ...detail, queues: [], ended: [], problem: messageOf(error) }
+  } catch {
+    return withoutQueues // `line` says why.
   }
 }
 
