@@ -8,6 +8,8 @@
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
 
+export const DAY_MS = 86_400_000
+
 /** A started timer. */
 export interface Timer {
   cancel(): void
@@ -218,7 +220,6 @@ export class Deadlines<Member extends Expiring = Expiring> {
     else if (last === undefined) list.timer.ref?.()
   }
 
-  /** Those that wait now. */
   members(): readonly Member[] {
     const found: Member[] = []
     for (const { first } of this.#lists.values()) {

@@ -44,20 +44,14 @@ export const LINES = {
   'lease:released': ['debug', 'lease released'],
   'lease:handed-over': ['debug', 'lease handed over to the next job of its resource'],
   'lease:lost': ['debug', 'lease lost'],
-  'listener:threw': [
-    'error',
-    'a listener threw: its errors are ignored from now on. Fix the listener',
-  ],
+  'listener:threw': ['error', 'a listener threw: fix it. Its later errors are ignored'],
   'breaker:open': ['warn', 'no lease can be granted: this worker fetches no jobs'],
   'breaker:closed': ['warn', 'leases can be granted again: this worker fetches jobs'],
   'job:started': ['debug', 'job runs under its lease'],
   'job:ended': ['debug', 'job ended'],
   'job:requeued': ['debug', 'job requeued'],
   'job:given-back': ['debug', 'job requeued: it could not run here'],
-  'job:server-refused': [
-    'warn',
-    'a server refused a command of the job: the command is sent again',
-  ],
+  'job:server-refused': ['warn', 'a server refused a command of the job: it is sent again'],
   'job:lease-lost': ['warn', 'job lost its lease while it ran'],
   'job:lock-lost': ['warn', "job lost BullMQ's lock while it ran"],
   'step:ended': ['debug', 'step ended'],
@@ -66,7 +60,6 @@ export const LINES = {
 
 export type LineName = keyof typeof LINES
 
-/** Writes lines to a user's logger. */
 export class Log {
   readonly #logger: Logger
   /** At which level a line of each level is logged. */
@@ -125,7 +118,6 @@ export function loggedChannel(
   })
 }
 
-/** Of everything but leases. */
 function logListener(log: Log): Listener {
   const lines = (Object.keys(LINES) as LineName[]).filter((line) => !line.startsWith('lease:'))
   const fieldsOf = FIELDS as Readonly<Partial<Record<LineName, (fact: object) => object>>>

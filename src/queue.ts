@@ -1,8 +1,6 @@
 /** `bullmq-redlock/queue`: as much as a producer needs, without locks, workers and telemetry. */
-export { LockedQueue } from './worker/locked-queue.ts'
-export type { LockedQueueOptions } from './worker/locked-queue.ts'
-export { ShardedQueue } from './sharded/sharded-queue.ts'
-export type { ShardedQueueOptions } from './sharded/sharded-queue.ts'
+export { LockedQueue, type LockedQueueOptions } from './worker/locked-queue.ts'
+export { ShardedQueue, type ShardedQueueOptions } from './sharded/sharded-queue.ts'
 export { PlainWorkerError, RedlockError, ResourceError, SettingsDifferError } from './errors.ts'
 export { ShardError, ShardsDifferError } from './errors.ts'
 export type { LinePosition } from './line/position.ts'

@@ -16,7 +16,6 @@ export interface ListedLease {
   readonly freeInMs: number
 }
 
-/** One server as a health check sees it. */
 export interface ServerHealth {
   readonly server: string
   readonly version?: string
@@ -34,9 +33,14 @@ export interface ServiceHealth {
   readonly findings: readonly Finding[]
 }
 
-/** The service counts as one master. */
-export function heldInspection(master: string, lease: ListedLease): Inspection {
-  const { resource, holder, fencingToken, freeInMs } = lease
+/** The service counts as one master. @param lease undefined where none is held. */
+export function inspectionOf(
+  master: string,
+  resource: string,
+  lease: ListedLease | undefined,
+): Inspection {
+  if (lease === undefined) return { resource, masters: [{ master }] }
+  const { holder, fencingToken, freeInMs } = lease
   return {
     resource,
     holder: { name: holder, fencingToken, freeInMs },
@@ -44,7 +48,6 @@ export function heldInspection(master: string, lease: ListedLease): Inspection {
   }
 }
 
-/** What one server answers. */
 export interface ServerAnswers extends Omit<ServerHealth, 'server'> {
   readonly findings?: readonly Finding[]
 }

@@ -11,28 +11,21 @@ import { getOrInsert } from '../get-or-insert.ts'
 const KINDS = {
   histogram: {
     'redlock.lease.acquire.duration': 'One attempt to acquire a lease, by its outcome',
-    'redlock.lease.wait.duration':
-      'A whole acquire(), with all its attempts, until it was granted or gave up',
+    'redlock.lease.wait.duration': 'A whole acquire(), until it was granted or gave up',
     'redlock.lease.hold.duration': 'How long a lease was held, by how it ended',
     'redlock.job.wait.duration': 'From when a job could first have run until its first lease',
     'redlock.job.handoff.duration':
-      'From the end of a job until the next of its line had its lease, on the same worker',
+      'From the end of a job until its worker has the lease of the next',
   },
   counter: {
     'redlock.lease.extensions': ['{extension}', 'Attempts to extend a lease, by their outcome'],
     'redlock.lease.losses': [
       '{lease}',
-      'Leases that were lost before they were released, by the reason',
+      'Leases that were lost before their release, by the reason',
     ],
     'redlock.lease.splits': ['{attempt}', 'Attempts in which no client won a quorum'],
-    'redlock.job.requeues': [
-      '{requeue}',
-      'Jobs requeued because they could not run yet, by the reason',
-    ],
-    'redlock.job.ends': [
-      '{job}',
-      'Jobs that completed, failed for good, or failed and will be retried',
-    ],
+    'redlock.job.requeues': ['{requeue}', 'Jobs requeued that could not run yet, by the reason'],
+    'redlock.job.ends': ['{job}', 'Jobs that completed, failed for good, or will be retried'],
     'redlock.job.batches': ['{batch}', 'Batches of jobs that began to run'],
   },
   'observed counter': {
@@ -44,36 +37,21 @@ const KINDS = {
     'redlock.lease.active': ['{lease}', 'Leases that this process holds now'],
     'redlock.master.state': [
       '1',
-      '1 for the state that a master, or the lock service, is in; 0 for the others',
+      '1 for the state of a master or the lock service, 0 for the others',
     ],
-    'redlock.master.clock_offset': [
-      's',
-      "The master's clock minus this machine's when it was last enrolled",
-    ],
+    'redlock.master.clock_offset': ['s', "The master's clock minus ours when it was last enrolled"],
     'redlock.quorum.margin': [
       '{master}',
-      'How many more masters than a quorum vote, 0 for a lock service; below 0 no lease is granted',
+      'Masters that vote beyond a quorum; below 0 no lease is granted',
     ],
-    'redlock.job.runnable': [
-      '{job}',
-      'Jobs that run, or that a free worker could start at once: scale on this',
-    ],
+    'redlock.job.runnable': ['{job}', 'Jobs that run or could start at once: scale on this'],
     'redlock.job.parked': ['{job}', 'Jobs that sleep until it is their turn, in up to 1,000 lines'],
     'redlock.job.oldest': ['s', 'How long the oldest waiting job has waited; 0 where none waits'],
     'redlock.line.active': ['{line}', 'Resources with a line of jobs'],
     'redlock.line.longest': ['{job}', 'Jobs that sleep in the longest line'],
-    'redlock.line.limited': [
-      '{resource}',
-      'Resources that are paused or asleep, or whose slots or rate are set',
-    ],
-    'redlock.line.tenants': [
-      '{tenant}',
-      'Tenants with jobs that wait for their turn among tenants',
-    ],
-    'redlock.worker.breaker.open': [
-      '1',
-      '1 while a worker fetches no jobs because no lease can be granted',
-    ],
+    'redlock.line.limited': ['{resource}', 'Resources that are paused, asleep or limited'],
+    'redlock.line.tenants': ['{tenant}', 'Tenants whose jobs wait for their turn'],
+    'redlock.worker.breaker.open': ['1', '1 while a worker fetches nothing, for want of leases'],
   },
 } as const
 
@@ -129,12 +107,9 @@ export class Instruments {
   readonly #sources: Sources
   readonly #histograms = new Map<string, Histogram>()
   readonly #counters = new Map<string, Counter>()
-  /** By namespace. */
   readonly #leases = new Map<string, number>()
-  /** By namespace. */
   readonly #quorums = new Map<string, number>()
   readonly #masters = new Map<string, MasterSeen>()
-  /** By queue. */
   readonly #breakers = new Map<string, boolean>()
   /** Whose lines were reported. */
   readonly #queues = new Set<string>()
@@ -222,9 +197,7 @@ export class Instruments {
       open.set(worker.queue, open.get(worker.queue) === true || worker.breakerOpen())
     }
     for (const [queue, isOpen] of open) {
-      observe('redlock.worker.breaker.open', isOpen ? 1 : 0, {
-        'messaging.destination.name': queue,
-      })
+      observe('redlock.worker.breaker.open', isOpen ? 1 : 0, ofQueue(queue))
     }
     const asked = censuses(this.#sources.workers)
     for (const queue of this.#queues) {
@@ -233,6 +206,10 @@ export class Instruments {
     for (const queue of asked.keys()) this.#queues.add(queue)
     await Promise.all([...asked].map(([queue, all]) => observeLines(queue, all, observe)))
   }
+}
+
+export function ofQueue(queue: string): Attributes {
+  return { 'messaging.destination.name': queue }
 }
 
 type OfLines = Partial<Record<NameOf<'gauge' | 'observed counter'>, (lines: LineCensus) => number>>
@@ -270,7 +247,7 @@ const LINE_GAUGES = {
 
 function observeNoLines(queue: string, observe: Observe): void {
   for (const name of Object.keys(LINE_GAUGES)) {
-    observe(name as keyof OfLines, 0, { 'messaging.destination.name': queue })
+    observe(name as keyof OfLines, 0, ofQueue(queue))
   }
 }
 
@@ -289,8 +266,7 @@ async function observeLines(
       found[name] = MOST.has(name) ? Math.max(found[name], value) : found[name] + value
     }
   }
-  const by = { 'messaging.destination.name': queue }
   for (const [name, valueOf] of Object.entries({ ...LINE_GAUGES, ...LINE_COUNTERS })) {
-    observe(name as keyof OfLines, valueOf(found), by)
+    observe(name as keyof OfLines, valueOf(found), ofQueue(queue))
   }
 }

@@ -19,6 +19,7 @@ import {
 import { listen, type Listener, type Within } from '../channel.ts'
 import type { Facts, ToldJob, ToldLock, ToldWorker } from '../facts.ts'
 import { messageOf } from '../message-of.ts'
+import { ofQueue } from './instruments.ts'
 import { ResourceClasses, type TelemetryOptions } from './resource-classes.ts'
 import { Sdk } from './sdk.ts'
 import { spanned } from './spans.ts'
@@ -174,10 +175,6 @@ function inSpanOf<Result>(
     },
   )
   return running
-}
-
-function ofQueue(queueName: string): Attributes {
-  return { 'messaging.destination.name': queueName }
 }
 
 function ofJob({ id }: ToldJob): Attributes {

@@ -1,4 +1,3 @@
-/** Waits for a server's first answer. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 

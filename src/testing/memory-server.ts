@@ -2,7 +2,7 @@
 import { sleep, systemClock, type Clock } from '../clock.ts'
 import { describeToken } from '../names.ts'
 import type { Inspection } from '../lock/inspection.ts'
-import { heldInspection, type ListedLease } from '../services/service-health.ts'
+import { inspectionOf, type ListedLease } from '../services/service-health.ts'
 import type {
   Claim,
   ClaimOutcome,
@@ -119,11 +119,7 @@ export class MemoryServer implements LockDriver<MemoryClaim> {
   }
 
   inspect(resource: string): Promise<Inspection> {
-    return this.#network.ask(() => {
-      const [lease] = this.#listed(resource)
-      if (lease === undefined) return { resource, masters: [{ master: this.name }] }
-      return heldInspection(this.name, lease)
-    })
+    return this.#network.ask(() => inspectionOf(this.name, resource, this.#listed(resource)))
   }
 
   close(): Promise<void> {
@@ -132,7 +128,7 @@ export class MemoryServer implements LockDriver<MemoryClaim> {
 
   #grant(wish: Wish): ClaimOutcome<MemoryClaim> {
     const { resources, token, leaseMs } = wish
-    const held = resources.flatMap((resource) => this.#listed(resource))[0]
+    const [held] = resources.flatMap((resource) => this.#listed(resource) ?? [])
     if (held !== undefined) {
       const { resource, holder, freeInMs: retryAfterMs } = held
       return { status: 'taken', resource, holder, retryAfterMs }
@@ -158,11 +154,11 @@ export class MemoryServer implements LockDriver<MemoryClaim> {
     return row !== undefined && row.until > this.#network.clock.now() ? row : undefined
   }
 
-  #listed(resource: string): readonly ListedLease[] {
+  #listed(resource: string): ListedLease | undefined {
     const row = this.#live(resource)
-    if (row === undefined) return []
+    if (row === undefined) return undefined
     const { token, fencingToken, until } = row
     const freeInMs = Math.ceil(until - this.#network.clock.now())
-    return [{ resource, holder: describeToken(token), fencingToken, freeInMs }]
+    return { resource, holder: describeToken(token), fencingToken, freeInMs }
   }
 }

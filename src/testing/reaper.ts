@@ -19,7 +19,7 @@ import { mkdirSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
+import pRetry from 'p-retry'
 
 /** Every directory's name starts so; the process's id follows. */
 export const DIRECTORY_PREFIX = 'bullmq-redlock-fleet-'
@@ -37,8 +37,7 @@ done
 rm -rf "$0.gone" || { sleep 1; rm -rf "$0.gone"; }
 `
 
-const REMOVE_TRIES = 100
-const REMOVE_RETRY_MS = 20
+const AGAIN = { retries: 100, minTimeout: 20, factor: 1 }
 
 /** A directory that goes away with its owner. */
 export interface ChildDirectory {
@@ -77,15 +76,7 @@ export function takeDirectory(name: string): ChildDirectory {
 
 /** Tries again where a child of the child still writes, which `maxRetries` does not. */
 export async function removeTree(path: string): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      await rm(path, { recursive: true, force: true })
-      return
-    } catch (error) {
-      if (tries === REMOVE_TRIES) throw error
-      await delay(REMOVE_RETRY_MS)
-    }
-  }
+  await pRetry(() => rm(path, { recursive: true, force: true }), AGAIN)
 }
 
 function startReaper(): Reaper {

@@ -11,7 +11,6 @@ const DEFAULTS: ServerConfig = {
 /** What the fleet itself decides; a test that changed it would lose its server. */
 const RESERVED = new Set(['port', 'bind', 'dir', 'daemonize', 'pidfile', 'logfile', 'unixsocket'])
 
-/** Where the server listens and writes. */
 export interface ServerPlacement {
   readonly bind: string
   readonly port: number
@@ -39,7 +38,6 @@ export function configText(placement: ServerPlacement, config: ServerConfig): st
     .join('')
 }
 
-/** The URL of a server with this configuration. */
 export function serverUrl(host: string, port: number, config: ServerConfig): string {
   const password = passwordOf(config)
   const login = password === undefined ? '' : `:${encodeURIComponent(password)}@`

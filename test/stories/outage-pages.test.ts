@@ -50,7 +50,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   const queueAnswers = outage.queue !== 'dead' && outage.queue !== 'silent'
   await until('a new look is due', async () => {
     const { leases, lines } = await state()
-    return leases.known === hasQuorum(outage) && 'lines' in (lines ?? {}) === queueAnswers
+    return (leases.problem === null) === hasQuorum(outage) && 'lines' in lines === queueAnswers
   })
 
   for (const path of ['/', '/page.css', '/page.js']) {
@@ -60,7 +60,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   const event = await firstEvent()
   const resource = await detail()
   for (const { leases, lines, queues } of [shown, event]) {
-    expect(leases.known).toBe(hasQuorum(outage))
+    expect(leases.problem === null).toBe(hasQuorum(outage))
     const problem = { problem: expect.any(String) as string }
     if (!queueAnswers) expect({ lines, queues }).toMatchObject({ lines: problem, queues: problem })
     else if (hasQuorum(outage)) expect(waits(lines)).toMatch(/^the lease of /)
@@ -79,12 +79,12 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   await heal()
   await until('all is shown again', async () => {
     const { leases, lines } = await state()
-    return leases.known && waits(lines) !== undefined
+    return leases.problem === null && waits(lines) !== undefined
   })
   expect(own((await detail()).line)).toHaveLength(2)
 })
 
 /** What the first job of the only line waits for. */
 function waits(lines: DashboardState['lines']): string | undefined {
-  return lines && 'lines' in lines ? lines.lines[0]?.first[0]?.waitsFor : undefined
+  return 'lines' in lines ? lines.lines[0]?.first[0]?.waitsFor : undefined
 }

@@ -9,7 +9,7 @@
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import { describeToken } from '../../names.ts'
-import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
+import { inspectionOf, type ListedLease, type ServiceHealth } from '../service-health.ts'
 import type { EtcdGateway } from './gateway.ts'
 import { EtcdError, type Reply } from './http.ts'
 import { etcdHealth } from './health.ts'
@@ -42,11 +42,6 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     // The first slash of a key ends the namespace.
     // rule: namespaces-do-not-nest
     this.#namespace = namespace.replace(/[%/]/g, encodeURIComponent)
-  }
-
-  /** Revisions of different clusters cannot be compared. Undefined before the first answer. */
-  get clusterId(): string | undefined {
-    return this.#gateway.clusterId
   }
 
   async ready(): Promise<void> {
@@ -114,12 +109,10 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
 
   async inspect(resource: string): Promise<Inspection> {
     const reply = await this.#call('/v3/kv/range', { key: this.#key(resource) })
-    const master = `${this.name} (cluster ${this.clusterId ?? '?'})`
+    const master = `${this.name} (cluster ${this.#gateway.clusterId ?? '?'})`
     const [kv] = (reply['kvs'] ?? []) as readonly KeyValue[]
-    if (kv?.lease === undefined) return { resource, masters: [{ master }] }
-    const freeInMs = await this.#leftMs(kv.lease)
-    const lease = { holder: holderOf(kv), fencingToken: Number(kv.mod_revision), freeInMs }
-    return heldInspection(master, { resource, ...lease })
+    if (kv?.lease === undefined) return inspectionOf(master, resource, undefined)
+    return inspectionOf(master, resource, listed(resource, kv, await this.#leftMs(kv.lease)))
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
@@ -133,12 +126,10 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const lifetimes = new Map(
       await Promise.all(leaseIds.map(async (ID) => [ID, await this.#leftMs(ID)] as const)),
     )
-    return found.map((kv) => ({
-      resource: Buffer.from(kv.key, 'base64').subarray(prefix.length).toString(),
-      holder: holderOf(kv),
-      fencingToken: Number(kv.mod_revision),
-      freeInMs: lifetimes.get(kv.lease ?? '') ?? 0,
-    }))
+    return found.map((kv) => {
+      const resource = Buffer.from(kv.key, 'base64').subarray(prefix.length).toString()
+      return listed(resource, kv, lifetimes.get(kv.lease ?? '') ?? 0)
+    })
   }
 
   health(): Promise<ServiceHealth> {
@@ -245,6 +236,10 @@ function refused(
   if (held === undefined) return { status: 'split', resource: first }
   const resource = wish.resources[keys.indexOf(held.key)] ?? first
   return { status: 'taken', resource, holder: holderOf(held), retryAfterMs: leaseMs }
+}
+
+function listed(resource: string, kv: KeyValue, freeInMs: number): ListedLease {
+  return { resource, holder: holderOf(kv), fencingToken: Number(kv.mod_revision), freeInMs }
 }
 
 function holderOf({ value }: KeyValue): string {

@@ -36,7 +36,7 @@ export interface EtcdLocksOptions extends LockOptions {
  * ```
  */
 export class EtcdLocks extends LockClient {
-  readonly #driver: EtcdDriver
+  readonly #gateway: EtcdGateway
 
   /** @throws TypeError for a bad option, naming it. */
   constructor(options: EtcdLocksOptions) {
@@ -55,16 +55,14 @@ export class EtcdLocks extends LockClient {
     if (tls !== undefined && (typeof tls as unknown) !== 'object') {
       refuseSecret('tls', 'an object such as { ca, cert, key }')
     }
-    const { clock, requestTimeoutMs, namespace } = settings
-    const timeoutMs = requestTimeoutMs
+    const { clock, requestTimeoutMs: timeoutMs, namespace } = settings
     const gateway = new EtcdGateway({ endpoints, tls, username, password, timeoutMs, clock })
-    const driver = new EtcdDriver(gateway, namespace)
-    super(settings, driver)
-    this.#driver = driver
+    super(settings, new EtcdDriver(gateway, namespace))
+    this.#gateway = gateway
   }
 
   /** Fencing tokens of different clusters cannot be compared. Undefined before the first answer. */
   get clusterId(): string | undefined {
-    return this.#driver.clusterId
+    return this.#gateway.clusterId
   }
 }

@@ -7,7 +7,7 @@ import type { LockSettings } from '../service-settings.ts'
 import { describeToken } from '../../names.ts'
 import {
   healthOf,
-  heldInspection,
+  inspectionOf,
   type ListedLease,
   type ServerAnswers,
   type ServiceHealth,
@@ -69,7 +69,6 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
     this.listen = (resources, _, wake) => listener.listen(settings.namespace, resources, wake)
   }
 
-  /** Creates the table where it is missing. */
   async ready(): Promise<void> {
     const server = await this.#server()
     const [problem] = problemsOf(server)
@@ -120,7 +119,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
       const counter = Number(row?.fencing_token ?? 0)
       return { resource, masters: [{ master: this.name, counter }] }
     }
-    return heldInspection(this.name, listed(row))
+    return inspectionOf(this.name, resource, listed(row))
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {

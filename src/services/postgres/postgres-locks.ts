@@ -12,7 +12,7 @@ import { labelOf, resourceNames } from '../../names.ts'
 import { refuse } from '../../options.ts'
 import { ignored, inTime, type PgListener, type PgPool, type PgQueryable } from './pg.ts'
 import { listed, PostgresDriver, type Listed } from './postgres-driver.ts'
-import { statementsFor } from './statements.ts'
+import { statementsFor, type Statements } from './statements.ts'
 
 /** Which database, and the options of every lock service. */
 export interface PostgresLocksOptions extends LockOptions {
@@ -53,7 +53,7 @@ const NAME = /^[A-Za-z_][A-Za-z0-9_$]{0,62}(\.[A-Za-z_][A-Za-z0-9_$]{0,62})?$/
  */
 export class PostgresLocks extends LockClient {
   readonly #pool: PgPool
-  readonly #table: string
+  readonly #statements: Statements
   readonly #settings: LockSettings
 
   /** @throws TypeError for a bad option, naming it. */
@@ -70,7 +70,7 @@ export class PostgresLocks extends LockClient {
       .join('.')
     super(settings, new PostgresDriver(pool, settings, quoted, listen))
     this.#pool = pool
-    this.#table = quoted
+    this.#statements = statementsFor(quoted)
     this.#settings = settings
   }
 
@@ -128,7 +128,7 @@ export class PostgresLocks extends LockClient {
   async #hold(client: PgQueryable, lease: HeldResources): Promise<number> {
     const { resources, resource, fencingToken } = lease
     const values = [this.namespace, resources, fencingToken]
-    const { rows } = await client.query({ text: statementsFor(this.#table).hold, values })
+    const { rows } = await client.query({ text: this.#statements.hold, values })
     if (rows.length === resources.length) return fencingToken
     throw new LeaseLostError(
       resource,
@@ -138,10 +138,9 @@ export class PostgresLocks extends LockClient {
   }
 
   async #claim(client: PgQueryable, resources: readonly string[]): Promise<number> {
-    const statements = statementsFor(this.#table)
     const values = [this.namespace, resources]
-    await client.query({ text: statements.lock, values })
-    const { rows } = await client.query({ text: statements.claim, values })
+    await client.query({ text: this.#statements.lock, values })
+    const { rows } = await client.query({ text: this.#statements.claim, values })
     const [row] = rows as readonly { fencing_token: string }[]
     if (row === undefined) throw await this.#taken(client, resources)
     return Number(row.fencing_token)
@@ -149,9 +148,11 @@ export class PostgresLocks extends LockClient {
 
   /** Who has the lease that keeps a transaction out. */
   async #taken(client: PgQueryable, resources: readonly string[]): Promise<ResourceTakenError> {
-    const text = statementsFor(this.#table).inspect
     for (const name of resources) {
-      const { rows } = await client.query({ text, values: [this.namespace, name] })
+      const { rows } = await client.query({
+        text: this.#statements.inspect,
+        values: [this.namespace, name],
+      })
       const [found] = (rows as readonly Listed[]).filter(({ left_ms }) => left_ms > 0).map(listed)
       if (found) return new ResourceTakenError(name, found.holder, found.freeInMs, [])
     }

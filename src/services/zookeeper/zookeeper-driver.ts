@@ -13,7 +13,7 @@ import { mustAnswer, type Clock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import { heldInspection, type ListedLease, type ServiceHealth } from '../service-health.ts'
+import { inspectionOf, type ListedLease, type ServiceHealth } from '../service-health.ts'
 import { zooKeeperHealth } from './health.ts'
 import * as nodes from './nodes.ts'
 import { bucketOf, firstOf, nodePrefix, resourceOf } from './places.ts'
@@ -142,17 +142,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   async inspect(resource: string): Promise<Inspection> {
-    const session = this.#current()
-    const first = firstOf(resource, await nodes.childrenOf(session, this.#parent(resource)))
-    const path = first && `${this.#parent(resource)}/${first.name}`
-    const stat = path === undefined ? undefined : await nodes.statOf(session, path)
-    if (path === undefined || stat === undefined) {
-      return { resource, masters: [{ master: this.name }] }
-    }
-    const holder = await nodes.ownerOf(session, path)
-    // ZooKeeper does not tell how much of a session is left.
-    const lease = { holder, fencingToken: nodes.tokenOf(stat), freeInMs: session.timeoutMs }
-    return heldInspection(this.name, { resource, ...lease })
+    return inspectionOf(this.name, resource, await this.#lease(resource))
   }
 
   async leases(limit: number): Promise<readonly ListedLease[]> {
@@ -162,17 +152,9 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
       parents.map((bucket) => nodes.childrenOf(session, `${this.#root}/${bucket}`)),
     )
     const resources = [...new Set(names.flat().flatMap((name) => resourceOf(name) ?? []))]
-    const found = await Promise.all(
-      resources.slice(0, limit).map(async (resource) => ({
-        resource,
-        holder: (await this.inspect(resource)).holder,
-      })),
-    )
-    return found.flatMap(({ resource, holder }) => {
-      if (holder === undefined) return [] // It has just left.
-      const { name, fencingToken, freeInMs } = holder
-      return [{ resource, holder: name, fencingToken, freeInMs }]
-    })
+    const shown = resources.slice(0, limit)
+    const found = await Promise.all(shown.map((resource) => this.#lease(resource)))
+    return found.filter((lease) => lease !== undefined)
   }
 
   health(): Promise<ServiceHealth> {
@@ -186,6 +168,20 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   close(): Promise<void> {
     this.#isClosed = true
     return this.#session.closed()
+  }
+
+  /** Undefined where none is held, or its holder has just left. */
+  async #lease(resource: string): Promise<ListedLease | undefined> {
+    const session = this.#current()
+    const parent = this.#parent(resource)
+    const first = firstOf(resource, await nodes.childrenOf(session, parent))
+    if (first === undefined) return undefined
+    const path = `${parent}/${first.name}`
+    const stat = await nodes.statOf(session, path)
+    if (stat === undefined) return undefined
+    const holder = await nodes.ownerOf(session, path)
+    // ZooKeeper does not tell how much of a session is left.
+    return { resource, holder, fencingToken: nodes.tokenOf(stat), freeInMs: session.timeoutMs }
   }
 
   /** What still goes on after the close must not open a session, which nothing would close. */

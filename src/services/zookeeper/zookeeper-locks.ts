@@ -55,7 +55,6 @@ export class ZooKeeperLocks extends LockClient {
     const { clock, leaseMs, namespace } = settings
     integerOption('tickMs', tickMs, 1, 60_000)
     const session = { servers, timeoutMs: leaseMs, tickMs, auth, clock }
-    const driver = new ZooKeeperDriver(session, namespace)
-    super(settings, driver)
+    super(settings, new ZooKeeperDriver(session, namespace))
   }
 }

@@ -2,10 +2,9 @@
 import { Command, Option } from 'commander'
 import type { Cli } from './cli.ts'
 import type { ExitCode } from './exit-code.ts'
-import { CONFIG, numberFlag, SETTINGS } from './settings.ts'
+import { CONFIG, SETTINGS, wholeNumber } from './settings.ts'
 
 export interface CommandSpec {
-  /** `inspect <resource>`. */
   readonly usage: string
   readonly summary: string
   readonly description: string
@@ -42,7 +41,9 @@ export function numberOption(
   byDefault?: number,
 ): Option {
   const [name = flags] = flags.split(' ', 1)
-  const option = new Option(flags, help).argParser((value) => numberFlag(name, value, min, max))
+  const option = new Option(flags, help).argParser((value) =>
+    wholeNumber({ value, source: name }, min, max),
+  )
   return byDefault === undefined ? option : option.default(byDefault)
 }
 

@@ -1,5 +1,6 @@
 /** Settings: from flags, else the environment, else a JSON file. An error names the source. */
 import { readFileSync } from 'node:fs'
+import { DAY_MS } from '../../clock.ts'
 import { masterName, type MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
@@ -45,7 +46,6 @@ interface Setting<Value> {
 }
 
 const MAX_MASTERS = 99
-const DAY_MS = 86_400_000
 
 /** By their keys in the file, in the order of the help. */
 export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
@@ -122,13 +122,11 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
 
 const KEYS = Object.keys(SETTINGS) as readonly Key[]
 
-/** Flags by commander's names. */
 export type Flags = Readonly<Record<string, unknown>>
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
-/** Gives access to the dashboard. */
 export const TOKEN_VARIABLE = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
 export const OPERATOR_TOKEN_VARIABLE = 'BULLMQ_REDLOCK_OPERATOR_TOKEN'
 
@@ -187,11 +185,6 @@ export function queueRedisOf({ queueRedis }: CliSettings): MasterAddress {
     `The queue's Redis is not given. Give --queue-redis redis://queue:6379, or ${SETTINGS.queueRedis.variable}, ` +
       'or `"queueRedis"` in the file that --config names.',
   )
-}
-
-/** A whole number from a flag. @throws UsageError naming the flag. */
-export function numberFlag(flag: string, value: string, min: number, max: number): number {
-  return wholeNumber({ value, source: flag }, min, max)
 }
 
 function readFile(path: string): Readonly<Partial<Record<Key, unknown>>> {
@@ -289,7 +282,8 @@ function name(found: Given): string {
   return refuse(found, 'a text of 1 to 256 characters')
 }
 
-function wholeNumber(found: Given, min: number, max: number): number {
+/** @throws UsageError. */
+export function wholeNumber(found: Given, min: number, max: number): number {
   const { value } = found
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value
   if (typeof number === 'number' && Number.isInteger(number) && number >= min && number <= max) {

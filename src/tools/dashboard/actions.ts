@@ -10,10 +10,9 @@ import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { FleetProbe } from '../operator/fleet-probe.ts'
 import { forceRelease } from '../operator/force-release.ts'
-import { storedMaxLeaseMs } from '../operator/survey.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
+import { NO_QUEUE } from './snapshots.ts'
 
-/** What was done, and what came of it. */
 export interface Done {
   /** Milliseconds since 1970. */
   readonly at: number
@@ -21,7 +20,6 @@ export interface Done {
   /** As a command line says it: `retry invoices 7`. */
   readonly what: string
   readonly ok: boolean
-  /** A sentence. */
   readonly outcome: string
 }
 
@@ -37,7 +35,6 @@ export type Wanted = Readonly<
   Record<(typeof TEXTS)[number], string> & Record<(typeof NUMBERS)[number], number>
 >
 
-/** What an action works on. */
 export interface Hands {
   readonly queue: QueueView | undefined
   /** Undefined for a lock service that is not a fleet. */
@@ -47,7 +44,6 @@ export interface Hands {
 }
 
 interface Action {
-  /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
   /** What it sets, for the log. */
   readonly to?: (wanted: Wanted) => string
@@ -106,9 +102,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     on: ['resource'],
     act: async ({ resource }, { fleet, maxLeaseMs }) => {
       if (fleet === undefined) throw new Error('Only leases on lock masters can be released.')
-      const stored = maxLeaseMs ?? (await storedMaxLeaseMs(fleet))
-      if (stored === undefined) throw new Error('No master says its maxLeaseMs. Try again later.')
-      const { free, masters } = await forceRelease(fleet, resource, stored)
+      const { free, masters } = await forceRelease(fleet, resource, maxLeaseMs)
       const released = masters.filter(({ outcome }) => outcome === 'released').length
       const where = `It was released on ${released} of ${counted(masters.length, 'master')}.`
       return { isDone: free, told: `${resource} is ${free ? 'free' : 'not free'}. ${where}` }
@@ -118,7 +112,6 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 
 type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[2]>[0]
 
-/** An action on what is set for a resource. */
 function limiting(
   change: (
     limits: LineLimits,
@@ -141,7 +134,7 @@ function limiting(
 
 function queueOf({ queue }: Hands): QueueView {
   if (queue !== undefined) return queue
-  throw new Error('Name the queue’s Redis (--queue-redis, queueRedis).')
+  throw new Error(NO_QUEUE.problem)
 }
 
 /** Undefined for what names no action, or not what it works on. */

@@ -13,8 +13,6 @@
  *   POST /act                          what an operator does, as JSON
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { messageOf } from '../../message-of.ts'
-import { redacted } from '../../redact.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
@@ -36,7 +34,7 @@ import {
   type HttpAnswer,
   type RoutedRequest,
 } from './answers.ts'
-import { Snapshots, type Snapshot } from './snapshots.ts'
+import { NO_QUEUE, problemOf, Snapshots, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'
 import { STREAM, Streams } from './streams.ts'
@@ -262,12 +260,12 @@ class Dashboard {
       return text(400, `Expected \`queue\` and \`id\` to have at most ${MAX_NAME} characters.`)
     }
     const view = this.#queue
-    if (view === undefined) return text(404, 'Name the queue’s Redis (--queue-redis, queueRedis).')
+    if (view === undefined) return text(404, NO_QUEUE.problem)
     try {
       const job = await jobDetail(view, { queue, jobId }, this.#locks.resource)
       return job === undefined ? text(404, await view.absence(queue, jobId)) : json(job)
     } catch (error) {
-      return text(503, `Not known: the queue’s Redis says: ${redacted(messageOf(error))}`)
+      return text(503, problemOf(error).problem)
     }
   }
 

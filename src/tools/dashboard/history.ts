@@ -1,4 +1,5 @@
 /** The last minutes in a few numbers, for charts. Pure. */
+import { added } from '../../added.ts'
 import type { FinishedRates } from '../operator/finished-rates.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
@@ -11,13 +12,12 @@ export interface Sample {
   readonly held: number | undefined
   readonly waiting: number | undefined
   readonly active: number | undefined
-  /** Jobs that completed, a second. */
   readonly completed: number | undefined
-  /** Jobs that failed, a second. */
   readonly failed: number | undefined
 }
 
-/** One sample in so much time. */
+type Counts = Pick<QueueCounts, 'waiting' | 'active'>
+
 const EVERY_MS = 5_000
 const MAX_AGE_MS = 5 * 60_000
 
@@ -33,18 +33,16 @@ export class History {
     rates: readonly FinishedRates[],
   ): readonly Sample[] {
     const isWhole = queues?.every(({ missing }) => missing === undefined) === true
-    const sum = (name: 'waiting' | 'active'): number | undefined =>
-      isWhole ? queues.reduce((total, queue) => total + queue[name], 0) : undefined
-    const rate = (name: 'completed' | 'failed'): number | undefined =>
-      rates.length === 0 || !isWhole
-        ? undefined
-        : rates.reduce((total, one) => total + one[name], 0)
+    const now = isWhole ? added<Counts>([{ waiting: 0, active: 0 }, ...queues]) : undefined
+    const ended = isWhole && rates.length > 0 ? added(rates) : undefined
     const known = unknown === undefined && !truncated
     const sample: Sample = {
       at,
       held: known ? leases.filter(({ state }) => state === 'held').length : undefined,
-      ...{ waiting: sum('waiting'), active: sum('active') },
-      ...{ completed: rate('completed'), failed: rate('failed') },
+      waiting: now?.waiting,
+      active: now?.active,
+      completed: ended?.completed,
+      failed: ended?.failed,
     }
     const before = this.#samples.at(-1)
     const isNew = before === undefined || slot(at) !== slot(before.at)

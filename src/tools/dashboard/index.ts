@@ -1,6 +1,4 @@
-export { dashboardHandler } from './handler.ts'
-export { showReasons } from './bull-board.ts'
-export type { LogAdapter } from './bull-board.ts'
-export type { DashboardHandler, Next } from './handler.ts'
+export { dashboardHandler, type DashboardHandler, type Next } from './handler.ts'
+export { showReasons, type LogAdapter } from './bull-board.ts'
 export type { DashboardOptions } from './options.ts'
 export type { AccessOptions } from './access.ts'

@@ -1,4 +1,5 @@
 /** The dashboard's options, checked, with every default in place. */
+import { DAY_MS } from '../../clock.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../../options.ts'
 import { defaultLogger, type Logger } from '../../logger.ts'
 import type { InspectedLocks } from '../operator/lock-view.ts'
@@ -75,7 +76,7 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
       bullBoard,
     )
   }
-  if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, 86_400_000)
+  if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, DAY_MS)
   return {
     ...options,
     ...{ masters, basePath, logger: options.logger ?? defaultLogger() },

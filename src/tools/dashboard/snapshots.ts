@@ -6,7 +6,7 @@ import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import { failedJobs, jobsWithId } from '../operator/jobs.ts'
-import type { FailedJob, FoundJob, JobSince } from '../operator/jobs.ts'
+import type { FoundJob, JobRecord, JobSince } from '../operator/jobs.ts'
 import { checkLeases } from '../operator/leaks.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
@@ -17,6 +17,7 @@ import type { QueueView } from '../operator/queue-view.ts'
 import { standingJobs } from '../operator/standing-jobs.ts'
 import { History, type Sample } from './history.ts'
 import { messageOf } from '../../message-of.ts'
+import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'
 
 export interface SnapshotsOptions extends Pick<
@@ -34,28 +35,23 @@ export interface Snapshot {
   readonly diagnosis: Diagnosis | ServiceDiagnosis
   readonly leases: LiveLeases
   readonly changes: LeaseChanges
-  /** Null where no queue is named. */
-  readonly lines: WaitingLines | Problem | null
-  /** Null where no queue is named. */
-  readonly queues: readonly QueueCounts[] | Problem | null
+  readonly lines: WaitingLines | Problem
+  readonly queues: readonly QueueCounts[] | Problem
   /** Jobs that ended, a second. Empty at the first look, and where they are not known. */
   readonly rates: readonly FinishedRates[]
   /** The job that has waited longest; null where none waits. */
   readonly oldest: JobSince | null
-  readonly failed: readonly FailedJob[]
+  readonly failed: readonly JobRecord[]
   readonly history: readonly Sample[]
 }
 
-/** Why something is not known. */
 interface Problem {
   readonly problem: string
 }
 
-/** What is searched for, in leases and lines. */
 export interface SearchResult {
   readonly leases: LiveLeases
   readonly lines: Snapshot['lines']
-  /** The jobs whose id is the text. */
   readonly jobs: readonly FoundJob[]
 }
 
@@ -150,21 +146,22 @@ export class Snapshots {
   async #read(): Promise<Snapshot> {
     const { locks, limit, maxLeaseMs, queue } = this.#options
     const places = queue?.places
-    const [fleet, leases, queues = null, rates = [], standing, failed = []] = await Promise.all([
-      locks.diagnose(queue?.server, maxLeaseMs),
-      locks.leases({ limit }),
-      places && countJobs(places).catch(problemOf),
-      // Where the queue's Redis does not answer, its findings and its counts say so.
-      this.#finished?.look().catch(nothing),
-      places && standingJobs(places).catch(() => undefined),
-      places && failedJobs(places).catch(nothing),
-    ])
+    const [fleet, leases, queues = NO_QUEUE, rates = [], standing, failed = []] = await Promise.all(
+      [
+        locks.diagnose(queue?.server, maxLeaseMs),
+        locks.leases({ limit }),
+        places && countJobs(places).catch(problemOf),
+        // Where the queue's Redis does not answer, its findings and its counts say so.
+        this.#finished?.look().catch(nothing),
+        places && standingJobs(places).catch(() => undefined),
+        places && failedJobs(places).catch(nothing),
+      ],
+    )
     const { findings = [], oldest = null } = standing ?? {}
     const diagnosis = withFindings(fleet, [...findings, ...checkLeases(leases)])
     const { now, wallNow: at } = instant(systemClock)
     const changes = this.#watch.seen(leases, now, at)
-    const isPart = queues === null || 'problem' in queues || places?.missingNames !== undefined
-    const counts = isPart ? null : queues
+    const counts = 'problem' in queues || places?.missingNames !== undefined ? null : queues
     const history = this.#history.add(at, leases, changes, counts, rates)
     const lines = await this.#lines(leases, diagnosis, '')
     const ofJobs = { queues, rates, oldest, failed }
@@ -189,7 +186,7 @@ export class Snapshots {
 
   async #lines(leases: LiveLeases, diagnosis: Diagnosis, text: string): Promise<Snapshot['lines']> {
     const { queue, locks } = this.#options
-    if (queue === undefined) return null
+    if (queue === undefined) return NO_QUEUE
     const search = { text, limit: MAX_LINES, heads: LINE_HEADS }
     const inspect = holders(leases, locks)
     return waitingLines(queue.places, search, async (resource) =>
@@ -200,8 +197,13 @@ export class Snapshots {
 
 const nothing = (): readonly never[] => []
 
-function problemOf(error: unknown): Problem {
-  return { problem: messageOf(error) }
+/** Why nothing is known of queues and jobs, and what to do. */
+export const NO_QUEUE: Problem = {
+  problem: 'Name the queue’s Redis (--queue-redis, queueRedis).',
+}
+
+export function problemOf(error: unknown): Problem {
+  return { problem: `The queue’s Redis says: ${redacted(messageOf(error))}` }
 }
 
 /** Who holds what, from the snapshot that was just taken; asks only where that was cut off. */

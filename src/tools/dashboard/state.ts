@@ -1,14 +1,14 @@
 /**
  * What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure.
  */
-import type { Diagnosis, MasterHealth } from '../operator/diagnosis.ts'
-import type { Finding } from '../../services/finding.ts'
+import { grouped, type Diagnosis, type MasterHealth } from '../operator/diagnosis.ts'
 import type { ServerHealth } from '../../services/service-health.ts'
 import { hasQuorum, tooFewAnswer } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { JobSince } from '../operator/jobs.ts'
 import type { JobsByResource } from '../operator/running-jobs.ts'
 import { verdictOf, type FleetVerdict } from '../operator/verdict.ts'
+import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../../redact.ts'
 import type { Done } from './actions.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -21,32 +21,23 @@ export interface DashboardState
   readonly search: string
   /** Where Bull Board is mounted; null where that is not known. */
   readonly bullBoard: string | null
-  readonly fleet: Pick<Diagnosis, 'quorum' | 'voting' | 'margin' | 'healthy'> & {
+  readonly fleet: Pick<Diagnosis, 'quorum' | 'voting' | 'margin' | 'healthy' | 'findings'> & {
     /** The name of a lock service besides Redis; null for a fleet of masters. */
     readonly service: string | null
     readonly verdict: FleetVerdict
     readonly masters: readonly MasterRow[]
-    readonly findings: readonly Finding[]
   }
-  readonly leases: {
-    readonly rows: readonly LeaseRow[]
-    readonly sort: LeaseSort
-    /** From 1. */
-    readonly page: number
-    readonly pages: number
-    /** Masters that did not answer are too many to say who holds what. */
-    readonly known: boolean
-    /** Why the holders are not known; null where they are. */
-    readonly problem: string | null
-    /** That match the search, among those that were looked at. */
-    readonly matching: number
-    /** There are, or may be, more than were looked at. */
-    readonly truncated: boolean
-    readonly masters: number
-  }
+  readonly leases: Pick<View, 'sort'> &
+    Pick<LiveLeases, 'masters' | 'truncated'> &
+    Omit<LeasePage, 'rows'> & {
+      readonly rows: readonly (LiveLease & { readonly job: JobSince | undefined })[]
+      /** Why the holders are not known; null where they are. */
+      readonly problem: string | null
+      /** The search, among those that were looked at. */
+      readonly matching: number
+    }
 }
 
-/** What one viewer may do. */
 interface Viewer {
   /** What operators did last, the latest first. */
   readonly done: readonly Done[]
@@ -56,16 +47,13 @@ interface Viewer {
   readonly hasOperatorLogin: boolean
 }
 
-interface MasterRow extends Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> {
+interface MasterRow
+  extends
+    Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'>,
+    Partial<Pick<MasterSurvey, 'roundTripMs' | 'uptimeMs'>> {
   readonly version: string | undefined
-  readonly roundTripMs?: number
-  readonly uptimeMs?: number
   /** Of a server of a lock service: `leader`, `primary`, … */
   readonly role?: string | undefined
-}
-
-interface LeaseRow extends LiveLease {
-  readonly job: JobSince | undefined
 }
 
 /** As long as a resource's name may be. */
@@ -73,7 +61,6 @@ export const MAX_NAME = 512
 const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
 type LeaseSort = (typeof LEASE_SORTS)[number]
 
-/** What one viewer asked for. */
 export interface View {
   readonly search: string
   readonly sort: LeaseSort
@@ -90,7 +77,6 @@ export function viewIn(query: URLSearchParams): View {
   }
 }
 
-/** How many leases are shown at once. */
 const ROWS = 25
 
 export interface LeasePage {
@@ -107,10 +93,10 @@ export function leasePage({ leases }: LiveLeases, { sort, page: wanted }: View):
   return { rows: sorted.slice((page - 1) * ROWS, page * ROWS), page, pages }
 }
 
-type LeaseOrder = (a: LiveLease, b: LiveLease) => number
-
 /** The one that needs attention comes first. */
-const ORDERS: Readonly<Record<Exclude<LeaseSort, 'resource'>, LeaseOrder>> = {
+const ORDERS: Readonly<
+  Record<Exclude<LeaseSort, 'resource'>, (a: LiveLease, b: LiveLease) => number>
+> = {
   holder: (a, b) => (a.holder < b.holder ? -1 : a.holder > b.holder ? 1 : 0),
   left: (a, b) => a.freeInMs - b.freeInMs,
   votes: (a, b) => a.votes - b.votes,
@@ -121,38 +107,30 @@ export function stateOf(
   { leases: found, lines, jobs }: SearchResult,
   { rows, page, pages }: LeasePage,
   running: JobsByResource,
-  options: Pick<ResolvedOptions, 'namespace' | 'everyMs' | 'bullBoard'>,
+  { namespace, everyMs, bullBoard }: ResolvedOptions,
   { search, sort }: View,
   viewer: Viewer,
 ): DashboardState {
   const { quorum, voting, margin, healthy, masters, findings } = diagnosis
-  const { truncated } = found
-  const known = hasQuorum(found)
   const { state, text } = verdictOf(diagnosis)
   const servers = 'servers' in diagnosis ? diagnosis.servers : []
-  const { namespace, everyMs, bullBoard } = options
   return {
-    ...{
-      ...snapshot,
-      lines,
-      jobs,
-      everyMs,
-      namespace,
-      search,
-      ...viewer,
-      bullBoard: bullBoard ?? null,
-    },
+    ...snapshot,
+    ...viewer,
+    ...{ lines, jobs, everyMs, namespace, search, bullBoard: bullBoard ?? null },
     fleet: {
       ...{ quorum, voting, margin, healthy },
       service: 'service' in diagnosis ? diagnosis.service : null,
       verdict: { state, text: redacted(text) },
       masters: masters.map((master, nr) => masterRow(master, servers[nr])),
-      findings: findings.map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
+      findings: grouped(findings).map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {
       rows: rows.map((lease) => ({ ...lease, job: running.get(lease.resource) })),
-      ...{ sort, page, pages, truncated, matching: found.leases.length },
-      ...{ known, problem: known ? null : tooFewAnswer(found), masters: found.masters },
+      ...{ sort, page, pages, masters: found.masters },
+      problem: hasQuorum(found) ? null : tooFewAnswer(found),
+      matching: found.leases.length,
+      truncated: found.truncated,
     },
   }
 }
@@ -160,9 +138,8 @@ export function stateOf(
 /** @param server as a lock service reports it. */
 function masterRow(
   { master, state, survey, clockOffMs }: MasterHealth,
-  server: Partial<ServerHealth> = {},
+  { version, role }: Partial<ServerHealth> = {},
 ): MasterRow {
-  const { version, role } = server
   if (survey === undefined) return { master, state, clockOffMs, version, role }
   const { version: own, roundTripMs, uptimeMs } = survey
   return { master, state, clockOffMs, version: own, roundTripMs, uptimeMs }

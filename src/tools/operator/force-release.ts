@@ -9,11 +9,11 @@
 import { describeToken } from '../../names.ts'
 import { callOf, USUAL } from '../../redlock/wire/calls.ts'
 import type { FleetProbe } from './fleet-probe.ts'
+import { storedMaxLeaseMs } from './survey.ts'
 import { seeResource, viewResource, type ResourceView } from './resource-view.ts'
 
 export interface ForcedRelease {
   readonly masters: readonly ReleasedOn[]
-  /** What the masters say afterwards. */
   readonly after: ResourceView
   /** No lease on the resource can have a quorum now. */
   readonly free: boolean
@@ -22,28 +22,31 @@ export interface ForcedRelease {
 export interface ReleasedOn {
   readonly master: string
   readonly outcome: 'released' | 'held nothing' | 'unreachable'
-  /** Whose lease was released. */
   readonly holder?: string
   readonly problem?: string
 }
 
 /** As for an abandoned attempt: longer than every command of the holder that may still travel. */
 const TOMBSTONE_LEASES = 2
+/** Longer than the default: a tombstone that lives too long only takes memory. */
+const UNKNOWN_MAX_LEASE_MS = 60_000
 
+/** @param maxLeaseMs as clients have it; by default, as the masters have it stored. */
 export async function forceRelease(
   fleet: FleetProbe,
   resource: string,
-  maxLeaseMs: number,
+  maxLeaseMs?: number,
 ): Promise<ForcedRelease> {
+  const leaseMs = maxLeaseMs ?? (await storedMaxLeaseMs(fleet)) ?? UNKNOWN_MAX_LEASE_MS
   const seen = await seeResource(fleet, resource)
   const tokens = [...new Set(seen.flatMap(({ token }) => token ?? []))]
   // On every master, also where the key was not seen: it may be on its way there.
   const answers = await fleet.each(async (probe) => {
     const deleted: string[] = []
     for (const token of tokens) {
-      const tombstoneMs = TOMBSTONE_LEASES * maxLeaseMs
-      const asked = { verb: 'release', resources: [resource], token, leaseMs: tombstoneMs }
-      if ((await fleet.call(probe, callOf(asked))) === USUAL) deleted.push(token)
+      const named = { resources: [resource], token, leaseMs: TOMBSTONE_LEASES * leaseMs }
+      const release = callOf({ verb: 'release', ...named })
+      if ((await fleet.call(probe, release)) === USUAL) deleted.push(token)
     }
     return deleted
   })

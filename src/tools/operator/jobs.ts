@@ -1,6 +1,6 @@
 /** Single jobs, as an operator meets them: the ones that failed, the one that is searched for. */
 import type { Inspect } from './lines.ts'
-import type { Places } from './places.ts'
+import type { Places, QueuePlace } from './places.ts'
 import { known } from './queue-server.ts'
 import { linesIn, type QueueView } from './queue-view.ts'
 import { luaText, defineScript } from '../../lua.ts'
@@ -16,14 +16,16 @@ export interface JobSince extends JobName {
   readonly since: number
 }
 
-export interface FailedJob extends JobName {
+/** What the hash of a job says. Times are milliseconds since 1970. */
+export interface JobRecord extends JobName {
   readonly name: string
-  /** In whose lines it stood. */
+  /** In whose lines it stands, or stood. */
   readonly resources: readonly string[]
-  readonly reason: string
   readonly attempts: number
-  /** Milliseconds since 1970. */
-  readonly failedAt: number
+  readonly addedAt: number
+  readonly startedAt: number | undefined
+  readonly endedAt: number | undefined
+  readonly failedReason: string | undefined
   /** The jobs behind it wait until it is tried again or skipped. */
   readonly holdsLine: boolean
 }
@@ -35,20 +37,11 @@ export interface FoundJob extends JobName {
 }
 
 /** A job from all sides. Its data and its result are not shown: they may be personal. */
-export interface JobDetail extends FoundJob {
-  readonly name: string
-  readonly attempts: number
-  /** Milliseconds since 1970. */
-  readonly addedAt: number
-  readonly startedAt: number | undefined
-  readonly endedAt: number | undefined
-  readonly failedReason: string | undefined
+export interface JobDetail extends JobRecord, FoundJob {
   /** The stacks of its failures, the last one first. */
   readonly stacks: readonly string[]
-  /** The last lines of its log. */
   readonly log: readonly string[]
   readonly stepsDone: readonly string[]
-  readonly holdsLine: boolean
 }
 
 /** A job of a resource that has ended. */
@@ -69,33 +62,48 @@ const LOG_LINES = 5
 /** As checkpoints are kept. */
 const STEP_FIELD = 'value:'
 
-const FIELDS = [
-  ...['name', 'redlock:lines', 'redlock:holds', 'failedReason', 'atm', 'finishedOn'],
-  ...['timestamp', 'processedOn', 'stacktrace'],
-] as const
-
 const recentScript = defineScript('recent', luaText('tools/operator/lua/recent'))
 
 /** The jobs that failed last, in any queue; those that hold a line come first. */
-export async function failedJobs(places: Places): Promise<readonly FailedJob[]> {
-  const ofQueues = await places.eachPlace(async ({ queueName: queue, base }) => {
-    const ids = await places.server.command('ZREVRANGE', `${base}failed`, 0, MAX_FAILED - 1)
-    return Promise.all(
-      (ids as string[]).map(async (jobId) => {
-        const fields = await fieldsOf(places, base + jobId, FIELDS.slice(0, 6))
-        return {
-          ...{ queue, jobId, reason: fields.failedReason ?? '', ...factsOf(fields) },
-          ...{ resources: linesIn(fields['redlock:lines']) },
-          failedAt: Number(fields.finishedOn ?? 0),
-        }
-      }),
-    )
+export async function failedJobs(places: Places): Promise<readonly JobRecord[]> {
+  const ofQueues = await places.eachPlace(async (place) => {
+    const ids = await places.server.command('ZREVRANGE', `${place.base}failed`, 0, MAX_FAILED - 1)
+    return Promise.all((ids as string[]).map((jobId) => recordOf(places, place, jobId)))
   })
   return ofQueues
     .flat()
-    .filter(({ failedAt }) => failedAt > 0) // Not removed meanwhile.
-    .sort((a, b) => Number(b.holdsLine) - Number(a.holdsLine) || b.failedAt - a.failedAt)
+    .filter(({ endedAt }) => endedAt !== undefined) // Not removed meanwhile.
+    .sort((a, b) => Number(b.holdsLine) - Number(a.holdsLine) || endOf(b) - endOf(a))
     .slice(0, MAX_FAILED)
+}
+
+const endOf = ({ endedAt = 0 }: JobRecord): number => endedAt
+
+async function recordOf(
+  { server }: Places,
+  { base, queueName: queue }: QueuePlace,
+  jobId: string,
+): Promise<JobRecord> {
+  const fields = ['name', 'redlock:lines', 'atm', 'timestamp', 'processedOn'] as const
+  const ofEnd = ['finishedOn', 'failedReason', 'redlock:holds'] as const
+  const found = await server.command('HMGET', base + jobId, ...fields, ...ofEnd)
+  const [name, lines, attempts, ...times] = found as readonly (string | null)[]
+  const [addedAt, startedAt, endedAt, failedReason, holds] = times
+  const time = (text: string | null | undefined): number | undefined =>
+    text ? Number(text) : undefined
+  return {
+    queue,
+    jobId,
+    name: name ?? '',
+    resources: linesIn(lines),
+    attempts: Number(attempts),
+    addedAt: Number(addedAt),
+    startedAt: time(startedAt),
+    endedAt: time(endedAt),
+    failedReason: failedReason ?? undefined,
+    // As `line/lua/line.lua` has it.
+    holdsLine: typeof holds === 'string' && holds === endedAt,
+  }
 }
 
 /** The jobs with this id, of any queue. */
@@ -120,23 +128,18 @@ export async function jobDetail(
   const { places } = view
   const place = await places.ofJob(queue, jobId)
   if (!(await places.hasJob(place, jobId))) return undefined
-  const fields = await fieldsOf(places, place.base + jobId, FIELDS)
-  const [explained, log, stepsDone] = await Promise.all([
+  const [record, explained, log, stepsDone, stacktrace] = await Promise.all([
+    recordOf(places, place, jobId),
     view.explain(queue, jobId, inspect),
     logOf(places, queue, jobId),
     completedSteps(places, queue, jobId),
+    places.server.command('HGET', place.base + jobId, 'stacktrace'),
   ])
   if (explained === undefined) return undefined
-  const { state, resources, why } = explained
-  const time = (text: string | undefined): number | undefined =>
-    text === undefined ? undefined : Number(text)
-  const stacks: unknown = JSON.parse(fields.stacktrace ?? '[]')
-  return {
-    ...{ queue, jobId, state, resources, why, log, stepsDone, ...factsOf(fields) },
-    ...{ addedAt: Number(fields.timestamp), startedAt: time(fields.processedOn) },
-    ...{ endedAt: time(fields.finishedOn), failedReason: fields.failedReason },
-    stacks: Array.isArray(stacks) ? stacks.map(String).reverse() : [],
-  }
+  const { state, why } = explained
+  const stacks: unknown = JSON.parse(typeof stacktrace === 'string' ? stacktrace : '[]')
+  const shown = Array.isArray(stacks) ? stacks.map(String).reverse() : []
+  return { ...record, state, why, log, stepsDone, stacks: shown }
 }
 
 /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
@@ -190,20 +193,3 @@ export async function endedJobs(places: Places, resource: string): Promise<reado
 }
 
 type Recent = readonly [id: string, ended: string, started: string, reason: string]
-
-type Fields = Partial<Record<(typeof FIELDS)[number], string>>
-
-async function fieldsOf(
-  { server }: Places,
-  key: string,
-  wanted: readonly (keyof Fields)[],
-): Promise<Fields> {
-  const values = (await server.command('HMGET', key, ...wanted)) as readonly (string | null)[]
-  return Object.fromEntries(wanted.map((field, index) => [field, values[index] ?? undefined]))
-}
-
-function factsOf(fields: Fields): Pick<JobDetail, 'name' | 'attempts' | 'holdsLine'> {
-  const { name = '', atm = 0, finishedOn, 'redlock:holds': holds } = fields
-  // As `line/lua/line.lua` has it.
-  return { name, attempts: Number(atm), holdsLine: holds !== undefined && holds === finishedOn }
-}

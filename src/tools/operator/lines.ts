@@ -13,7 +13,12 @@ import { known } from './queue-server.ts'
 /** What the masters say about a resource. */
 export type Inspect = (resource: string) => Promise<Inspection>
 
-/** Lines in which jobs wait. */
+interface FoundLine {
+  readonly entries: readonly LineEntry[]
+  /** Why there may be more; undefined where these are all. */
+  readonly missing: string | undefined
+}
+
 export interface WaitingLines {
   /** The longest first. */
   readonly lines: readonly WaitingLine[]
@@ -28,7 +33,6 @@ export interface ResourceInQueue {
   readonly queue: string
   /** Jobs in it, also the one whose turn it is. */
   readonly jobs: number
-  /** What is set for the resource. */
   readonly limits: ResourceLimits
 }
 
@@ -41,13 +45,11 @@ interface WaitingLine extends ResourceInQueue {
 export interface LineSearch {
   /** Part of the name of a resource, or of the tenant of its first job. */
   readonly text: string
-  /** The most lines to return. */
   readonly limit: number
   /** How many of each line. */
   readonly heads: number
 }
 
-/** The most jobs of a line that are shown. */
 const MAX_HEADS = 100
 /** The most lines of a queue that are looked at to find the longest. */
 const MAX_LINES = 500
@@ -55,18 +57,14 @@ const MAX_LINES = 500
 const MAX_NAMES = 100_000
 const NAMES_AT_ONCE = 1_000
 
-/**
- * The jobs in the lines of a resource, queue by queue, and what each waits for.
- * @param onMissing told why there may be more of them.
- */
+/** The jobs in the lines of a resource, queue by queue, and what each waits for. */
 export async function lineOf(
   places: Places,
   resource: string,
   inspect: Inspect,
-  onMissing: (problem: string) => void = () => undefined,
-): Promise<readonly LineEntry[]> {
+): Promise<FoundLine> {
   const names = await places.names()
-  if (places.missingNames !== undefined) onMissing(places.missingNames)
+  let missing = places.missingNames
   const asked = names.map(async (queue) => {
     try {
       const place = await places.ofResource(queue, resource)
@@ -74,11 +72,12 @@ export async function lineOf(
       const sources = { locks: { inspect }, lines: place, standstill }
       return await inspectResource(resource, sources, MAX_HEADS)
     } catch (error) {
-      onMissing(messageOf(error))
+      missing ??= messageOf(error)
       throw error
     }
   })
-  return (await known(asked)).flatMap(({ line }) => line)
+  const found = await known(asked)
+  return { entries: found.flatMap(({ line }) => line), missing }
 }
 
 /** How long the line of a resource is in each queue, and its limits there. */

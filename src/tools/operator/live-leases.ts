@@ -4,6 +4,7 @@ import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { heldBy } from '../../redlock/quorum.ts'
 import { describeToken } from '../../names.ts'
+import { slotNames } from '../../lock/slots.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 
@@ -34,13 +35,11 @@ export interface LiveLeases extends Coverage {
 export interface LeaseSearch {
   /** Glob over resource names. @defaultValue '*' */
   readonly match?: string
-  /** The most leases to return. */
   readonly limit: number
   /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
   readonly maxScanned?: number
 }
 
-/** One lease key on one master. */
 export interface KeyView {
   readonly resource: string
   readonly token: string
@@ -134,7 +133,7 @@ function leaseOf(
  * numbers. Only callers know how many there are, so every one that there can be is read.
  */
 export async function slotsOf(fleet: FleetProbe, resource: string): Promise<readonly LiveLease[]> {
-  const names = Array.from({ length: MAX_SLOTS }, (_, index) => `${resource}#${index + 1}`)
+  const names = slotNames(resource, MAX_SLOTS)
   const views = await fleet.each((probe) => readLeases(probe, fleet.keys, names))
   return [...mergeLeases(views, fleet.quorum)].sort(
     (a, b) => slotNumber(a) - slotNumber(b) || b.votes - a.votes,

@@ -34,7 +34,6 @@ export async function countJobs(places: Places): Promise<readonly QueueCounts[]>
   return summed(rows)
 }
 
-/** Of each shard. */
 async function countsOf(places: Places, queue: string): Promise<readonly QueueCounts[]> {
   const missing = (error: unknown): QueueCounts => {
     return { queue, ...NONE, missing: messageOf(error) }

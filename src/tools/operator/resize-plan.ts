@@ -6,6 +6,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
+import { DAY_MS } from '../../clock.ts'
 import { counted } from '../../counted.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { diagnose } from './diagnosis.ts'
@@ -14,8 +15,8 @@ import { maxLeaseOf, surveyFleet, type FleetSurvey, type MasterSurvey } from './
 
 /** What the fleet shall be. What is left out stays as it is. */
 export interface ResizeTarget {
-  readonly maxLeaseMs?: number
-  readonly fenceTtlMs?: number
+  readonly maxLeaseMs?: number | undefined
+  readonly fenceTtlMs?: number | undefined
 }
 
 /** A resize that can be done. */
@@ -49,7 +50,6 @@ export class ResizeRefusedError extends Error {
   readonly code = 'RESIZE_REFUSED'
 }
 
-const DAY_MS = 24 * 3_600_000
 /** A counter lives for as many of the longest leases at least. */
 const FENCE_LEASES = 10
 export const DRIFT_FACTOR: number = 0.01

@@ -15,7 +15,7 @@ export interface ResourceDetail extends ResourceView {
   /** Undefined where no queue is named. */
   readonly line: ResourceLine | undefined
   /** Why jobs may be missing in `line`. */
-  readonly missing?: string
+  readonly missing?: string | undefined
 }
 
 /** What the masters say stands for itself, so a queue that is away does not hide it. */
@@ -26,17 +26,14 @@ interface DetailEntry extends LineEntry {
   readonly stepsDone?: readonly string[]
 }
 
-/** As the page shows it. */
 export interface ResourcePage extends ResourceDetail {
   /** Who holds it, in one sentence. */
   readonly holding: string
   /** Why the first job that waits does not run; undefined where none waits. */
-  readonly why?: string
+  readonly why?: string | undefined
   /** Every queue: how long the line is there, and what is set. */
   readonly queues: readonly ResourceInQueue[]
   readonly ended: readonly EndedJob[]
-  /** Why the queues are not known. */
-  readonly problem?: string
 }
 
 export async function detailOf(
@@ -45,19 +42,16 @@ export async function detailOf(
   resource: string,
 ): Promise<ResourceDetail> {
   const [view, slots] = await Promise.all([locks.resource(resource), locks.slots(resource)])
-  const inspect = seen(locks, view)
-  let missing: string | undefined
-  const entries =
-    queue &&
-    stepped(queue.places, resource, inspect, (problem) => {
-      missing ??= problem
-    })
-  const line = await entries?.catch((error: unknown) => ({ problem: messageOf(error) }))
-  if (missing === undefined || line === undefined || 'problem' in line) {
-    return { ...view, slots, line }
+  if (queue === undefined) return { ...view, slots, line: undefined }
+  const { places } = queue
+  try {
+    const { entries, missing } = await lineOf(places, resource, seen(locks, view))
+    if (entries.length === 0 && missing !== undefined) throw new Error(missing)
+    const line = await Promise.all(entries.map((entry) => withSteps(places, entry)))
+    return { ...view, slots, line, missing }
+  } catch (error) {
+    return { ...view, slots, line: { problem: messageOf(error) } }
   }
-  if (line.length === 0) return { ...view, slots, line: { problem: missing } }
-  return { ...view, slots, line, missing }
 }
 
 export async function resourcePage(
@@ -67,16 +61,17 @@ export async function resourcePage(
 ): Promise<ResourcePage> {
   const found = await detailOf(locks, queue, resource)
   const detail = { ...found, holding: holderLine(found) }
-  if (queue === undefined) return { ...detail, queues: [], ended: [] }
+  const withoutQueues = { ...detail, queues: [], ended: [] }
+  if (queue === undefined) return withoutQueues
   try {
     const [queues, ended, why] = await Promise.all([
       lengthsOf(queue.places, resource),
       endedJobs(queue.places, resource),
       whyOf(queue, detail, seen(locks, detail)),
     ])
-    return { ...detail, queues, ended, ...(why !== undefined && { why }) }
-  } catch (error) {
-    return { ...detail, queues: [], ended: [], problem: messageOf(error) }
+    return { ...detail, queues, ended, why }
+  } catch {
+    return withoutQueues // `line` says why.
   }
 }
 
@@ -86,20 +81,10 @@ function seen(locks: LockView, view: ResourceView): Inspect {
     resource === view.resource ? Promise.resolve(view) : locks.resource(resource)
 }
 
-async function stepped(
-  places: Places,
-  resource: string,
-  inspect: Inspect,
-  onMissing: (problem: string) => void,
-): Promise<readonly DetailEntry[]> {
-  const entries = await lineOf(places, resource, inspect, onMissing)
-  return Promise.all(
-    entries.map(async (entry) => {
-      if (entry.state !== 'active') return entry
-      const stepsDone = await completedSteps(places, entry.queue, entry.jobId)
-      return stepsDone.length === 0 ? entry : { ...entry, stepsDone }
-    }),
-  )
+async function withSteps(places: Places, entry: LineEntry): Promise<DetailEntry> {
+  if (entry.state !== 'active') return entry
+  const stepsDone = await completedSteps(places, entry.queue, entry.jobId)
+  return stepsDone.length === 0 ? entry : { ...entry, stepsDone }
 }
 
 async function whyOf(

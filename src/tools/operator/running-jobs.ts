@@ -3,6 +3,7 @@
  * found as the active one in the line of its resource. With `order: 'relaxed'` there is no line,
  * and of a slot (`gpu#2`) it is not known.
  */
+import type { Inspection } from '../../lock/inspection.ts'
 import type { JobSince } from './jobs.ts'
 import { lineOf } from './lines.ts'
 import type { LiveLease } from './live-leases.ts'
@@ -12,7 +13,6 @@ import { known } from './queue-server.ts'
 /** The job under each lease, by resource, and when it was started. */
 export type JobsByResource = ReadonlyMap<string, JobSince>
 
-/** The most leases that are looked at. */
 const MAX_LEASES = 200
 
 /** @param earlier found before: asked for again only after its job has ended. */
@@ -34,13 +34,12 @@ export async function jobsUnder(
 }
 
 async function jobOf(places: Places, resource: string): Promise<JobSince | undefined> {
-  const line = await lineOf(places, resource, () => Promise.resolve({ resource, masters: [] }))
-  const active = line.find(({ state }) => state === 'active')
+  const inspect = (): Promise<Inspection> => Promise.resolve({ resource, masters: [] })
+  const { entries } = await lineOf(places, resource, inspect)
+  const active = entries.find(({ state }) => state === 'active')
   if (active === undefined) return undefined
-  const { queue, jobId } = active
-  const { base } = await places.ofJob(queue, jobId)
-  const startedAt = await places.server.command('HGET', base + jobId, 'processedOn')
-  return startedAt === null ? undefined : { queue, jobId, since: Number(startedAt) }
+  const { queue, jobId, activeSince } = active
+  return activeSince && { queue, jobId, since: activeSince.getTime() }
 }
 
 async function isActive(places: Places, { queue, jobId }: JobSince): Promise<boolean> {

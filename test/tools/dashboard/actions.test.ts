@@ -183,7 +183,7 @@ test('retry and skip of a job that holds its line; both are logged with who', as
   await until('the first holds its line', async () => (await failed()) === '["j0"]')
   const { failed: rows, fleet } = await stateOf(served)
   expect(rows).toMatchObject([
-    { resources: ['customer:42'], reason: 'declined', attempts: 1, holdsLine: true },
+    { resources: ['customer:42'], failedReason: 'declined', attempts: 1, holdsLine: true },
   ])
   expect(fleet.findings.map(({ code }) => code)).toContain('line-held')
 

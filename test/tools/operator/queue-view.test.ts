@@ -34,7 +34,7 @@ test('a resource is found in each of its queues by one connection, and is no que
   expect(await view.places.names()).toEqual(names)
   const inspect = (resource: string): Promise<{ resource: string; masters: [] }> =>
     Promise.resolve({ resource, masters: [] })
-  const line = await lineOf(view.places, 'order:meta', inspect)
-  expect(line.map(({ queue }) => queue)).toEqual(names)
+  const { entries } = await lineOf(view.places, 'order:meta', inspect)
+  expect(entries.map(({ queue }) => queue)).toEqual(names)
   expect((await clients()) - before).toBe(1)
 })

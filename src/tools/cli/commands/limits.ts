@@ -9,7 +9,7 @@ import type { Cli } from '../cli.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
 import { printable } from '../../operator/printable.ts'
-import { numberFlag } from '../settings.ts'
+import { wholeNumber } from '../settings.ts'
 import { table } from '../table.ts'
 
 /** At most 31 years, as milliseconds. */
@@ -24,7 +24,7 @@ interface LimitFlags extends SaidFlags {
   readonly slots?: number
   readonly rate?: string
   readonly burst?: number
-  readonly reset?: string
+  readonly reset?: 'slots' | 'rate'
 }
 
 const SAID = [
@@ -74,14 +74,11 @@ export const limit: CommandSpec = {
     numberOption('--slots <n>', 'how many jobs of it run at once', POSITIVE),
     new Option('--rate <limit/ms>', 'how many of its jobs may start in how many milliseconds'),
     numberOption('--burst <n>', 'how many of them may start at once; default: 1', POSITIVE),
-    new Option('--reset <slots|rate>', 'return to the options'),
+    new Option('--reset <slots|rate>', 'return to the options').choices(['slots', 'rate']),
     ...SAID,
   ],
   run(cli, queue: string, resource: string, flags: LimitFlags) {
     const { slots, rate: given, burst, reset } = flags
-    if (reset !== undefined && reset !== 'slots' && reset !== 'rate') {
-      throw new UsageError('--reset takes slots or rate')
-    }
     if (burst !== undefined && given === undefined) throw new UsageError('--burst needs --rate')
     const isSet = slots !== undefined || given !== undefined
     if (!isSet && (flags.forMs ?? flags.reason) !== undefined) {
@@ -131,7 +128,7 @@ function rateIn(text: string): { readonly limit: number; readonly perMs: number 
   if (most === undefined || perMs === undefined) {
     throw new UsageError('--rate takes a limit and milliseconds: 100/1000')
   }
-  const number = (value: string): number => numberFlag('--rate', value, ...POSITIVE)
+  const number = (value: string): number => wholeNumber({ value, source: '--rate' }, ...POSITIVE)
   return { limit: number(most), perMs: number(perMs) }
 }
 
@@ -148,7 +145,6 @@ async function change(
   return EXIT.done
 }
 
-/** In one line. */
 function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string {
   const parts = [
     paused && `paused${origin(paused)}`,

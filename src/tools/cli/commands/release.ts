@@ -1,6 +1,5 @@
-import { counted } from '../../../counted.ts'
 import { forceRelease, type ForcedRelease } from '../../operator/force-release.ts'
-import { hasQuorum } from '../../operator/fleet-probe.ts'
+import { fewAnswer, hasQuorum, tooFewAnswer } from '../../operator/fleet-probe.ts'
 import { coverageOf, holderLine, viewResource } from '../../operator/resource-view.ts'
 import { slotsOf } from '../../operator/live-leases.ts'
 import type { Cli } from '../cli.ts'
@@ -11,9 +10,6 @@ import { printable } from '../../operator/printable.ts'
 import { shortened } from '../../../options.ts'
 import { table } from '../table.ts'
 import { slotsLine } from './inspect.ts'
-
-/** Longer than the default: a tombstone that lives too long only takes memory. */
-const UNKNOWN_MAX_LEASE_MS = 60_000
 
 export const release: CommandSpec = {
   usage: 'release <resource>',
@@ -59,8 +55,7 @@ async function run(
     'the same time. Only a store that compares fencing tokens is protected. Other resources of the same lease are lost with it.'
   const question = `Take ${name} from its holder?`
   if (!(await cli.confirms(warning, question, yes))) return EXIT.attention
-  const maxLeaseMs = (await cli.maxLeaseMs()) ?? UNKNOWN_MAX_LEASE_MS
-  const done = await forceRelease(fleet, resource, maxLeaseMs)
+  const done = await forceRelease(fleet, resource, cli.settings.maxLeaseMs)
   out.result({ resource, ...done }, () => describe(resource, done))
   return done.after.state === 'unknown' ? EXIT.noQuorum : EXIT.done
 }
@@ -79,8 +74,7 @@ function verdict(resource: string, after: ForcedRelease['after']): string {
   const name = shortened(printable(resource))
   if (after.state === 'free') return `${name} can be acquired now`
   if (after.state === 'held') return `${holderLine(after)}: it was acquired meanwhile`
-  const { answered, masters, quorum } = after
-  const few = `${answered} of ${counted(masters.length, 'master answers', 'masters answer')}`
-  const needed = hasQuorum(coverageOf(after)) ? '' : ` and ${counted(quorum, 'is', 'are')} needed`
-  return `${name} may still be held: ${few}${needed}`
+  const coverage = coverageOf(after)
+  const few = hasQuorum(coverage) ? fewAnswer(coverage) : tooFewAnswer(coverage)
+  return `${name} may still be held: ${few}`
 }

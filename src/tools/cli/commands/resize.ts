@@ -1,7 +1,7 @@
+import { DAY_MS } from '../../../clock.ts'
 import { counted } from '../../../counted.ts'
 import { diagnose } from '../../operator/diagnosis.ts'
 import { duration } from '../../operator/duration.ts'
-import { FleetProbe } from '../../operator/fleet-probe.ts'
 import { resizeFleet } from '../../operator/resize.ts'
 import { planResize, type ResizePlan } from '../../operator/resize-plan.ts'
 import { surveyFleet } from '../../operator/survey.ts'
@@ -16,8 +16,6 @@ interface ResizeFlags {
   readonly toFenceTtlMs?: number
   readonly yes?: boolean
 }
-
-const DAY_MS = 86_400_000
 
 export const resize: CommandSpec = {
   usage: 'resize',
@@ -47,15 +45,9 @@ async function run(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
   const old = cli.fleet()
   const to =
     flags.to === undefined ? mastersOf(settings) : addresses({ value: flags.to, source: '--to' })
-  const { namespace, timeoutMs } = settings
-  const next = new FleetProbe({ masters: to, namespace, timeoutMs })
-  cli.defer(() => {
-    next.close()
-  })
-  const plan = await planResize(old, next, {
-    ...(toMaxLeaseMs !== undefined && { maxLeaseMs: toMaxLeaseMs }),
-    ...(toFenceTtlMs !== undefined && { fenceTtlMs: toFenceTtlMs }),
-  })
+  const next = cli.fleet(settings.timeoutMs, to)
+  const target = { maxLeaseMs: toMaxLeaseMs, fenceTtlMs: toFenceTtlMs }
+  const plan = await planResize(old, next, target)
   if (plan.isDone) {
     out.result({ ...plan.to, changed: false }, () => 'the fleet is as you want it: nothing to do')
     return EXIT.done

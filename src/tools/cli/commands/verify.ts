@@ -1,6 +1,7 @@
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { addAbortSignal } from 'node:stream'
+import { DAY_MS } from '../../../clock.ts'
 import { counted } from '../../../counted.ts'
 import { messageOf } from '../../../message-of.ts'
 import type { HistoryVerdict } from '../../verify/history-checker.ts'
@@ -18,8 +19,6 @@ interface VerifyFlags {
   readonly allowMissing?: boolean
 }
 
-const DAY_MS = 86_400_000
-
 export const verify: CommandSpec = {
   usage: 'verify <file...>',
   summary: 'check the leases in the logs of all processes',
@@ -31,12 +30,7 @@ export const verify: CommandSpec = {
   servers: 'none',
   examples: ['verify worker-1.ndjson worker-2.ndjson', 'verify --json - < all.ndjson'],
   options: [
-    numberOption(
-      '--clock-skew-ms <n>',
-      'how far wall clocks of machines may be apart',
-      [0, DAY_MS],
-      250,
-    ),
+    numberOption('--clock-skew-ms <n>', 'how far wall clocks may be apart', [0, DAY_MS], 250),
     new Option('--allow-missing', 'exit code 0 if lines are missing and the others are right'),
   ],
   run,

@@ -1,4 +1,4 @@
-import { systemClock, withinMs } from '../../../clock.ts'
+import { DAY_MS, systemClock, withinMs } from '../../../clock.ts'
 import type { LockClient } from '../../../services/lock-client.ts'
 import type { LockService } from '../../../lock/lock-service.ts'
 import { messageOf } from '../../../message-of.ts'
@@ -45,15 +45,10 @@ export const work: CommandSpec = {
   servers: 'both',
   examples: ['work dist/workers/invoices.js --health-port 8080', 'work a.js b.js --drain-ms 60000'],
   options: [
-    numberOption(
-      '--drain-ms <n>',
-      'how long running jobs may take to finish',
-      [0, 86_400_000],
-      30_000,
-    ),
+    numberOption('--drain-ms <n>', 'how long running jobs may take to end', [0, DAY_MS], 30_000),
     numberOption(
       '--health-port <n>',
-      'serves /healthz, /readyz and /metrics; 0 for a free port',
+      'of /healthz, /readyz, /metrics; 0 is a free one',
       [0, 65_535],
     ),
     new Option('--health-host <address>', 'where it listens').default('0.0.0.0'),

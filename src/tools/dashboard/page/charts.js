@@ -1,17 +1,15 @@
 /** Small charts of the last minutes: what each number is now, and how it came there. */
 import { jobLink } from './job.js'
 import { byId, element, setText } from './rows.js'
-import { duration, whole } from './words.js'
+import { duration, perSecond, whole } from './words.js'
 
 const SVG = 'http://www.w3.org/2000/svg'
 const WIDTH = 160
 const HEIGHT = 40
 
-const rate = (number) => `${number < 10 ? number.toFixed(1) : Math.round(number)} /s`
-
 const CHARTS = [
-  ['completed', ({ completed }) => completed, rate],
-  ['failed', ({ failed }) => failed, rate],
+  ['completed', ({ completed }) => completed, perSecond],
+  ['failed', ({ failed }) => failed, perSecond],
   ['waiting', ({ waiting }) => waiting, whole],
   ['running', ({ active }) => active, whole],
   ['leases held', ({ held }) => held, whole],

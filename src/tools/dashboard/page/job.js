@@ -1,7 +1,7 @@
 /** One job from all sides. The address says which, so that it can be shared. */
 import { buttons } from './act.js'
 import { byId, link, resourceLink, setText, syncRows } from './rows.js'
-import { clockTime, duration } from './words.js'
+import { clockTime, duration, known } from './words.js'
 
 export const jobName = ({ queue, jobId }) => `${queue} ${jobId}`
 
@@ -17,13 +17,27 @@ export const jobActs = ({ queue, jobId, state, holdsLine }) =>
       : [{ label: 'Cancel', action: 'cancel', queue, jobId }]),
   ])
 
+/** Where Bull Board is mounted; null where that is not known. */
+let bullBoard = null
+
+export function setBullBoard(address) {
+  bullBoard = address
+}
+
+/** Undefined without Bull Board. */
+export function boardLink({ queue, jobId }, text) {
+  if (bullBoard === null) return undefined
+  const job = `${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`
+  return link(`${bullBoard}/queue/${job}`, text)
+}
+
 const open = () => {
   const params = new URLSearchParams(location.hash.slice(1))
   const [queue, jobId] = [params.get('queue'), params.get('job')]
   return queue === null || jobId === null ? undefined : { queue, jobId }
 }
 
-export async function drawJob(bullBoard) {
+export async function drawJob() {
   const job = open()
   const section = byId('job')
   if (job === undefined) {
@@ -42,31 +56,27 @@ export async function drawJob(bullBoard) {
     byId('job-stack').hidden = true
     return
   }
-  const detail = await answer.json()
-  drawDetail(detail, bullBoard)
+  drawDetail(await answer.json())
 }
 
-function drawDetail(detail, bullBoard) {
-  const { queue, jobId, name, state, why, resources, attempts, log, stepsDone, stacks } = detail
+function drawDetail(detail) {
+  const { name, state, why, resources, attempts, log, stepsDone, stacks } = detail
   const { addedAt, startedAt, endedAt, failedReason } = detail
   setText(byId('job-why'), why)
   byId('job-why').dataset.state = state === 'failed' ? 'bad' : ''
-  const at = (ms) =>
-    ms === undefined ? undefined : `${clockTime(ms)}, ${duration(Date.now() - ms)} ago`
+  const ago = (ms) => `${clockTime(ms)}, ${duration(Date.now() - ms)} ago`
   const facts = [
     ['State', state],
     ['Name', name],
     ['Attempts', String(attempts)],
-    ['Added', at(addedAt)],
-    ['Started', at(startedAt)],
-    ['Ended', at(endedAt)],
+    ['Added', ago(addedAt)],
+    ['Started', known(startedAt, ago)],
+    ['Ended', known(endedAt, ago)],
     ['Reason', failedReason],
     ['Steps done', stepsDone.length === 0 ? undefined : stepsDone.join(', ')],
     ['Log', log.length === 0 ? undefined : log.join(' · ')],
     ...resources.map((resource) => ['Resource', resourceLink(resource), resource]),
-    ...(bullBoard === null || bullBoard === undefined
-      ? []
-      : [['Bull Board', link(boardAddress(bullBoard, queue, jobId), 'its data and result')]]),
+    ['Bull Board', boardLink(detail, 'its data and result')],
     ['Actions', jobActs(detail)],
   ].filter(([, value]) => value !== undefined)
   syncRows(
@@ -78,6 +88,3 @@ function drawDetail(detail, bullBoard) {
   byId('job-stack').hidden = stacks.length === 0
   setText(byId('job-stack-text'), stacks.join('\n\n'))
 }
-
-const boardAddress = (board, queue, jobId) =>
-  `${board}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`

@@ -1,6 +1,7 @@
 /** The page: draws what the server sees after every snapshot, and says so when nothing comes. */
 import { listen, setOperator } from './act.js'
 import { drawCharts } from './charts.js'
+import { setBullBoard } from './job.js'
 import { drawPanels, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'
 import {
@@ -40,6 +41,7 @@ function draw(state) {
   setText(byId('namespace'), namespace)
   setText(byId('looked'), `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
   setOperator(state)
+  setBullBoard(state.bullBoard)
   drawNow(state)
   drawCharts(history, state)
   drawFound(state)
@@ -84,7 +86,7 @@ function connect() {
     draw(page.state)
     showConnection()
     // It is tried again with the next state.
-    void drawPanels(page.state.bullBoard).catch(() => undefined)
+    void drawPanels().catch(() => undefined)
   })
   stream.addEventListener('error', () => {
     if (stream !== page.stream) return
@@ -150,8 +152,8 @@ byId('previous').addEventListener('click', () => {
 byId('next').addEventListener('click', () => {
   show({ number: page.number + 1 })
 })
-openable(() => page.state?.bullBoard)
-listen(() => drawPanels(page.state?.bullBoard))
+openable()
+listen(drawPanels)
 setInterval(showConnection, 1_000)
 connect()
 void drawPanels()

@@ -1,7 +1,7 @@
 /** One resource from all sides. The address says which, so that it can be shared. */
 import { buttons, mayAct } from './act.js'
 import { drawJob, jobActs, jobLink, jobName } from './job.js'
-import { byId, nameColumn, setText, syncRows, tableOf } from './rows.js'
+import { byId, setText, syncRows } from './rows.js'
 import { clockTime, duration, known, limitsInWords } from './words.js'
 
 /** The link that opened it, for the way back. */
@@ -27,12 +27,6 @@ async function drawResource() {
   const release = { label: 'Release', action: 'release', resource: name }
   buttons(detail.holder === undefined ? [] : [release]).update(byId('resource-release'))
   byId('resource-settings').hidden = !mayAct() || detail.queues.length === 0
-  const { service } = detail
-  setText(
-    tableOf('resource-masters').caption,
-    service === undefined ? 'What every master says' : `What ${service} says`,
-  )
-  nameColumn('resource-masters', 0, service === undefined ? 'Master' : 'Service')
   syncRows(
     'resource-masters',
     detail.masters,
@@ -127,17 +121,17 @@ function close() {
 }
 
 /** What the address opens. */
-export const drawPanels = (bullBoard) => Promise.all([drawResource(), drawJob(bullBoard)])
+export const drawPanels = () => Promise.all([drawResource(), drawJob()])
 
-async function chosen(bullBoardNow) {
-  await drawPanels(bullBoardNow())
+async function chosen() {
+  await drawPanels()
   const panel = PANELS.find((one) => !byId(one).hidden)
   if (panel !== undefined) byId(`${panel}-title`).focus()
 }
 
 const PANELS = ['resource', 'job']
 
-export function openable(bullBoardNow) {
+export function openable() {
   for (const panel of PANELS) byId(`${panel}-close`).addEventListener('click', close)
   document.addEventListener('keydown', ({ key }) => {
     if (key === 'Escape' && PANELS.some((panel) => !byId(panel).hidden)) close()
@@ -146,5 +140,5 @@ export function openable(bullBoardNow) {
     const link = target.closest('a[href^="#"]')
     if (link !== null && !PANELS.some((panel) => byId(panel).contains(link))) opener = link
   })
-  addEventListener('hashchange', () => void chosen(bullBoardNow))
+  addEventListener('hashchange', () => void chosen())
 }

@@ -79,17 +79,6 @@ for (const table of document.querySelectorAll('table')) {
 /** The table whose rows have this id. */
 export const tableOf = (id) => byId(id).parentElement
 
-/** Names a column of the table anew. */
-export function nameColumn(id, index, name) {
-  for (const row of tableOf(id).rows) {
-    const cell = row.cells[index]
-    cell.dataset.column = name
-    if (cell.scope === 'col') setText(cell, name)
-  }
-  const columns = columnsOf(tableOf(id))
-  tableOf(id).dataset.columns = columns.with(index, name).join(', ')
-}
-
 /**
  * Makes the rows with this id agree with `items`, and hides their table where there are none;
  * `cellsOf` gives what stands in each cell. A row that stays is not moved: that would take the

@@ -1,11 +1,9 @@
 /** What there is to see of the fleet: one function for each section of the page. */
-import { jobActs, jobLink, jobName } from './job.js'
+import { boardLink, jobActs, jobLink, jobName } from './job.js'
 import {
   byId,
   element,
-  link,
   list,
-  nameColumn,
   resourceLink,
   say,
   setText,
@@ -18,26 +16,32 @@ import { clockTime, count, duration, known, limitsInWords, perSecond, whole } fr
 /** The first thing that one sees: what is wrong, worst first, and what to do. */
 export function drawNow({ fleet, queues }) {
   const shown = fleet.findings.filter(({ severity }) => severity !== 'note')
-  const groups = grouped(shown)
   const areKnown = Array.isArray(queues)
-  const [worst] = groups
+  const [worst] = shown
   const summary = byId('now-summary')
-  summary.dataset.state =
-    worst === undefined
-      ? areKnown
-        ? 'good'
-        : 'soon'
-      : worst[0].severity === 'error'
-        ? 'bad'
-        : 'soon'
-  const locks = fleet.service ?? 'the masters'
-  const nothing = areKnown ? 'Nothing is wrong.' : `Nothing is wrong with ${locks}.`
-  setText(summary, worst === undefined ? nothing : `${count(groups.length, 'thing')} to see to:`)
+  if (worst === undefined) {
+    summary.dataset.state = areKnown ? 'good' : 'soon'
+    const locks = fleet.service ?? 'the masters'
+    setText(summary, areKnown ? 'Nothing is wrong.' : `Nothing is wrong with ${locks}.`)
+  } else {
+    summary.dataset.state = worst.severity === 'error' ? 'bad' : 'soon'
+    setText(summary, `${count(shown.length, 'thing')} to see to:`)
+  }
   const target = byId('findings')
   const wanted = JSON.stringify(shown)
   if (target.dataset.shown === wanted) return
   target.dataset.shown = wanted
-  target.replaceChildren(...groups.map(findings))
+  target.replaceChildren(...shown.map(finding))
+}
+
+function finding({ severity, where, fact, fix }) {
+  const said = element('strong', { 'data-state': severity, textContent: severity })
+  return element(
+    'li',
+    {},
+    element('span', {}, said, ` ${where}: ${fact}`),
+    element('span', { className: 'quiet', textContent: `Fix: ${fix}` }),
+  )
 }
 
 /** Jobs that were searched for by id. */
@@ -68,13 +72,13 @@ export function drawFailed({ failed, queues }) {
     'failed',
     failed,
     jobName,
-    ({ resources, reason, attempts, failedAt, holdsLine, ...job }) => [
+    ({ resources, failedReason, attempts, endedAt, holdsLine, ...job }) => [
       jobLink(job),
       resources.length === 0 ? undefined : resourceLink(resources[0]),
       holdsLine ? stateOf('soon', 'holds its line') : undefined,
-      reason === '' ? undefined : reason,
+      failedReason,
       String(attempts),
-      clockTime(failedAt),
+      clockTime(endedAt),
       jobActs({ ...job, state: 'failed', holdsLine }),
     ],
   )
@@ -102,8 +106,6 @@ export function drawFleet({ service, verdict, masters }) {
   setText(byId('fleet-summary'), verdict.text)
   byId('fleet-summary').dataset.state = verdict.state
   say('fleet', verdict.text)
-  tableOf('masters').ariaLabel = service === null ? 'Lock masters' : `Servers of ${service}`
-  nameColumn('masters', 0, service === null ? 'Master' : 'Server')
   syncRows(
     'masters',
     masters,
@@ -121,34 +123,7 @@ export function drawFleet({ service, verdict, masters }) {
 
 const signed = (ms) => (ms === 0 ? '0 ms' : `${ms < 0 ? '−' : '+'}${duration(Math.abs(ms))}`)
 
-/** What is mended in the same way is shown together: five dead masters need one line of advice. */
-function grouped(findings) {
-  const groups = new Map()
-  for (const finding of findings) {
-    const key = `${finding.severity}\n${finding.code}\n${finding.fix}`
-    groups.set(key, [...(groups.get(key) ?? []), finding])
-  }
-  return [...groups.values()]
-}
-
-function findings(group) {
-  const [{ severity, fix }] = group
-  return element(
-    'li',
-    {},
-    ...group.map(({ where, fact }) =>
-      element(
-        'span',
-        {},
-        element('strong', { 'data-state': severity, textContent: severity }),
-        ` ${where}: ${fact}`,
-      ),
-    ),
-    element('span', { className: 'quiet', textContent: `Fix: ${fix}` }),
-  )
-}
-
-export function drawLeases(leases, { search, lines, bullBoard, fleet }) {
+export function drawLeases(leases, { search, lines, fleet }) {
   const { rows, matching, truncated, masters, sort, page, pages } = leases
   const which = search === '' ? '' : ` with “${search}” in the name`
   const more = truncated
@@ -159,12 +134,14 @@ export function drawLeases(leases, { search, lines, bullBoard, fleet }) {
   const seen = fleet.service === null ? ` Seen on those that do: ${counted}. ${more}` : ''
   setText(
     byId('leases-summary'),
-    leases.known ? `${counted}. ${more}` : `The holders are not known: ${leases.problem}.${seen}`,
+    leases.problem === null
+      ? `${counted}. ${more}`
+      : `The holders are not known: ${leases.problem}.${seen}`,
   )
-  byId('leases-summary').dataset.state = leases.known ? '' : 'bad'
+  byId('leases-summary').dataset.state = leases.problem === null ? '' : 'bad'
   drawPager(page, pages)
   byId('sort').value = sort
-  tableOf('leases').dataset.jobs = lines === null ? 'unknown' : 'known'
+  tableOf('leases').dataset.jobs = lines.problem === undefined ? 'known' : 'unknown'
   tableOf('leases').dataset.votes = fleet.service === null ? 'counted' : 'none'
   if (fleet.service !== null) byId('sort').querySelector('[value=votes]')?.remove()
   syncRows(
@@ -175,7 +152,7 @@ export function drawLeases(leases, { search, lines, bullBoard, fleet }) {
       resourceLink(resource),
       stateOf(state),
       holder,
-      known(job, (its) => jobCell(its, bullBoard)),
+      known(job, jobCell),
       duration(freeInMs),
       `${votes} of ${masters}`,
       known(fencingToken, String),
@@ -184,12 +161,9 @@ export function drawLeases(leases, { search, lines, bullBoard, fleet }) {
 }
 
 /** The job under a lease, and how long it has run. */
-function jobCell(job, bullBoard) {
-  const { queue, jobId, since } = job
-  const text = `${jobName(job)}, for ${duration(Math.max(0, Date.now() - since))}`
-  if (bullBoard === null) return jobLink(job, text)
-  const address = `${bullBoard}/queue/${encodeURIComponent(queue)}/${encodeURIComponent(jobId)}`
-  return link(address, text)
+function jobCell(job) {
+  const text = `${jobName(job)}, for ${duration(Math.max(0, Date.now() - job.since))}`
+  return boardLink(job, text) ?? jobLink(job, text)
 }
 
 function drawPager(page, pages) {
@@ -215,7 +189,7 @@ export function drawQueues(queues, rates) {
       const atLeast = (words) => (missing === undefined ? words : `≥ ${words}`)
       return [
         queue,
-        known(rateOf(queue)?.completed, (number) => atLeast(perSecond(number, 1_000))),
+        known(rateOf(queue)?.completed, (rate) => atLeast(perSecond(rate))),
         atLeast(whole(waiting)),
         atLeast(whole(delayed)),
         atLeast(whole(active)),
@@ -226,12 +200,8 @@ export function drawQueues(queues, rates) {
   )
 }
 
-function queuesSummary(queues) {
-  if (queues === null) return 'Queues are not known: name their Redis (--queue-redis, queueRedis).'
-  return queues.problem === undefined
-    ? 'There is no queue yet.'
-    : `Queues are not known: their Redis says: ${queues.problem}`
-}
+const queuesSummary = ({ problem }) =>
+  problem === undefined ? 'There is no queue yet.' : `Not known. ${problem}`
 
 const inLine = (entry) =>
   entry.state === 'active'
@@ -242,7 +212,7 @@ export function drawLines(lines, search) {
   setText(byId('lines-summary'), linesSummary(lines, search))
   syncRows(
     'lines',
-    lines?.lines ?? [],
+    lines.lines ?? [],
     ({ queue, resource }) => `${queue}\n${resource}`,
     ({ queue, resource, jobs, first, limits }) => [
       resourceLink(resource),
@@ -258,8 +228,7 @@ export function drawLines(lines, search) {
 const tenantOf = ({ tenant, weight }) => (weight === 1 ? tenant : `${tenant}, weight ${weight}`)
 
 function linesSummary(lines, search) {
-  if (lines === null) return 'Not known: name the queue’s Redis (--queue-redis, queueRedis).'
-  if (lines.problem !== undefined) return `Not known: the queue’s Redis says: ${lines.problem}`
+  if (lines.problem !== undefined) return `Not known. ${lines.problem}`
   const { total, truncated } = lines
   if (total === 0) return 'No jobs sleep in a line.'
   const shown =

@@ -17,9 +17,8 @@ export function duration(ms) {
 
 export const clockTime = (ms) => new Date(ms).toLocaleTimeString('en-GB')
 
-export function perSecond(number, overMs) {
-  if (number === 0) return '0 /s'
-  const rate = number / Math.max(1, overMs / 1_000)
+export function perSecond(rate) {
+  if (rate === 0) return '0 /s'
   return rate < 10 ? `${rate < 0.1 ? '< 0.1' : rate.toFixed(1)} /s` : `${Math.round(rate)} /s`
 }
 
