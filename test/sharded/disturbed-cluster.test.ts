@@ -40,7 +40,9 @@ test('order, overlaps, lost and twice are 0 while slots move and a worker dies',
     runs.push(run)
     return run
   }
-  const queue = fixture.queue()
+  // On a busy machine a slot takes longer to move than ioredis tries by itself: 16 times.
+  const connection = fixture.connect(1_000)
+  const queue = fixture.queue({ connection })
   const redlock = await fixture.redlock({ leaseMs: LEASE_MS, masterTimeoutMs: 500 })
   await queue.waitUntilReady()
   const setup: Setup = {
