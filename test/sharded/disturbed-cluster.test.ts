@@ -18,7 +18,8 @@ const ADDED_AT_ONCE = 5
 const WORK_MS = 8
 /** Nodes tell each other once a second; of two moves in that time they may believe the older. */
 const SETTLES_MS = 500
-const LEASE_MS = 2_000
+/** A job whose end waits for longer while its slot moves runs again. */
+const LEASE_MS = 6_000
 const keyOf = ({ customer, nr }: Charge): string => `${customer}${nr}`
 
 interface Run {
