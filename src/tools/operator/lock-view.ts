@@ -91,7 +91,7 @@ async function resourceOf(locks: InspectedLocks, resource: string): Promise<Reso
     const state = inspection.holder === undefined ? 'free' : 'held'
     return { ...inspection, service, state, quorum: 1, answered: 1, unreachable: [] }
   } catch (error) {
-    const problem = messageOf(error)
+    const problem = messageOf(error).replace(`${service} did not answer`, 'no answer')
     const masters = [{ master: service, problem }]
     const view = { resource, service, masters, unreachable: masters, quorum: 1, answered: 0 }
     return { ...view, state: 'unknown', unknown: `${service} does not answer: ${problem}` }
