@@ -60,6 +60,15 @@ export class Announcements {
     }
   }
 
+  /** No waiter is granted anything more: each leaves its places, and asks at once. */
+  close(): void {
+    for (const [name, waiter] of this.#waiters) {
+      // rule: closed-client-keeps-no-place
+      this.#fleet.withdraw(waiter.resources, name)
+      for (const resource of waiter.resources) waiter.heard(resource, 0, false)
+    }
+  }
+
   #heard(master: Master, message: string): void {
     const { quorum, settings } = this.#fleet
     const [round = '', named = '', ...words] = message.split(' ')
@@ -84,14 +93,14 @@ export class Announcements {
 
 /** What one waiter hears. */
 export class TurnWatch implements Turns {
-  readonly #resources: readonly string[]
+  readonly resources: readonly string[]
   readonly isLive: () => boolean
   readonly stop: () => void
   #place: number | undefined
   #react: ((place: number) => void) | undefined
 
   constructor(resources: readonly string[], isLive: () => boolean, stop: () => void) {
-    this.#resources = resources
+    this.resources = resources
     this.isLive = isLive
     this.stop = stop
   }
@@ -107,7 +116,7 @@ export class TurnWatch implements Turns {
   }
 
   heard(resource: string, place: number, isDecided: boolean): void {
-    if (!this.#resources.includes(resource)) return
+    if (!this.resources.includes(resource)) return
     if (isDecided) this.#place = place
     this.#react?.(place)
   }

@@ -330,11 +330,10 @@ export class Redlock implements LockService, AsyncDisposable {
     try {
       const lease = await waitFor(first, {
         ...{ clock, startedAt, waitMs, signal, turns },
-        attempt: (leftMs) => this.#try({ ...waiter, waitMs: leftMs }),
+        attempt: (leftMs) => this.#try({ ...waiter, waitMs: leftMs }, true),
         tripMs: () => this.#fleet.attemptMs,
       })
-      // A place among the waiters for what was granted ends with the lease.
-      if (all.length === names.length) hasPlaces = false
+      hasPlaces = false
       return lease
     } finally {
       turns?.stop()
@@ -342,13 +341,25 @@ export class Redlock implements LockService, AsyncDisposable {
     }
   }
 
-  /** The resources, or one slot of each. */
-  #try(demand: Demand): Promise<AcquireOutcome> {
-    if (demand.terms.slots === 1) return new Attempt(this.#fleet, demand.names, demand).take()
-    const slots = demand.names.map((name) => slotNames(name, demand.terms.slots))
+  /**
+   * The resources, or one slot of each. A place among the waiters for what is granted ends with the
+   * lease.
+   * @param hasPlaces it has tried before.
+   */
+  #try(demand: Demand, hasPlaces = false): Promise<AcquireOutcome> {
+    const { names, terms, waiter } = demand
+    if (terms.slots === 1) return new Attempt(this.#fleet, names, demand).take()
+    const slots = names.map((name) => slotNames(name, terms.slots))
     const random = (): number => this.#fleet.settings.clock.random()
-    // The fleet may be resized between two of them.
-    return trySlots(slots, random, (claim) => new Attempt(this.#fleet, claim, demand).take())
+    let mayWait = hasPlaces && waiter !== ''
+    return trySlots(slots, random, async (claim) => {
+      // The fleet may be resized between two of them.
+      const outcome = await new Attempt(this.#fleet, claim, demand).take()
+      // rule: holder-of-a-slot-waits-for-no-other
+      if (mayWait && outcome.status === 'granted') this.#fleet.withdraw(slots.flat(), waiter)
+      mayWait = waiter !== ''
+      return outcome
+    })
   }
 
   #termsOf(options: LeaseOptions | undefined): LeaseTerms {

@@ -150,6 +150,18 @@ const lock: readonly Mutant[] = [
   mutant('release-only-my-key', ['if holders[i] then', 'if true then'], RENEWAL),
   mutant('tombstone-behind-another-connection', ['return unknown', 'return false'], ABANDONED),
   mutant('tombstone-is-announced', 'removed', RENEWAL),
+  mutant('refused-attempt-wakes-no-waiter', [" and waitMs ~= '0'", ''], RENEWAL),
+  mutant('waiter-has-one-place', ['other ~= i', 'other == 0'], GRANT),
+  mutant(
+    'holder-of-a-slot-waits-for-no-other',
+    'removed',
+    'redlock/coordination: leave no place where',
+  ),
+  mutant(
+    'closed-client-keeps-no-place',
+    'removed',
+    'redlock/coordination: of a client that closes',
+  ),
   mutant('new-run-id-is-quarantined', 'removed', ENROL),
   mutant('new-run-id-is-quarantined', ['known[1] ~= ARGV[1]', 'not known[1]'], ENROL),
   mutant(

@@ -8,6 +8,7 @@ import { systemClock, type Clock } from '../../src/clock.ts'
 import {
   LeaseLostError,
   listen,
+  RedlockClosedError,
   type Lease,
   type LeaseOptions,
   type Redlock,
@@ -108,6 +109,16 @@ describe('slots', () => {
     })
     await lease.release()
     await until('nobody is in line', async () => (await places(1)) === 0)
+  })
+
+  test('leave no place where the first one was taken', async () => {
+    const clock = { ...systemClock, random: () => 0 }
+    const redlock = await fixture.redlock({ clock, leaseMs: 60_000, maxLeaseMs: 60_000 })
+    const first = await redlock.acquire('gpu', { slots: 2 })
+    const second = await redlock.acquire('gpu', { slots: 2 })
+    const line = `${fixture.namespace}:wait:${first.resource}`
+    await until('it is in no line', async () => (await master(0).zcard(line)) === 0, 20_000)
+    await Promise.all([first.release(), second.release()])
   })
 
   test('of several resources are taken one of each, all or none', async () => {
@@ -394,6 +405,22 @@ describe('waiting', () => {
     }
     await turn.release()
     await (await second.lease).release()
+  })
+
+  test('of a client that closes ends at once, and leaves its place', async () => {
+    const options = { leaseMs: 60_000, maxLeaseMs: 60_000 }
+    const holder = await fixture.redlock(options)
+    const waiter = await fixture.redlock({ ...options, clock: WOKEN_ONLY })
+    const lease = await granted(holder, 'a')
+    const waiting = expect(waiter.acquire('a')).rejects.toThrow(RedlockClosedError)
+    const masters = [0, 1, 2, 3, 4].map(master)
+    const places = async (): Promise<readonly number[]> =>
+      Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
+    await until('it is in line', async () => (await places()).every((count) => count === 1))
+    await waiter.close()
+    await waiting
+    await until('it is not', async () => (await places()).every((count) => count === 0), 20_000)
+    await lease.release()
   })
 
   test('is known to who asks for what clients wait', async () => {

@@ -17,7 +17,8 @@ import { resourceOf, type Charge } from './charge.ts'
 
 export interface ClusterFixture extends Fixture {
   readonly nodes: readonly TestServer[]
-  connect(): Cluster
+  /** @param maxRedirections how often a command is tried where its slot moves. */
+  connect(maxRedirections?: number): Cluster
   queue(options?: Partial<ShardedQueueOptions<Charge>>): ShardedQueue<Charge>
   worker(
     processor: LeasedProcessor<Charge, unknown>,
@@ -35,10 +36,10 @@ export function useCluster(): ClusterFixture {
   afterAll(async () => {
     await Promise.all(nodes.map((node) => node.close()))
   })
-  const connect = (): Cluster => {
+  const connect = (maxRedirections = 16): Cluster => {
     const cluster = new Cluster(
       nodes.map(({ host, port }) => ({ host, port })),
-      { redisOptions: { maxRetriesPerRequest: null } },
+      { redisOptions: { maxRetriesPerRequest: null }, maxRedirections },
     )
     cluster.on('error', () => undefined)
     fixture.defer(() => {

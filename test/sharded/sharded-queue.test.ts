@@ -1,5 +1,6 @@
 /** Every operation of a sharded queue on a Redis Cluster of four nodes, and every refusal. */
 import { FlowProducer, Queue, type Job, type JobType } from 'bullmq'
+import { Redis } from 'ioredis'
 import { describe, expect, test, vi } from 'vitest'
 import {
   LockedQueue,
@@ -565,12 +566,18 @@ test('a node that hangs leaves its share of the concurrency to the others', asyn
     ran.push(customer)
     if (nr === 1) await gate.passed
   }
-  await fixture.worker(run, { concurrency: 1 })
+  // A shard whose wait for a job ends would wait for the permit, and be given it too early.
+  await fixture.worker(run, { concurrency: 1, drainDelay: 600 })
   const haveRun = (count: number): Promise<void> =>
     until(`${count} have run`, () => ran.length === count)
   await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'first', data: { customer, nr: 0 } })))
   await haveRun(8)
-  await new Promise((resolve) => setTimeout(resolve, 300)) // No shard waits for a permit.
+  const servers = fixture.nodes.map(({ url }) => new Redis(url))
+  fixture.defer(() => Promise.all(servers.map((server) => server.quit())))
+  await until('every shard waits for a job, and none for a permit', async () => {
+    const said = await Promise.all(servers.map((server) => server.info('clients')))
+    return said.every((clients) => clients.includes('blocked_clients:1'))
+  })
   await queue.add('held', { customer: one, nr: 1 })
   await haveRun(9)
   const shard = shardOfCustomer(one)

@@ -188,7 +188,7 @@ async function onBoth(memory: SimulatedMemory, step: Sending | Sent): Promise<un
   const simulated = simulateProcedure({ memory, asked, runId: run, constants, nowUs, publish })
   const { replies, serverMs } = readBatch(answer, 1)
   const [real] = replies
-  expect(Number.isFinite(serverMs)).toBe(readsTime(asked.verb, memory, constants, simulated))
+  expect(Number.isFinite(serverMs)).toBe(readsTime(asked, memory, constants, simulated))
   expect(comparable(real), JSON.stringify(asked)).toEqual(comparable(simulated))
   const full = inFull(asked, simulated)
   return Array.isArray(full) ? (full[0] as unknown) : full

@@ -85,14 +85,14 @@ export function simulateProcedure(call: ProcedureCall): Reply {
 
 /** Whether a batch of this one entry reported the server's time. */
 export function readsTime(
-  verb: string,
+  { verb, waitMs = 0 }: ProcedureCall['asked'],
   memory: SimulatedMemory,
   { namespace }: Constants,
   reply: Reply,
 ): boolean {
   if (verb === 'withdraw' || verb === 'trial') return false
   if (verb !== 'release' && verb !== 'waited-for') return true
-  const nothing = verb === 'release' && Array.isArray(reply) && reply[1] === 0
+  const nothing = verb === 'release' && (waitMs === 0 || (Array.isArray(reply) && reply[1] === 0))
   return !nothing && memory.exists(keysOf(namespace).flag)
 }
 
@@ -179,6 +179,8 @@ function refused(scene: Scene, resource: string, holder: string, holderKey: stri
     const ttlMs = Math.min(waitMs, maxLeaseMs)
     memory.rankedTrim(waiters, nowMs)
     memory.rankedAdd(waiters, waiter, nowMs + ttlMs, ttlMs)
+    for (const other of all)
+      if (other !== resource) memory.rankedRemove(keys.waiters(other), waiter)
     flag(scene, ttlMs)
   }
   if (memory.pttl(holderKey) > maxLeaseMs) memory.shorten(holderKey, maxLeaseMs)
@@ -250,13 +252,11 @@ function release(scene: Scene): Reply {
     if (!mine) continue
     memory.delete(lease)
     deleted++
-    if (!flagged) continue
+    if (!flagged || graceMs === 0) continue
     const named = memory.rankedFrom(line, nowMs).slice(0, 4).join(',')
     if (named === '') continue
-    if (graceMs > 0) {
-      memory.set(keys.next(resource), named, graceMs)
-      flag(scene, graceMs)
-    }
+    memory.set(keys.next(resource), named, graceMs)
+    flag(scene, graceMs)
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
   return deleted === resources.length ? USUAL : ['released', deleted]

@@ -126,6 +126,7 @@ export class LockFleet {
   /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
   async close(): Promise<void> {
     const { clock, masterTimeoutMs } = this.settings
+    this.announcements.close()
     await this.leases.close()
     // Quarantined masters hear how long this client has waited for them.
     for (const voter of this.voters) this.inBackground(voter.report())

@@ -54,6 +54,10 @@ for i = 1, count do
       call('ZADD', waiters, 'NX', nowMs + keptMs, waiter)
       if keptMs > call('PTTL', waiters) then call('PEXPIRE', waiters, keptMs) end
       flag(keptMs)
+      -- rule: waiter-has-one-place
+      for other = 1, count do
+        if other ~= i then call('ZREM', waitersPrefix .. resources[other], waiter) end
+      end
     end
     local ttlMs = call('PTTL', holderKey)
     if ttlMs > longestMs then call('PEXPIRE', holderKey, maxLeaseMs) end

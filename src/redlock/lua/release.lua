@@ -1,7 +1,9 @@
 --[[
   `leaseMs` is how long the token has a tombstone, 0 for none. `waitMs` is how long the resource is
-  reserved for the next waiters, 0 for not at all. `waiter` is the name under which the holder may
-  have waited; '' where it cannot have. Its place ends with its lease.
+  reserved for the next waiters; 0 for an attempt that was refused, which is not announced either:
+  waiters would wake each other at once, while a quorum has the lease of another client. `waiter` is
+  the name under which the holder may have waited; '' where it cannot have. Its place ends with its
+  lease.
   Returns  true, when every lease was deleted | released, number of leases deleted
   Keeps: only the holder's own keys are deleted, and before anything else: waiting is advice, and
   what is wrong with it keeps no lease. With a tombstone, a grant or a heal for this token that
@@ -26,14 +28,13 @@ if flagged then
   for i = 1, count do
     local key = waitersPrefix .. resources[i]
     if waiter ~= '' then call('ZREM', key, waiter) end
-    if holders[i] then
+    -- rule: refused-attempt-wakes-no-waiter
+    if holders[i] and waitMs ~= '0' then
       --- @include "time"
       local named = table.concat(call('ZRANGEBYSCORE', key, nowMs, '+inf', 'LIMIT', '0', NAMED), ',')
-      if named ~= '' and waitMs ~= '0' then
+      if named ~= '' then
         call('SET', nextPrefix .. resources[i], named, 'PX', waitMs)
         flag(tonumber(waitMs))
-      end
-      if named ~= '' then
         call('PUBLISH', releasesChannel, string.sub(token, 1, 8) .. ' ' .. named .. ' ' .. resources[i])
       end
     end

@@ -91,10 +91,13 @@ async function resourceOf(locks: InspectedLocks, resource: string): Promise<Reso
     const state = inspection.holder === undefined ? 'free' : 'held'
     return { ...inspection, service, state, quorum: 1, answered: 1, unreachable: [] }
   } catch (error) {
-    const problem = messageOf(error)
-    const masters = [{ master: service, problem }]
+    const masters = unreached(service, error)
     const view = { resource, service, masters, unreachable: masters, quorum: 1, answered: 0 }
-    return { ...view, state: 'unknown', unknown: `${service} does not answer: ${problem}` }
+    return {
+      ...view,
+      state: 'unknown',
+      unknown: `${service} does not answer: ${masters[0].problem}`,
+    }
   }
 }
 
@@ -114,9 +117,16 @@ async function leasesOf(
     const truncated = listed.length >= MAX_LISTED || found.length > limit
     return { leases: found.slice(0, limit), ...coverage, unreachable: [], truncated }
   } catch (error) {
-    const unreachable = [{ master: service, problem: messageOf(error) }]
-    return { leases: [], ...coverage, unreachable, truncated: false }
+    return { leases: [], ...coverage, unreachable: unreached(service, error), truncated: false }
   }
+}
+
+/** The service as the only master, which does not answer, and why. */
+function unreached(
+  service: string,
+  error: unknown,
+): readonly [{ master: string; problem: string }] {
+  return [{ master: service, problem: messageOf(error).replace(`${service} did not`, 'no') }]
 }
 
 export interface ServiceDiagnosis extends Diagnosis, ServiceHealth {}

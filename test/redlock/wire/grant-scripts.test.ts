@@ -191,6 +191,17 @@ describe('acquire', () => {
     expect(await bench.places()).toEqual(['f-waits', 'd-waits', 'c-waits', 'e-waits'])
   })
 
+  it('gives a caller of several resources a place where it is refused, and leaves the others', async () => {
+    await bench.granted('a', { resources: ['r'] })
+    const waiting = { resources: ['q', 'r'], waitMs: 20_000, waiter: 'b-waits' }
+    await bench.acquire('b', waiting)
+    expect(await bench.places()).toEqual(['b-waits'])
+    await bench.granted('c', { resources: ['q'] })
+    await bench.acquire('b2', waiting)
+    expect(await bench.places()).toEqual([])
+    expect(await bench.redis.zcard(bench.keys.waiters('q'))).toBe(1)
+  })
+
   it('reserves a released resource for the next waiters until one of them has it', async () => {
     await bench.granted('a')
     await bench.acquire('b', { waitMs: 20_000 })

@@ -220,11 +220,21 @@ describe('release', () => {
       await new Promise((resolve) => setTimeout(resolve, 2))
     }
     await bench.withdraw('w2', resources)
-    await bench.release('token-of-a', { resources })
+    await bench.release('token-of-a', { resources, graceMs: 10 })
     await bench.redis.publish(bench.keys.releases, 'the end')
     await until('everything is heard', () => heard.includes('the end'))
     expect(heard).toEqual(['token-of w1,w3,w4,w5 y with spaces', 'the end'])
     listener.disconnect()
+  })
+
+  it('of an attempt that was refused wakes no waiter: they would wake each other', async () => {
+    await bench.granted('a')
+    await bench.acquire('b', { waitMs: 5_000 })
+    const published = async (): Promise<string | undefined> =>
+      /cmdstat_publish:calls=(\d+)/.exec(await bench.redis.info('commandstats'))?.[1]
+    const before = await published()
+    expect(await bench.release('a')).toEqual(['released', 1])
+    expect(await published()).toBe(before)
   })
 
   it('ends the place in the line under which the holder waited, before it names the next', async () => {

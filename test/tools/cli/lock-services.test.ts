@@ -143,6 +143,7 @@ for (const kind of KINDS) {
         expect(said.code, said.err).toBe(3)
         expect(said.err).toContain('does not answer')
         expect(said.out).toContain(`not known: ${service} does not answer`)
+        expect(`${said.out}${said.err}`).not.toContain(`answer: ${service} did not answer`)
         expect(said.out).not.toMatch(/master|votes|that answer/i)
       }
     })
