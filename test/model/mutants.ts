@@ -248,13 +248,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'wakes the next one when the server has no memory',
     ],
     ['removed-job-sleeps-no-more', 'removed', 'needs one command more for each'],
-    ['removed-job-wakes-the-next', 'removed', 'when it is removed'],
-    ['job-that-leaves-wakes-the-next', 'removed', 'when it is cancelled'],
+    ['removed-job-wakes-the-next', 'removed', 'the next job is awake at once'],
+    ['job-that-leaves-wakes-the-next', 'removed', 'the next job is awake at once'],
     ['parent-leaves-while-it-waits', 'never', 'a parent leaves them'],
     ['failed-job-holds-its-line', 'removed', 'holds the line until the failed job'],
     ['job-that-never-ran-holds-its-line', [' or job.lines', ''], 'holds the line of a parent'],
     ['no-job-passes-one-that-holds', 'removed', 'holds the line also against'],
-    ['priority-orders-a-line', 'always', 'within a line by priority'],
     [
       'error-of-one-job-harms-no-other',
       ['pcall(run, i)', 'true, run(i)'],
@@ -361,6 +360,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['job-that-ends-adds-the-next-of-its-scheduler', 'removed', 'a scheduler goes on'],
   ],
   'compatibility/order': [
+    ['priority-orders-a-line', 'always', 'priorities within a customer mean'],
     [
       'due-job-joins-by-its-priority',
       ['ranked and rankOf(priority or 0, seq)', 'nil'],

@@ -1,21 +1,21 @@
 /** The commands around jobs: `work`, `why`, and `inspect` with a line. */
 import { once } from 'node:events'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { createServer, type AddressInfo } from 'node:net'
+import { mkdtemp,rm,writeFile } from 'node:fs/promises'
+import { createServer,type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Queue } from 'bullmq'
-import { beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach,describe,expect,it } from 'vitest'
 import {
-  LockedQueue,
-  LockedWorker,
-  type LockedQueueOptions,
-  type Redlock,
+LockedQueue,
+LockedWorker,
+type LockedQueueOptions,
+type Redlock,
 } from '../../../src/index.ts'
 import type { LineEntry } from '../../../src/line/members.ts'
-import { granted, until, useFleet } from '../../fixtures.ts'
+import { granted,until,useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
+import { cli,fleetEnv,runningCli,type Said } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
@@ -44,19 +44,17 @@ interface Data {
 }
 
 function openQueue(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
-  const locked = new LockedQueue<Data>(queue, {
-    connection: { url: fixture.fleet.queue.url },
-    resource: ({ customerId }) => `customer:${customerId}`,
-    ...options,
-  })
-  fixture.defer(() => locked.close())
-  return locked
+  return fixture.lockedQueue<Data>(
+    {
+      resource: ({ customerId }) => `customer:${customerId}`,
+      ...options,
+    },
+    queue,
+  )
 }
 
 function openPlain(): Queue {
-  const plain = new Queue(queue, { connection: { url: fixture.fleet.queue.url } })
-  fixture.defer(() => plain.close())
-  return plain
+  return fixture.plainQueue(queue)
 }
 
 describe('why and inspect', () => {
