@@ -128,15 +128,6 @@ describe('doctor', () => {
     }
   })
 
-  it("masters enrolled by a version that did not store the fleet's size", async () => {
-    const fleet = await bootstrapped(3)
-    for (const { url } of fleet.masters) {
-      await ask(url, (redis) => redis.hdel(`${NAMESPACE}:master`, 'fleetSize'))
-    }
-    const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, NAMESPACE) })
-    expect(said).toMatchObject({ code: 0 })
-  })
-
   it('just a quorum: exit code 1, because one more failure stops everything', async () => {
     const fleet = await bootstrapped(3)
     await fleet.masters[0]?.kill()
