@@ -4,21 +4,21 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue,type QueueOptions } from 'bullmq'
+import { Queue, type QueueOptions } from 'bullmq'
 import { Redis } from 'ioredis'
-import { afterAll,afterEach,beforeAll } from 'vitest'
+import { afterAll, afterEach, beforeAll } from 'vitest'
 import {
-LockedQueue,
-LockedWorker,
-Redlock,
-silentLogger,
-type Lease,
-type LeasedProcessor,
-type LockedQueueOptions,
-type LockedWorkerOptions,
-type RedlockOptions,
+  LockedQueue,
+  LockedWorker,
+  Redlock,
+  silentLogger,
+  type Lease,
+  type LeasedProcessor,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+  type RedlockOptions,
 } from '../src/index.ts'
-import { startFleet,type Fleet,type TestServer } from '../src/testing/index.ts'
+import { startFleet, type Fleet, type TestServer } from '../src/testing/index.ts'
 import { undisturbed } from './support/undisturbed.ts'
 
 /** A third of it is left for a machine that stands still, also where a lease is just renewed. */

@@ -1,14 +1,14 @@
 /** The example workers as the image runs them: modules for `work`. */
-import { expect,test } from 'vitest'
-import { fleetEnv,runningCli } from '../tools/cli/run-cli.ts'
+import { expect, test } from 'vitest'
+import { fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
 import { LockedQueue } from '../../src/index.ts'
-import { until,useFleet } from '../fixtures.ts'
+import { until, useFleet } from '../fixtures.ts'
 import { Program } from './program.ts'
 import { startEmbeddedPostgres } from '../../workers/embedded-postgres.ts'
 import { isRight } from '../../workers/ledger-audit.ts'
 import { Ledger } from '../../workers/ledger.ts'
 import type { Strike } from '../../workers/strike.ts'
-import { readStrikes,REAL_STRIKES } from '../../workers/strikes-file.ts'
+import { readStrikes, REAL_STRIKES } from '../../workers/strikes-file.ts'
 
 const STRIKES = 30
 const HEALTH = ['--health-port', '0', '--health-host', '127.0.0.1']

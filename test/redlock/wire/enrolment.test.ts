@@ -4,20 +4,20 @@
  * real restarts.
  */
 import { Redis } from 'ioredis'
-import { afterAll,afterEach,expect,it } from 'vitest'
+import { afterAll, afterEach, expect, it } from 'vitest'
 import {
-MasterRefusedError,
-Redlock,
-type AcquireOutcome,
-type MasterStatus,
-type RedlockOptions,
-silentLogger,
+  MasterRefusedError,
+  Redlock,
+  type AcquireOutcome,
+  type MasterStatus,
+  type RedlockOptions,
+  silentLogger,
 } from '../../../src/index.ts'
 import {
-startServer,
-type RestartOptions,
-type ServerConfig,
-type TestServer,
+  startServer,
+  type RestartOptions,
+  type ServerConfig,
+  type TestServer,
 } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
 import { item } from '../../support/proxied-masters.ts'

@@ -1,21 +1,21 @@
 /** The commands around jobs: `work`, `why`, and `inspect` with a line. */
 import { once } from 'node:events'
-import { mkdtemp,rm,writeFile } from 'node:fs/promises'
-import { createServer,type AddressInfo } from 'node:net'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Queue } from 'bullmq'
-import { beforeEach,describe,expect,it } from 'vitest'
+import { beforeEach, describe, expect, it } from 'vitest'
 import {
-LockedQueue,
-LockedWorker,
-type LockedQueueOptions,
-type Redlock,
+  LockedQueue,
+  LockedWorker,
+  type LockedQueueOptions,
+  type Redlock,
 } from '../../../src/index.ts'
 import type { LineEntry } from '../../../src/line/members.ts'
-import { granted,until,useFleet } from '../../fixtures.ts'
+import { granted, until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { cli,fleetEnv,runningCli,type Said } from './run-cli.ts'
+import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 3 })

@@ -1,12 +1,12 @@
 /** What becomes of a command when its output is not read any more. */
-import { spawn,type ChildProcessByStdio } from 'node:child_process'
+import { spawn, type ChildProcessByStdio } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
-import { describe,expect,it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { LockedQueue } from '../../../src/index.ts'
 import { nodeArgs } from '../../support/programs.ts'
-import { until,useFleet } from '../../fixtures.ts'
+import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { fleetEnv } from './run-cli.ts'
 

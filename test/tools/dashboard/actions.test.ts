@@ -1,12 +1,12 @@
 /** What an operator does from the page, who may, and that no other site can do it. */
 import { request as httpRequest } from 'node:http'
 import { once } from 'node:events'
-import { beforeEach,describe,expect,test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
-import { granted,until,useFleet } from '../../fixtures.ts'
+import { granted, until, useFleet } from '../../fixtures.ts'
 import { rowsOf } from '../../telemetry/doc-tables.ts'
-import { invoices,invoiceWorker,listen,optionsFor,serve,type Served } from './harness.ts'
+import { invoices, invoiceWorker, listen, optionsFor, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })
 const VIEWER = 'correct-horse-battery'
