@@ -3,7 +3,7 @@
  * to do about it.
  */
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, expect, it } from 'vitest'
+import { afterEach, expect, it } from 'vitest'
 import {
   LeaseExistsError,
   LeaseTooShortError,
@@ -23,10 +23,10 @@ import {
 import { until } from '../fixtures.ts'
 import { Harness } from '../hazards/harness.ts'
 import { item } from '../support/proxied-masters.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 const servers: { close(): Promise<void> }[] = []
 const clients: Redlock[] = []
 
@@ -34,8 +34,6 @@ afterEach(async () => {
   await Promise.all(clients.splice(0).map((client) => client.close()))
   await Promise.all(servers.splice(0).map((server) => server.close()))
 })
-
-afterAll(() => leaks.assertNone())
 
 async function masters(count: number, config: ServerConfig = {}): Promise<Fleet> {
   const fleet = await startFleet({ masters: count, queue: false, config })

@@ -3,11 +3,11 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { ProxiedMasters } from '../support/proxied-masters.ts'
 import { useBystander } from '../support/undisturbed.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 let fleet: Fleet
 let masters: ProxiedMasters
 let runs = 0
@@ -20,7 +20,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await masters[Symbol.asyncDispose]()
   await fleet.close()
-  await leaks.assertNone()
 })
 
 /** It ends before the file looks for what is left. */

@@ -7,10 +7,10 @@ import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { item, patientRedis } from '../support/proxied-masters.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 let fleet: Fleet
 let clients: readonly Redis[]
 
@@ -23,7 +23,6 @@ beforeAll(async () => {
 afterAll(async () => {
   for (const redis of clients) redis.disconnect()
   await fleet.close()
-  await leaks.assertNone()
 })
 
 interface Sickness {

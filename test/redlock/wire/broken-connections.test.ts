@@ -6,11 +6,11 @@
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { startProxy } from '../../support/proxy.ts'
 import { connection, event, follow, opening, readyAgain } from './connection.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 let server: TestServer
 let watcher: Redis
 
@@ -24,7 +24,6 @@ beforeEach(() => watcher.flushall())
 afterAll(async () => {
   watcher.disconnect()
   await server.close()
-  await leaks.assertNone()
 })
 
 it('runs a command once and rejects it when its connection breaks', async () => {

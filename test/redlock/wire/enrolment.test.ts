@@ -4,7 +4,7 @@
  * real restarts.
  */
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, expect, it } from 'vitest'
+import { afterEach, expect, it } from 'vitest'
 import {
   MasterRefusedError,
   Redlock,
@@ -21,9 +21,9 @@ import {
 } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
 import { item } from '../../support/proxied-masters.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 const MAX_LEASE_MS = 1_200
 const servers: TestServer[] = []
 const clients: Redlock[] = []
@@ -32,8 +32,6 @@ afterEach(async () => {
   await Promise.all(clients.splice(0).map((client) => client.close()))
   await Promise.all(servers.splice(0).map((server) => server.close()))
 })
-
-afterAll(() => leaks.assertNone())
 
 async function start(config: ServerConfig = {}): Promise<TestServer> {
   const server = await startServer({ config })

@@ -8,11 +8,11 @@ import type { MasterState } from '../../../src/redlock/wire/master.ts'
 import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { startProxy } from '../../support/proxy.ts'
 import { connection, event, LIMITS, opening } from './connection.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 let server: TestServer
 
 beforeAll(async () => {
@@ -21,7 +21,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await server.close()
-  await leaks.assertNone()
 })
 
 it('replaces a socket on which no reply comes', async () => {
