@@ -174,13 +174,25 @@ async function inTime(close: () => unknown): Promise<void> {
   }
 }
 
+export interface Closers {
+  readonly add: (close: () => Promise<unknown>) => void
+  /** Returns what it is given, which is closed. */
+  readonly closing: <Opened extends { close(): Promise<unknown> }>(opened: Opened) => Opened
+}
+
 /** What a test opens, closed after it in reverse order. */
-export function useClosers(): { add(close: () => Promise<unknown>): void } {
+export function useClosers(): Closers {
   const closers: (() => Promise<unknown>)[] = []
   afterEach(async () => {
     for (const close of closers.splice(0).reverse()) await close()
   })
-  return { add: (close) => closers.push(close) }
+  return {
+    add: (close) => closers.push(close),
+    closing(opened) {
+      closers.push(() => opened.close())
+      return opened
+    },
+  }
 }
 
 /** One attempt that must be granted; else the test fails with what the masters said. */
@@ -194,6 +206,13 @@ export async function granted(
     throw new Error(`expected a lease on ${resource.toString()}, got ${JSON.stringify(outcome)}`)
   }
   return outcome.lease
+}
+
+/** Whether an attempt is granted; its lease is released. */
+export async function isGranted(redlock: Redlock, resource: string): Promise<boolean> {
+  const outcome = await redlock.tryAcquire(resource)
+  if (outcome.status === 'granted') await outcome.lease.release()
+  return outcome.status === 'granted'
 }
 
 /** Looks again every few milliseconds until `condition` holds; fails after `limitMs`. */

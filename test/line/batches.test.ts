@@ -3,10 +3,10 @@ import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DelayedError, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
   batchProcessor,
   JobLockLostError,
-  LockedQueue,
   LockedWorker,
   silentLogger,
   type BatchOptions,

@@ -1,12 +1,8 @@
 /** Lines with a greatest length: what happens to an add that has no room, and who is told. */
 import { FlowProducer } from 'bullmq'
 import { describe, expect, it } from 'vitest'
-import {
-  LineFullError,
-  LockedQueue,
-  LockedWorker,
-  type LockedQueueOptions,
-} from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
+import { LineFullError, LockedWorker, type LockedQueueOptions } from '../../src/index.ts'
 import { QueueView } from '../../src/tools/operator/queue-view.ts'
 import { standingJobs } from '../../src/tools/operator/standing-jobs.ts'
 import { until, useFleet } from '../fixtures.ts'

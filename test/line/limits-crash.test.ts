@@ -2,7 +2,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { LockedQueue } from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
 import { MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
 import { NeverExcused } from '../support/undisturbed.ts'
 import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'

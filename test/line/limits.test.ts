@@ -1,8 +1,8 @@
 /** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
 import { QueueEvents, Worker, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   lockedProcessor,
   type JobLease,

@@ -10,8 +10,8 @@ import {
 } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   type JobLease,
   type LockedQueueOptions,

@@ -1,11 +1,7 @@
 /** Shares of lines and tenants on a real queue: work done in proportion, and nothing left of it. */
 import { describe, expect, test } from 'vitest'
-import {
-  LockedQueue,
-  LockedWorker,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
-} from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
+import { LockedWorker, type LockedQueueOptions, type LockedWorkerOptions } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Task {

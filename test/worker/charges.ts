@@ -1,6 +1,6 @@
 /** A queue of charges, and workers on it, for a fixture's fleet. */
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   type LeasedProcessor,
   type LockedQueueOptions,

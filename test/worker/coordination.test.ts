@@ -4,8 +4,8 @@
  */
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   type JobLease,
   type LeasedProcessor,

@@ -4,9 +4,9 @@
  */
 import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
   lockedProcessor,
-  LockedQueue,
   LockedWorker,
   silentLogger,
   type LockedWorkerOptions,

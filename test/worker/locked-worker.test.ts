@@ -1,4 +1,5 @@
-import { DelayedError, Queue, Worker, type JobsOptions } from 'bullmq'
+import type { Queue } from 'bullmq'
+import { DelayedError, Worker, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import {
   type LeaseLostError,

@@ -3,7 +3,7 @@
  * lease that it may have forgotten is over. What counts as "may have forgotten" is shown here on
  * real restarts.
  */
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { afterEach, expect, it } from 'vitest'
 import {
   MasterRefusedError,
@@ -20,6 +20,7 @@ import {
   type TestServer,
 } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
+import { ask as askAt } from '../../testing/ask.ts'
 import { item } from '../../support/proxied-masters.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 
@@ -57,14 +58,8 @@ async function client(server: TestServer, options: Partial<RedlockOptions> = {})
 
 const only = (redlock: Redlock): MasterStatus => item(redlock.status().masters, 0)
 
-async function ask<T>(server: TestServer, question: (redis: Redis) => Promise<T>): Promise<T> {
-  const redis = new Redis(server.url)
-  try {
-    return await question(redis)
-  } finally {
-    redis.disconnect()
-  }
-}
+const ask = <T>({ url }: TestServer, question: (redis: Redis) => Promise<T>): Promise<T> =>
+  askAt(url, question)
 
 const record = (server: TestServer): Promise<Record<string, string>> =>
   ask(server, (redis) => redis.hgetall('ns:master'))

@@ -4,14 +4,10 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Queue } from 'bullmq'
+import type { Queue } from 'bullmq'
 import { beforeEach, describe, expect, it } from 'vitest'
-import {
-  LockedQueue,
-  LockedWorker,
-  type LockedQueueOptions,
-  type Redlock,
-} from '../../../src/index.ts'
+import type { LockedQueue } from '../../../src/index.ts'
+import { LockedWorker, type LockedQueueOptions, type Redlock } from '../../../src/index.ts'
 import type { LineEntry } from '../../../src/line/members.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
