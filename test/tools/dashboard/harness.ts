@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { dashboardHandler, type DashboardOptions } from '../../../src/tools/dashboard/index.ts'
 import type { DashboardState } from '../../../src/tools/dashboard/state.ts'
-import {
+import type {
   LockedQueue,
   LockedWorker,
   type JobLease,
