@@ -10,9 +10,9 @@ import type { DashboardState } from '../../../src/tools/dashboard/state.ts'
 import type {
   LockedQueue,
   LockedWorker,
-  type JobLease,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
+  JobLease,
+  LockedQueueOptions,
+  LockedWorkerOptions,
 } from '../../../src/index.ts'
 import type { Fixture } from '../../fixtures.ts'
 
