@@ -1,18 +1,18 @@
 /** Every operation of a sharded queue on a Redis Cluster of four nodes, and every refusal. */
-import { FlowProducer,Queue,type Job,type JobType } from 'bullmq'
-import { describe,expect,test,vi } from 'vitest'
+import { FlowProducer, Queue, type Job, type JobType } from 'bullmq'
+import { describe, expect, test, vi } from 'vitest'
 import {
-LockedQueue,
-ShardedQueue,
-ShardedQueueEvents,
-ShardedWorker,
-type LeasedProcessor,
+  LockedQueue,
+  ShardedQueue,
+  ShardedQueueEvents,
+  ShardedWorker,
+  type LeasedProcessor,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { shardOf,slotOf } from '../../src/sharded/placement.ts'
+import { shardOf, slotOf } from '../../src/sharded/placement.ts'
 import { LENT } from '../../src/sharded/sharded-queue.ts'
 import { until } from '../fixtures.ts'
-import { CUSTOMERS,resourceOf,type Charge } from './charge.ts'
+import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 import { useCluster } from './cluster.ts'
 
 const fixture = useCluster()
