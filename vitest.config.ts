@@ -19,8 +19,8 @@ const STORIES = [
   'test/sharded/{disturbed-cluster,sharded-queue}.test.ts',
   'test/tools/{cli/cluster,operator/resize}.test.ts',
 ]
-/** Every state of a small fleet, by Spin: `npm run test:model`. */
-const MODEL = ['test/specification/spin.test.ts']
+/** Every state of a small fleet, also by Spin: `npm run test:model`. */
+const MODEL = ['test/model/explorer.test.ts', 'test/specification/spin.test.ts']
 /**
  * The package as applications install and load it, beside every BullMQ and ioredis that it admits:
  * `npm run test:package`.

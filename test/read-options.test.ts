@@ -4,7 +4,7 @@ import { flag, integer, oneOf, readOptions } from '../scripts/read-options.ts'
 import { runProgram } from './workers/program.ts'
 
 const PROGRAMS = [
-  ...['test/sim/main.ts', 'test/combination/main.ts', 'test/soak/main.ts'],
+  ...['test/sim/main.ts', 'test/combination/main.ts', 'test/model/main.ts', 'test/soak/main.ts'],
   ...['test/model/mutants-main.ts', 'test/specification/main.ts', 'bench/safety/main.ts'],
   ...['bench/dashboard.ts', 'bench/import-time.ts', 'bench/locks/main.ts', 'workers/dev.ts'],
   ...['bench/path.ts', 'bench/services.ts'],

@@ -1,7 +1,7 @@
 /**
  * Rules of the protocol, of the lines and of the worker. Each mutant takes a rule away by the
- * smallest change to the statement below its comment, and names what must notice. The
- * specification is an argument for the rules. It does not run the code, so it kills no mutant.
+ * smallest change to the statement below its comment, and names what must notice. The exhaustive
+ * model is an argument for the rules. It does not run the code, so it kills no mutant.
  */
 import type { Clocks } from '../sim/scenario.ts'
 import type { Change } from './rule-comments.ts'

@@ -1,6 +1,7 @@
 /**
  * A state of the model as a row of 32-bit words: one for each master, one for each of the two
- * attempts, one for what is left of the faults.
+ * attempts, one for what is left of the faults. Masters are interchangeable, so their words are
+ * kept sorted.
  */
 
 /** A run of bits in a word. */
@@ -20,6 +21,8 @@ export const QUARANTINE = field(8, 2)
 
 /** The master was healed in the quarantine that is still on. */
 export const HEALED = field(30, 1)
+/** It restarted with a wrong clock, which is set right later. */
+export const WRONG = field(31, 1)
 
 /** What travels between an attempt and a master. */
 export interface Traffic {
@@ -70,7 +73,8 @@ export const COMPLETED_FIRST = field(24, 1)
 
 /** What is left of the faults and of the rounds. */
 export const LOSSES = field(0, 2)
-export const ROUNDS = field(2, 2)
+export const DUPLICATES = field(2, 2)
+export const ROUNDS = field(4, 2)
 
 export function get(word: number, { shift, mask }: Field): number {
   return (word >>> shift) & mask

@@ -7,13 +7,16 @@
  * the order of tokens by when leases are complete.
  *
  * A quarantine ends when a client has counted it on its monotonic clock: in the model, after
- * `LEASE_TICKS` of the time that trust has too.
+ * `LEASE_TICKS` of the time that trust has too. A master may restart with a wrong clock: it has no
+ * vote until that is set right, and what it stored meanwhile expires then.
  */
+import type { Removable } from './rules.ts'
 import {
   COMPLETED,
   COMPLETED_FIRST,
   CONFIRMING,
   COUNTER,
+  DUPLICATES,
   EXTENDING,
   FLOOR,
   get,
@@ -35,6 +38,7 @@ import {
   TRAFFIC,
   TRUST,
   TTL,
+  WRONG,
   type Field,
 } from './protocol-state.ts'
 
@@ -44,11 +48,18 @@ export interface Scope {
   readonly extensions: number
   /** Masters that lose their memory, one after the other; proposals then follow a clock. */
   readonly losses: number
+  /** Acquires that are delivered twice. */
+  readonly duplicates: number
   /**
    * Proposals are any of 1 to this number; with losses, increasing with the start of the attempts.
    */
   readonly proposals: number
   readonly clock: boolean
+  /** A master that loses its memory may come back with a wrong clock. */
+  readonly wrongClocks: boolean
+  /** Equal masters are one, and dead ends are left out. Not for a walk that follows each master. */
+  readonly sorted: boolean
+  readonly without: ReadonlySet<Removable>
 }
 
 export type Broken = 'UNIQ' | 'MONO' | 'CONT' | 'ME'
@@ -62,11 +73,13 @@ export interface Step {
     | 'begin to extend'
     | 'extended'
     | 'acquire'
+    | 'acquire again'
     | 'confirm'
     | 'extend'
     | 'heal'
     | 'vanish'
     | 'forget'
+    | 'set right'
     | 'time passes'
   readonly attempt?: 0 | 1
   readonly master?: number
@@ -81,6 +94,7 @@ const ATTEMPTS = [0, 1] as const
 type Attempt = (typeof ATTEMPTS)[number]
 
 export class Protocol {
+  readonly words: number
   readonly #scope: Scope
   readonly #quorum: number
   readonly #row: Uint32Array
@@ -88,19 +102,21 @@ export class Protocol {
   readonly #visit: Visit
   #broken: Broken | undefined
 
-  /** `row` is where every step puts the state it leads to. */
+  /** `row` is where every step puts the state it leads to, masters sorted. */
   constructor(scope: Scope, row: Uint32Array, visit: Visit) {
     this.#scope = scope
     this.#quorum = Math.floor(scope.masters / 2) + 1
+    this.words = scope.masters + 3
     this.#row = row
-    this.#base = new Uint32Array(row.length)
+    this.#base = new Uint32Array(this.words)
     this.#visit = visit
   }
 
   writeInitial(): void {
-    const { masters, losses, extensions } = this.#scope
+    const { masters, losses, duplicates, extensions } = this.#scope
     this.#row.fill(0)
-    this.#row[masters + 2] = set(set(0, LOSSES, losses), ROUNDS, extensions)
+    const faults = set(set(0, LOSSES, losses), DUPLICATES, duplicates)
+    this.#row[masters + 2] = set(faults, ROUNDS, extensions)
   }
 
   /** Visits every state that one step leads to from `from`. */
@@ -113,13 +129,24 @@ export class Protocol {
       this.#completeConfirmed(attempt)
       this.#beginExtension(attempt)
       this.#completeExtension(attempt)
-      for (let master = 0; master < this.#scope.masters; master++) this.#deliver(attempt, master)
+      for (let master = 0; master < this.#scope.masters; master++) {
+        // Equal masters lead to equal states.
+        if (this.#isLikeTheOneBefore(master)) continue
+        this.#deliver(attempt, master)
+      }
     }
     for (let master = 0; master < this.#scope.masters; master++) {
+      if (this.#isLikeTheOneBefore(master)) continue
       this.#vanish(master)
-      this.#forget(master)
+      this.#forget(master, false)
+      if (this.#scope.wrongClocks) this.#forget(master, true)
+      this.#setRight(master)
     }
     if (this.#scope.clock) this.#passTime()
+  }
+
+  #isLikeTheOneBefore(master: number): boolean {
+    return this.#scope.sorted && master > 0 && this.#base[master] === this.#base[master - 1]
   }
 
   #start(attempt: Attempt): void {
@@ -156,7 +183,8 @@ export class Protocol {
       const below = this.#count((word) => get(word, granted) > 0 && get(word, granted) < token)
       if (exact >= this.#quorum) this.#complete(attempt, token, 'at once')
       if (below === 0 || exact + below < this.#quorum) continue
-      this.#askToConfirm(attempt, token)
+      if (this.#scope.without.has('confirmRound')) this.#complete(attempt, token, 'unconfirmed')
+      else this.#askToConfirm(attempt, token)
     }
   }
 
@@ -194,7 +222,10 @@ export class Protocol {
     if (token <= this.#of(attempt, FLOOR)) this.#broken = 'MONO'
     // Where keys vanish at any moment, an attempt may outlive its keys by as much as it likes.
     if (this.#scope.clock && otherCompleted && token < this.#of(other, TOKEN)) this.#broken = 'MONO'
-    if (this.#scope.clock) this.#judgeExclusion()
+    if (this.#scope.clock) {
+      if (this.#scope.without.has('trustFromStart')) this.#put(attempt, TRUST, LEASE_TICKS)
+      this.#judgeExclusion()
+    }
     const label = (): string => `attempt ${attempt + 1} is complete with token ${token}, ${how}`
     this.#end(label, { what: 'complete', attempt })
   }
@@ -221,10 +252,12 @@ export class Protocol {
     const { extend, heal } = TRAFFIC[attempt]
     if (this.#of(attempt, EXTENDING) === 0) return
     if (this.#count((word) => get(word, extend) === 2) < this.#quorum) return
-    const { clock } = this.#scope
-    if (this.#of(attempt, PHASE) !== HELD) return
+    const { clock, without } = this.#scope
+    const held = this.#of(attempt, PHASE) === HELD
+    if (!held && !(clock && without.has('extendInsideTrust'))) return
     this.#begin()
     this.#put(attempt, EXTENDING, 0)
+    this.#put(attempt, PHASE, HELD)
     this.#everywhere((word) => {
       const answer = get(word, extend)
       const done = answer === 1 ? word : set(word, extend, 0)
@@ -251,6 +284,12 @@ export class Protocol {
       this.#runAcquire(attempt, master)
       const label = (): string => `acquire of ${attempt + 1} runs on ${describe(word)}`
       this.#end(label, { what: 'acquire', attempt, master })
+    } else if (this.#left(DUPLICATES) > 0 && this.#of(attempt, PHASE) !== IDLE) {
+      this.#begin()
+      this.#spend(DUPLICATES)
+      this.#runAcquire(attempt, master)
+      const label = (): string => `acquire of ${attempt + 1} runs once more on ${describe(word)}`
+      this.#end(label, { what: 'acquire again', attempt, master })
     }
     if (get(word, sent.confirm) === 1) {
       this.#begin()
@@ -274,53 +313,63 @@ export class Protocol {
   }
 
   #runAcquire(attempt: Attempt, master: number): void {
+    const { without } = this.#scope
     const [holder, counter] = [this.#at(master, HOLDER), this.#at(master, COUNTER)]
     if (this.#at(master, QUARANTINE) > 0) return
-    const polling = this.#of(attempt, PHASE) === POLLING
+    const polling = this.#of(attempt, PHASE) === POLLING && this.#at(master, WRONG) === 0
     if (holder === attempt + 1) {
       if (polling) this.#set(master, TRAFFIC[attempt].granted, counter)
       return
     }
-    if (holder !== 0) return
-    const granted = Math.max(counter + 1, this.#of(attempt, PROPOSAL))
+    if (holder !== 0 && !without.has('heldIsNotGranted')) return
+    const raised = without.has('everyGrantRaises') ? counter : counter + 1
+    const granted = Math.max(raised, this.#of(attempt, PROPOSAL))
     this.#hold(master, attempt)
     this.#setCounter(master, granted)
     if (polling) this.#set(master, TRAFFIC[attempt].granted, granted)
   }
 
   #runConfirm(attempt: Attempt, master: number): void {
+    const { without } = this.#scope
     const { confirm } = TRAFFIC[attempt]
     this.#set(master, confirm, 0)
-    if (this.#at(master, HOLDER) !== attempt + 1) return
+    if (this.#at(master, HOLDER) !== attempt + 1 && !without.has('confirmChecksKey')) return
     const token = this.#of(attempt, TOKEN)
     this.#setCounter(master, Math.max(this.#at(master, COUNTER), token))
-    const exact = this.#at(master, COUNTER) === token
+    const exact = this.#at(master, COUNTER) === token || without.has('confirmIsExact')
     if (exact && this.#of(attempt, PHASE) === CONFIRMING) this.#set(master, confirm, 2)
   }
 
   #runExtend(attempt: Attempt, master: number): void {
+    const { without } = this.#scope
     const { extend, heal } = TRAFFIC[attempt]
     const token = this.#of(attempt, TOKEN)
     const holder = this.#at(master, HOLDER)
     this.#set(master, extend, 0)
-    if (this.#at(master, COUNTER) > token) return
-    if (holder === 0) {
-      if (this.#of(attempt, EXTENDING) === 0) this.#set(master, heal, 1)
-      else this.#set(master, extend, 3)
+    if (this.#at(master, COUNTER) > token && !without.has('extendChecksCounter')) return
+    if (holder === 0 && !without.has('extendNeverCreates')) {
+      if (without.has('healWaitsForQuorum') || this.#of(attempt, EXTENDING) === 0) {
+        this.#set(master, heal, 1)
+      } else {
+        this.#set(master, extend, 3)
+      }
       return
     }
-    if (holder !== attempt + 1) return
-    this.#hold(master, attempt)
-    this.#setCounter(master, token)
-    const votes = this.#at(master, HEALED) === 0
+    if (holder !== 0 && holder !== attempt + 1 && !without.has('extendChecksKey')) return
+    if (holder === attempt + 1 || holder === 0) this.#hold(master, attempt)
+    this.#setCounter(master, Math.max(this.#at(master, COUNTER), token))
+    const healedVotes = this.#at(master, HEALED) === 0 || without.has('healedWaitsForVote')
+    const votes = healedVotes && this.#at(master, WRONG) === 0
     if (this.#of(attempt, EXTENDING) === 1 && votes) this.#set(master, extend, 2)
   }
 
   #runHeal(attempt: Attempt, master: number): void {
+    const { without } = this.#scope
     const token = this.#of(attempt, TOKEN)
     const holder = this.#at(master, HOLDER)
-    if (holder !== 0 && holder !== attempt + 1) return
-    if (this.#at(master, COUNTER) > token) return
+    const foreign = holder !== 0 && holder !== attempt + 1
+    if (foreign && !without.has('healNeverReplaces')) return
+    if (this.#at(master, COUNTER) > token && !without.has('healChecksCounter')) return
     this.#hold(master, attempt)
     this.#setCounter(master, token)
     if (this.#at(master, QUARANTINE) > 0) this.#set(master, HEALED, 1)
@@ -335,7 +384,8 @@ export class Protocol {
     this.#end(() => `the key vanishes from ${describe(word)}`, { what: 'vanish', master })
   }
 
-  #forget(master: number): void {
+  #forget(master: number, wrong: boolean): void {
+    const { clock, without } = this.#scope
     const word = this.#base[master] ?? 0
     if (this.#left(LOSSES) === 0 || get(word, COUNTER) === 0) return
     this.#begin()
@@ -344,8 +394,20 @@ export class Protocol {
     this.#set(master, COUNTER, 0)
     this.#set(master, TTL, 0)
     this.#set(master, HEALED, 0)
-    if (this.#scope.clock) this.#set(master, QUARANTINE, LEASE_TICKS)
-    this.#end(() => `memory is lost on ${describe(word)}`, { what: 'forget', master })
+    if (clock && !without.has('quarantine')) this.#set(master, QUARANTINE, LEASE_TICKS)
+    if (wrong) this.#set(master, WRONG, 1)
+    const how = wrong ? ', and its clock is wrong' : ''
+    this.#end(() => `memory is lost on ${describe(word)}${how}`, { what: 'forget', master })
+  }
+
+  /** What it stored by the wrong clock is over. */
+  #setRight(master: number): void {
+    const word = this.#base[master] ?? 0
+    if (get(word, WRONG) === 0) return
+    this.#begin()
+    for (const what of [WRONG, HOLDER, TTL, HEALED]) this.#set(master, what, 0)
+    if (this.#scope.without.has('quarantineIsMonotonic')) this.#set(master, QUARANTINE, 0)
+    this.#end(() => `the clock is set right of ${describe(word)}`, { what: 'set right', master })
   }
 
   #passTime(): void {
@@ -394,9 +456,101 @@ export class Protocol {
   }
 
   #end(label: () => string, step: Step): void {
-    this.#visit(label, this.#broken, step)
+    if (!this.#scope.sorted) this.#visit(label, this.#broken, step)
+    else if (this.#broken !== undefined || this.#mayStillBreak()) {
+      this.#dropDeadTraffic()
+      this.#sortMasters()
+      this.#visit(label, this.#broken, step)
+    }
     // What is asked between two steps is asked of the state they start from.
     this.#row.set(this.#base)
+  }
+
+  /**
+   * Every property speaks of two complete leases: without a chance of that there is nothing left to
+   * see.
+   */
+  #mayStillBreak(): boolean {
+    const { clock } = this.#scope
+    let finished = 0
+    for (const attempt of ATTEMPTS) {
+      if (this.#of(attempt, COMPLETED) === 0) {
+        if (!this.#mayComplete(attempt)) return false
+      } else if (this.#of(attempt, EXTENDING) === 0) {
+        const over = this.#of(attempt, PHASE) === OVER
+        if (over && clock) return false
+        if (over || this.#left(ROUNDS) === 0) finished++
+      } else if (
+        this.#of(attempt, PHASE) === OVER &&
+        !this.#scope.without.has('extendInsideTrust')
+      ) {
+        return false
+      }
+    }
+    const [first, second] = ATTEMPTS
+    const both = this.#of(first, COMPLETED) === 1 && this.#of(second, COMPLETED) === 1
+    return !(both && finished === ATTEMPTS.length)
+  }
+
+  #mayComplete(attempt: Attempt): boolean {
+    const { acquire, granted, confirm } = TRAFFIC[attempt]
+    const phase = this.#of(attempt, PHASE)
+    if (phase === IDLE) return true
+    if (phase === OVER) return false
+    let possible = phase === POLLING ? this.#left(DUPLICATES) : 0
+    for (let master = 0; master < this.#scope.masters; master++) {
+      const word = this.#row[master] ?? 0
+      if (phase === CONFIRMING) possible += get(word, confirm) > 0 ? 1 : 0
+      else possible += get(word, granted) > 0 || get(word, acquire) === 1 ? 1 : 0
+    }
+    return possible >= this.#quorum
+  }
+
+  /**
+   * Messages that cannot have an effect any more are taken out, so that states which differ in them
+   * are one.
+   */
+  #dropDeadTraffic(): void {
+    const { without, masters } = this.#scope
+    const counterStays = this.#left(LOSSES) === 0
+    for (const attempt of ATTEMPTS) {
+      const { acquire, confirm, extend, heal } = TRAFFIC[attempt]
+      const token = this.#of(attempt, TOKEN)
+      const confirming = this.#of(attempt, PHASE) === CONFIRMING
+      for (let master = 0; master < masters; master++) {
+        let word = this.#row[master] ?? 0
+        const mayHold =
+          get(word, HOLDER) === attempt + 1 ||
+          get(word, acquire) === 1 ||
+          get(word, heal) === 1 ||
+          this.#left(DUPLICATES) > 0
+        const beyond = counterStays && get(word, COUNTER) > token
+        if (get(word, confirm) === 1) {
+          const raises = !beyond && (confirming || get(word, COUNTER) < token || !counterStays)
+          const counts = confirming && without.has('confirmIsExact')
+          const runs = mayHold || without.has('confirmChecksKey')
+          if (!runs || (!raises && !counts)) word = set(word, confirm, 0)
+        }
+        if (beyond && !without.has('extendChecksCounter') && get(word, extend) % 2 === 1) {
+          word = set(word, extend, 0)
+        }
+        if (beyond && !without.has('healChecksCounter')) word = set(word, heal, 0)
+        this.#row[master] = word
+      }
+    }
+  }
+
+  #sortMasters(): void {
+    const row = this.#row
+    for (let index = 1; index < this.#scope.masters; index++) {
+      const word = row[index] ?? 0
+      let place = index
+      while (place > 0 && (row[place - 1] ?? 0) > word) {
+        row[place] = row[place - 1] ?? 0
+        place--
+      }
+      row[place] = word
+    }
   }
 
   #of(attempt: Attempt, what: Field): number {
