@@ -4,8 +4,20 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import { Queue, type QueueOptions } from 'bullmq'
+import { Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll } from 'vitest'
-import { Redlock, type Lease, type RedlockOptions, silentLogger } from '../src/index.ts'
+import {
+  LockedQueue,
+  LockedWorker,
+  Redlock,
+  silentLogger,
+  type Lease,
+  type LeasedProcessor,
+  type LockedQueueOptions,
+  type LockedWorkerOptions,
+  type RedlockOptions,
+} from '../src/index.ts'
 import { startFleet, type Fleet, type TestServer } from '../src/testing/index.ts'
 import { undisturbed } from './support/undisturbed.ts'
 
@@ -14,10 +26,27 @@ const LEASE_MS = 6_000
 /** Of each Redlock of a fixture, and of the processes beside it. */
 export const MAX_LEASE_MS = 8_000
 
+/** Without a connection they use the fleet's queue. */
+type OnTheFleet<Options extends { readonly connection: unknown }> = Omit<Options, 'connection'> &
+  Partial<Pick<Options, 'connection'>>
+
 export interface Fixture {
   readonly fleet: Fleet
+  /** Of the fleet's queue. */
+  readonly connection: { readonly host: string; readonly port: number }
   /** Started, bootstrapped, closed after the test. */
   redlock(options?: Partial<RedlockOptions>): Promise<Redlock>
+  /** A bare client of the fleet's queue, or of another server; closed after the test. */
+  redis(server?: TestServer): Redis
+  /** Closed after the test, as the next two; named as {@link namespace} by default. */
+  lockedQueue<Data>(options: OnTheFleet<LockedQueueOptions<Data>>, name?: string): LockedQueue<Data>
+  lockedWorker<Data>(
+    processor: LeasedProcessor<Data, unknown>,
+    options: OnTheFleet<LockedWorkerOptions<Data>>,
+    name?: string,
+  ): LockedWorker<Data>
+  /** BullMQ's own. */
+  plainQueue<Data>(name?: string, options?: Partial<QueueOptions>): Queue<Data>
   /** The prefix that this test's Redlocks share. */
   readonly namespace: string
   /** Closed after the test, in reverse order. */
@@ -69,14 +98,36 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
   afterAll(async () => {
     await fleet?.close()
   })
+  const address = (): Fixture['connection'] => {
+    const { host, port } = started().queue
+    return { host, port }
+  }
+  const closing = <Opened extends { close(): Promise<unknown> }>(opened: Opened): Opened => {
+    closers.push(() => opened.close())
+    return opened
+  }
   return {
     get fleet() {
       return started()
+    },
+    get connection() {
+      return address()
     },
     get namespace() {
       return namespace
     },
     defer: (close) => closers.push(close),
+    redis(server = started().queue) {
+      const client = new Redis(server.url)
+      closers.push(() => client.quit())
+      return client
+    },
+    lockedQueue: (options, name = namespace) =>
+      closing(new LockedQueue(name, { connection: address(), ...options })),
+    lockedWorker: (processor, options, name = namespace) =>
+      closing(new LockedWorker(name, processor, { connection: address(), ...options })),
+    plainQueue: (name = namespace, options = {}) =>
+      closing(new Queue(name, { connection: address(), ...options })),
     gate() {
       let open = (): void => undefined
       const passed = new Promise<void>((resolve) => {
@@ -123,13 +174,25 @@ async function inTime(close: () => unknown): Promise<void> {
   }
 }
 
+export interface Closers {
+  readonly add: (close: () => Promise<unknown>) => void
+  /** Returns what it is given, which is closed. */
+  readonly closing: <Opened extends { close(): Promise<unknown> }>(opened: Opened) => Opened
+}
+
 /** What a test opens, closed after it in reverse order. */
-export function useClosers(): { add(close: () => Promise<unknown>): void } {
+export function useClosers(): Closers {
   const closers: (() => Promise<unknown>)[] = []
   afterEach(async () => {
     for (const close of closers.splice(0).reverse()) await close()
   })
-  return { add: (close) => closers.push(close) }
+  return {
+    add: (close) => closers.push(close),
+    closing(opened) {
+      closers.push(() => opened.close())
+      return opened
+    },
+  }
 }
 
 /** One attempt that must be granted; else the test fails with what the masters said. */
@@ -143,6 +206,13 @@ export async function granted(
     throw new Error(`expected a lease on ${resource.toString()}, got ${JSON.stringify(outcome)}`)
   }
   return outcome.lease
+}
+
+/** Whether an attempt is granted; its lease is released. */
+export async function isGranted(redlock: Redlock, resource: string): Promise<boolean> {
+  const outcome = await redlock.tryAcquire(resource)
+  if (outcome.status === 'granted') await outcome.lease.release()
+  return outcome.status === 'granted'
 }
 
 /** Looks again every few milliseconds until `condition` holds; fails after `limitMs`. */

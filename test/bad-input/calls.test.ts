@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { RedlockClosedError, type AcquireOptions, type Redlock } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { Harness } from '../hazards/harness.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 let fleet: Fleet
 let harness: Harness
 let redlock: Redlock
@@ -21,7 +21,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await harness[Symbol.asyncDispose]()
   await fleet.close()
-  await leaks.assertNone()
 })
 
 /**

@@ -5,9 +5,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { LockedQueue, ResourceError } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 let server: TestServer
 
 beforeAll(async () => {
@@ -16,7 +16,6 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await server.close()
-  await leaks.assertNone()
 })
 
 const connection = (): { host: string; port: number } => ({ host: server.host, port: server.port })

@@ -3,7 +3,7 @@
  * to do about it.
  */
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import {
   LeaseExistsError,
   LeaseTooShortError,
@@ -20,40 +20,23 @@ import {
   type ServerConfig,
   type TestServer,
 } from '../../src/testing/index.ts'
-import { until } from '../fixtures.ts'
+import { isGranted, until, useClosers } from '../fixtures.ts'
 import { Harness } from '../hazards/harness.ts'
 import { item } from '../support/proxied-masters.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { startProxy } from '../support/proxy.ts'
 
-const leaks = watchLeaks()
-const servers: { close(): Promise<void> }[] = []
-const clients: Redlock[] = []
+assertNoLeaks()
+const { closing } = useClosers()
 
-afterEach(async () => {
-  await Promise.all(clients.splice(0).map((client) => client.close()))
-  await Promise.all(servers.splice(0).map((server) => server.close()))
-})
+const masters = async (count: number): Promise<Fleet> =>
+  closing(await startFleet({ masters: count, queue: false }))
 
-afterAll(() => leaks.assertNone())
+const server = async (config: ServerConfig): Promise<TestServer> =>
+  closing(await startServer({ config }))
 
-async function masters(count: number, config: ServerConfig = {}): Promise<Fleet> {
-  const fleet = await startFleet({ masters: count, queue: false, config })
-  servers.push(fleet)
-  return fleet
-}
-
-async function server(config: ServerConfig): Promise<TestServer> {
-  const started = await startServer({ config })
-  servers.push(started)
-  return started
-}
-
-function open(urls: readonly string[], options: Partial<RedlockOptions> = {}): Redlock {
-  const redlock = new Redlock({ masters: urls, namespace: 'ns', logger: silentLogger, ...options })
-  clients.push(redlock)
-  return redlock
-}
+const open = (urls: readonly string[], options: Partial<RedlockOptions> = {}): Redlock =>
+  closing(new Redlock({ masters: urls, namespace: 'ns', logger: silentLogger, ...options }))
 
 async function whyNotReady(redlock: Redlock): Promise<unknown> {
   return redlock.ready().then(
@@ -104,12 +87,7 @@ it('the same server twice, through a proxy, is never two votes', async () => {
   expect(refused()).toBe(1)
   // When the other server goes, one server in two disguises is left: one vote of the two that are
   // needed.
-  const granted = async (): Promise<boolean> => {
-    const outcome = await redlock.tryAcquire('r')
-    if (outcome.status === 'granted') await outcome.lease.release()
-    return outcome.status === 'granted'
-  }
-  await until('two servers are a quorum of three', granted)
+  await until('two servers are a quorum of three', () => isGranted(redlock, 'r'))
   await item(fleet.masters, 1).kill()
   expect((await redlock.tryAcquire('r')).status).toBe('unreachable')
   await redlock.close()
@@ -156,12 +134,7 @@ it.each([['allkeys-lru'], ['volatile-ttl']])(
     const problem = new RegExp(`^may evict leases .*maxmemory-policy is ${policy}`)
     const fix = 'set `maxmemory-policy noeviction`'
     const redlock = await expectOneRefused(evicting, problem, fix)
-    const granted = async (): Promise<boolean> => {
-      const outcome = await redlock.tryAcquire('r')
-      if (outcome.status === 'granted') await outcome.lease.release()
-      return outcome.status === 'granted'
-    }
-    await until('two of three grant', granted)
+    await until('two of three grant', () => isGranted(redlock, 'r'))
 
     const admin = new Redis(evicting.url)
     await admin.config('SET', 'maxmemory-policy', 'noeviction')
@@ -202,8 +175,7 @@ it('refuses a bootstrap where a lease exists, also under a key prefix of the add
   const { host, port } = item(fleet.masters, 0)
   const address = { host, port, keyPrefix: 'app:' }
   const options = { masters: [address], namespace: 'ns', logger: silentLogger, maxLeaseMs: 500 }
-  const redlock = new Redlock({ ...options, leaseMs: 500 })
-  clients.push(redlock)
+  const redlock = closing(new Redlock({ ...options, leaseMs: 500 }))
   await redlock.ready()
   await using lease = await redlock.acquire('r', { waitMs: 5_000, autoExtend: true })
   const error: unknown = await redlock.bootstrap({ newFleet: true }).catch((e: unknown) => e)

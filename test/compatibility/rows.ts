@@ -45,9 +45,8 @@ export const ROWS: readonly Row[] = [
     'sizeLimit refuses a job that is too large, and leaves no place behind': {
       JobsOptions: ['sizeLimit'],
     },
-    'addBulk with one job that is refused adds none, and leaves no place behind': {
-      'In use': ['`addBulk` with a job that is refused'],
-    },
+    'addBulk with one job that is refused adds none, and leaves no place behind':
+      '`addBulk` with a job that is refused',
     'add with a parent that does not exist is refused, and leaves no place behind': {
       JobsOptions: ['parent', 'parent.id', 'parent.queue'],
     },
@@ -57,32 +56,24 @@ export const ROWS: readonly Row[] = [
       JobsOptions: ['jobId'],
       'queueEvents.on': ['added'],
     },
-    'a delayed job that is added again by its jobId stays delayed, and holds up nothing': {
-      'In use': ['a delayed job, added again by its `jobId`'],
-    },
-    'a job with a delay of an hour that is added again by its jobId stays delayed': {
-      'In use': ['a job with a delay of an hour, added again'],
-    },
-    'a delayed job that is added again runs when it is due': {
-      'In use': ['a job with a short delay, added again'],
-    },
-    'a delayed job that is deduplicated stays delayed, and holds up nothing': {
-      'In use': ['a delayed job, deduplicated'],
-    },
-    'a finished job that is added again by its jobId holds up nothing': {
-      'In use': ['a finished job, added again by its `jobId`'],
-    },
-    'a flow’s parent that is added again by its jobId holds up nothing': {
-      'In use': ['a flow’s parent, added again by its `jobId`'],
-    },
+    'a delayed job that is added again by its jobId stays delayed, and holds up nothing':
+      'a delayed job, added again by its `jobId`',
+    'a job with a delay of an hour that is added again by its jobId stays delayed':
+      'a job with a delay of an hour, added again',
+    'a delayed job that is added again runs when it is due':
+      'a job with a short delay, added again',
+    'a delayed job that is deduplicated stays delayed, and holds up nothing':
+      'a delayed job, deduplicated',
+    'a finished job that is added again by its jobId holds up nothing':
+      'a finished job, added again by its `jobId`',
+    'a flow’s parent that is added again by its jobId holds up nothing':
+      'a flow’s parent, added again by its `jobId`',
   }),
   same('What a killed producer has added runs within seconds, once.', {
-    'producers that are killed while they add: every job that exists runs, once': {
-      'In use': ['a producer that dies in `add`'],
-    },
-    'producers that are killed while they addBulk: every job that exists runs, once': {
-      'In use': ['a producer that dies in `addBulk`'],
-    },
+    'producers that are killed while they add: every job that exists runs, once':
+      'a producer that dies in `add`',
+    'producers that are killed while they addBulk: every job that exists runs, once':
+      'a producer that dies in `addBulk`',
   }),
 
   // Deduplication
@@ -111,9 +102,8 @@ export const ROWS: readonly Row[] = [
     'deduplication.replace replaces a delayed job, and holds up nothing': {
       DeduplicationOptions: ['replace'],
     },
-    'deduplication.replace spares a job that waits in line, as one that waits': {
-      'In use': ['`deduplication.replace` of a job that waits in line'],
-    },
+    'deduplication.replace spares a job that waits in line, as one that waits':
+      '`deduplication.replace` of a job that waits in line',
   }),
   same('Moves a delayed job; one that waits in line is spared.', {
     'deduplication.reschedule moves a delayed job, and spares one that waits in line': {
@@ -125,54 +115,43 @@ export const ROWS: readonly Row[] = [
       DeduplicationOptions: ['keepLastIfActive'],
     },
     'deduplication.keepLastIfActive while the first waits in line: one run, as for any that waits':
-      {
-        'In use': ['`deduplication.keepLastIfActive` while the first waits in line'],
-      },
+      '`deduplication.keepLastIfActive` while the first waits in line',
   }),
   differs('Jobs of one queue, name and resource share one result; other queues have their own.', {
-    'dedupe: jobs of two queues that name one resource keep their own results': {
-      'In use': ['`dedupe` in two queues'],
-    },
+    'dedupe: jobs of two queues that name one resource keep their own results':
+      '`dedupe` in two queues',
   }),
 
   differs('The worker still knows its rate, and when the first delayed job is due.', {
-    'a job that is tried again later: without a next job the reply says nothing': {
-      'In use': ['a delayed job or a rate, while another job is tried again later'],
-    },
+    'a job that is tried again later: without a next job the reply says nothing':
+      'a delayed job or a rate, while another job is tried again later',
   }),
 
   // Removing
   same('It loses the place of the next job, and `obliterate` leaves the hash of that job.', {
-    'drain takes the next job of a scheduler out of its list, and obliterate leaves its hash': {
-      'In use': ['`drain` while the next job of a scheduler waits'],
-    },
+    'drain takes the next job of a scheduler out of its list, and obliterate leaves its hash':
+      '`drain` while the next job of a scheduler waits',
   }),
   same('What is removed holds up nothing: the next job starts at once.', {
     'drain removes all that wait in line, and the next job starts at once': { Queue: ['drain'] },
-    'drain(true) removes those that wait in line, and the next job starts at once': {
-      'In use': ['`drain(true)` of jobs that wait in line'],
-    },
-    'drain(true) removes delayed jobs, and the next job starts at once': {
-      'In use': ['`drain(true)` of delayed jobs'],
-    },
-    'drain counts and leaves what BullMQ leaves': { 'In use': ['what `drain` leaves'] },
-    'clean("wait") removes those that wait in line, and the next job starts at once': {
-      'In use': ['`clean("wait")`, and the next job'],
-    },
-    'clean("delayed") removes delayed jobs, and the next job starts at once': {
-      'In use': ['`clean("delayed")`, and the next job'],
-    },
+    'drain(true) removes those that wait in line, and the next job starts at once':
+      '`drain(true)` of jobs that wait in line',
+    'drain(true) removes delayed jobs, and the next job starts at once':
+      '`drain(true)` of delayed jobs',
+    'drain counts and leaves what BullMQ leaves': 'what `drain` leaves',
+    'clean("wait") removes those that wait in line, and the next job starts at once':
+      '`clean("wait")`, and the next job',
+    'clean("delayed") removes delayed jobs, and the next job starts at once':
+      '`clean("delayed")`, and the next job',
     'job.remove of jobs that wait in line: the next job starts at once': {
       Job: ['remove'],
       'queueEvents.on': ['removed'],
     },
     'queue.remove of jobs that wait in line: the next job starts at once': { Queue: ['remove'] },
-    'a plain queue removes jobs that wait in line: the next job starts at once': {
-      'In use': ['a plain `Queue` or a dashboard that removes jobs'],
-    },
-    'the head of a line is removed while no job of it runs: the next one starts at once': {
-      'In use': ['the first of a line is removed before any runs'],
-    },
+    'a plain queue removes jobs that wait in line: the next job starts at once':
+      'a plain `Queue` or a dashboard that removes jobs',
+    'the head of a line is removed while no job of it runs: the next one starts at once':
+      'the first of a line is removed before any runs',
     'obliterate leaves no place behind: ids begin again, and the next job starts at once': {
       Queue: ['obliterate'],
     },
@@ -184,22 +163,15 @@ export const ROWS: readonly Row[] = [
     'clean("wait") takes up to its limit of those that wait in line, and returns their ids': {
       Queue: ['clean'],
     },
-    'clean("prioritized") takes up to its limit, those with the highest priority': {
-      'In use': ['`clean("prioritized")` with a limit'],
-    },
-    'clean("wait") spares jobs that are younger than its grace': {
-      'In use': ['`clean("wait")` with a grace'],
-    },
-    'clean("delayed") spares those that wait in line': {
-      'In use': ['`clean("delayed")` beside a line'],
-    },
-    'clean("completed") and clean("failed") remove finished jobs': {
-      'In use': ['`clean` of finished jobs'],
-    },
+    'clean("prioritized") takes up to its limit, those with the highest priority':
+      '`clean("prioritized")` with a limit',
+    'clean("wait") spares jobs that are younger than its grace': '`clean("wait")` with a grace',
+    'clean("delayed") spares those that wait in line': '`clean("delayed")` beside a line',
+    'clean("completed") and clean("failed") remove finished jobs': '`clean` of finished jobs',
   }),
   same(AS_BULLMQ, {
-    'obliterate needs force while a job runs': { 'In use': ['`obliterate` without `force`'] },
-    'a job that runs cannot be removed': { 'In use': ['`remove` of a job that runs'] },
+    'obliterate needs force while a job runs': '`obliterate` without `force`',
+    'a job that runs cannot be removed': '`remove` of a job that runs',
     'removeOnComplete and removeOnFail leave nothing behind': {
       JobsOptions: ['removeOnComplete', 'removeOnFail'],
     },
@@ -220,34 +192,24 @@ export const ROWS: readonly Row[] = [
     'lifo within a customer: the order of adding wins': { JobsOptions: ['lifo'] },
   }),
   same('With `within: "priority"` as in BullMQ.', {
-    'within: "priority": priorities within a customer mean what they mean in BullMQ': {
-      'In use': ['`within: "priority"`'],
-    },
-    'within: "priority": the order of jobs that were added before any worker started': {
-      'In use': ['`within: "priority"` before any worker starts'],
-    },
-    'within: "priority": delayed jobs that are promoted or due take their places by priority': {
-      'In use': ['`within: "priority"` and `delay`'],
-    },
+    'within: "priority": priorities within a customer mean what they mean in BullMQ':
+      '`within: "priority"`',
+    'within: "priority": the order of jobs that were added before any worker started':
+      '`within: "priority"` before any worker starts',
+    'within: "priority": delayed jobs that are promoted or due take their places by priority':
+      '`within: "priority"` and `delay`',
     'within: "priority": a delayed job that is due when another job is tried again takes its place by priority':
-      { 'In use': ['`within: "priority"`, `delay`, and a retry at once'] },
-    'within: "priority": a failed job that is retried by hand takes its place by priority': {
-      'In use': ['`within: "priority"` and `job.retry`'],
-    },
-    'within: "priority": changePriority of a job that waits in line': {
-      'In use': ['`within: "priority"` and `changePriority`'],
-    },
-    'within: "priority": lifo within a customer means what it means in BullMQ': {
-      'In use': ['`within: "priority"` and `lifo`'],
-    },
+      '`within: "priority"`, `delay`, and a retry at once',
+    'within: "priority": a failed job that is retried by hand takes its place by priority':
+      '`within: "priority"` and `job.retry`',
+    'within: "priority": changePriority of a job that waits in line':
+      '`within: "priority"` and `changePriority`',
+    'within: "priority": lifo within a customer means what it means in BullMQ':
+      '`within: "priority"` and `lifo`',
   }),
   same('Between customers as in BullMQ.', {
-    'priorities between customers mean what they mean in BullMQ': {
-      'In use': ['priorities between customers'],
-    },
-    'lifo between customers means what it means in BullMQ': {
-      'In use': ['`lifo` between customers'],
-    },
+    'priorities between customers mean what they mean in BullMQ': 'priorities between customers',
+    'lifo between customers means what it means in BullMQ': '`lifo` between customers',
     'changePriority of a job that waits in line counts against other customers': {
       Job: ['changePriority'],
     },
@@ -276,9 +238,8 @@ export const ROWS: readonly Row[] = [
     },
   }),
   same('Refused by BullMQ: a job that waits in line is not delayed.', {
-    'changeDelay and promote of a job that waits in line are refused, as of any that waits': {
-      'In use': ['`changeDelay` and `promote` of a job that waits in line'],
-    },
+    'changeDelay and promote of a job that waits in line are refused, as of any that waits':
+      '`changeDelay` and `promote` of a job that waits in line',
   }),
   differs('The customer’s other jobs wait for it; `order: "relaxed"` lets them pass.', {
     'a retry with backoff: the customer’s other jobs wait for it': {
@@ -292,9 +253,7 @@ export const ROWS: readonly Row[] = [
     },
   }),
   same('As BullMQ: others pass.', {
-    'order: "relaxed": a retry with backoff lets others pass': {
-      'In use': ['a retry with `order: "relaxed"`'],
-    },
+    'order: "relaxed": a retry with backoff lets others pass': 'a retry with `order: "relaxed"`',
   }),
   same(AS_BULLMQ, {
     'attempts, attemptsMade, attemptsStarted and failedReason of a job that fails for good': {
@@ -309,13 +268,11 @@ export const ROWS: readonly Row[] = [
     'settings.backoffStrategy is called, and the job runs again': {
       WorkerOptions: ['settings', 'settings.backoffStrategy'],
     },
-    'UnrecoverableError ends a job without another attempt': {
-      'In use': ['`UnrecoverableError`'],
-    },
+    'UnrecoverableError ends a job without another attempt': '`UnrecoverableError`',
     'moveToWait and WaitingError: the job runs again at once': { Job: ['moveToWait'] },
     'job.retry of a failed job puts it behind those that wait': { Job: ['retry'] },
     'retryJobs runs all that failed again, in their order': { Queue: ['retryJobs'] },
-    'retryJobs of completed jobs runs them again': { 'In use': ['`retryJobs` of completed jobs'] },
+    'retryJobs of completed jobs runs them again': '`retryJobs` of completed jobs',
     'keepLogs and stackTraceLimit of a job that waited in line': {
       JobsOptions: ['keepLogs', 'stackTraceLimit'],
     },
@@ -323,28 +280,22 @@ export const ROWS: readonly Row[] = [
 
   // Jobs of a plain queue, and schedulers
   same('They take their place at their first start, in the order of adding.', {
-    'jobs of a plain Queue and a cold worker of concurrency 2: in order': {
-      'In use': ['a plain `Queue`, and a worker of concurrency 2 that starts late'],
-    },
-    'jobs of a plain Queue and a cold worker of concurrency 5: in order': {
-      'In use': ['a plain `Queue`, and a worker of concurrency 5 that starts late'],
-    },
-    'jobs of a plain Queue and a cold worker of concurrency 16: in order': {
-      'In use': ['a plain `Queue`, and a worker of concurrency 16 that starts late'],
-    },
+    'jobs of a plain Queue and a cold worker of concurrency 2: in order':
+      'a plain `Queue`, and a worker of concurrency 2 that starts late',
+    'jobs of a plain Queue and a cold worker of concurrency 5: in order':
+      'a plain `Queue`, and a worker of concurrency 5 that starts late',
+    'jobs of a plain Queue and a cold worker of concurrency 16: in order':
+      'a plain `Queue`, and a worker of concurrency 16 that starts late',
   }),
   same('Each runs once; two that start at the same moment may change their order.', {
-    'jobs of a plain Queue and a running worker: each runs once, and none overlaps': {
-      'In use': ['a plain `Queue` and a running worker'],
-    },
+    'jobs of a plain Queue and a running worker: each runs once, and none overlaps':
+      'a plain `Queue` and a running worker',
   }),
   same('No job is lost, and no two of a customer overlap.', {
-    'jobs of a plain Queue beside those of a LockedQueue: none is lost, none overlaps': {
-      'In use': ['a plain `Queue` beside a `LockedQueue`'],
-    },
-    'lockedProcessor in a plain Worker: no two jobs of a customer at once, and every job runs': {
-      'In use': ['`lockedProcessor` in a plain `Worker`'],
-    },
+    'jobs of a plain Queue beside those of a LockedQueue: none is lost, none overlaps':
+      'a plain `Queue` beside a `LockedQueue`',
+    'lockedProcessor in a plain Worker: no two jobs of a customer at once, and every job runs':
+      '`lockedProcessor` in a plain `Worker`',
     'upsertJobScheduler: its jobs run one at a time, and behind what waits in line': {
       Queue: ['upsertJobScheduler'],
       RepeatOptions: ['every', 'limit', 'count'],
@@ -352,22 +303,19 @@ export const ROWS: readonly Row[] = [
     },
   }),
   differs('A plain `Worker` wakes no job that waits in line; use `LockedWorker`.', {
-    'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker': {
-      'In use': ['a plain `Worker` or `lockedProcessor` with a `LockedQueue`'],
-    },
+    'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker':
+      'a plain `Worker` or `lockedProcessor` with a `LockedQueue`',
   }),
   differs(
     'Jobs of a plain `Queue` that wait are started once more: that is how they join the line.',
     {
-      'active events and attemptsStarted of jobs of a plain Queue: one more for each that waited': {
-        'In use': ['`active` events of jobs of a plain `Queue`'],
-      },
+      'active events and attemptsStarted of jobs of a plain Queue: one more for each that waited':
+        '`active` events of jobs of a plain `Queue`',
     },
   ),
   same(AS_BULLMQ, {
-    'a scheduler that is faster than its jobs keeps two unfinished, and goes on': {
-      'In use': ['a scheduler that is faster than its jobs'],
-    },
+    'a scheduler that is faster than its jobs keeps two unfinished, and goes on':
+      'a scheduler that is faster than its jobs',
     'getJobScheduler, getJobSchedulers, getJobSchedulersCount and removeJobScheduler': {
       Queue: [
         'getJobScheduler',
@@ -381,9 +329,8 @@ export const ROWS: readonly Row[] = [
     'a scheduler with a pattern and immediately, startDate and endDate': {
       RepeatOptions: ['pattern', 'immediately', 'startDate', 'endDate'],
     },
-    'a scheduler that is set again while the queue is paused keeps the job that it added before': {
-      'In use': ['a scheduler that is set again while the queue is paused'],
-    },
+    'a scheduler that is set again while the queue is paused keeps the job that it added before':
+      'a scheduler that is set again while the queue is paused',
   }),
   untouched('BullMQ’s scheduler works out the next time; no job takes part.', {
     RepeatOptions: ['key', 'offset', 'prevMillis', 'jobId', 'tz'],
@@ -459,9 +406,8 @@ export const ROWS: readonly Row[] = [
   }),
   same(AS_BULLMQ, {
     'queue.on("waiting") hears of every job that is added': { 'queue.on': ['waiting'] },
-    'queueEvents: a job that waits in line is removed as a waiting one': {
-      'In use': ['`removed` event of a job that waits in line'],
-    },
+    'queueEvents: a job that waits in line is removed as a waiting one':
+      '`removed` event of a job that waits in line',
     'queue.on: cleaned, removed, progress, paused and resumed': {
       'queue.on': ['cleaned', 'removed', 'progress', 'paused', 'resumed'],
     },
@@ -487,9 +433,8 @@ export const ROWS: readonly Row[] = [
       'worker.on': ['drained'],
       'queueEvents.on': ['drained'],
     },
-    'drained comes once for each time, also where another loop of the worker looks meanwhile': {
-      'In use': ['`drained`, with a `concurrency` above 1'],
-    },
+    'drained comes once for each time, also where another loop of the worker looks meanwhile':
+      '`drained`, with a `concurrency` above 1',
     'the stalled event names a job whose worker died': {
       'worker.on': ['stalled'],
       'queueEvents.on': ['stalled'],
@@ -526,12 +471,10 @@ export const ROWS: readonly Row[] = [
         Job: ['moveToWaitingChildren'],
         'queueEvents.on': ['waiting-children'],
       },
-    'moveToWaitingChildren: what was added behind the parent runs after it, or between': {
-      'In use': ['`moveToWaitingChildren` while others wait'],
-    },
-    'moveToWaitingChildren without pending children continues at once': {
-      'In use': ['`moveToWaitingChildren` without children'],
-    },
+    'moveToWaitingChildren: what was added behind the parent runs after it, or between':
+      '`moveToWaitingChildren` while others wait',
+    'moveToWaitingChildren without pending children continues at once':
+      '`moveToWaitingChildren` without children',
   }),
   same(AS_BULLMQ, {
     'failParentOnFailure: the parent of a failed child fails, and the next job starts': {
@@ -572,9 +515,8 @@ export const ROWS: readonly Row[] = [
     'setGlobalConcurrency bounds all workers, and isMaxed says so': {
       Queue: ['setGlobalConcurrency', 'getGlobalConcurrency', 'removeGlobalConcurrency', 'isMaxed'],
     },
-    'global concurrency of one and two customers: every job runs, in order': {
-      'In use': ['a global concurrency of 1 with several customers'],
-    },
+    'global concurrency of one and two customers: every job runs, in order':
+      'a global concurrency of 1 with several customers',
     'setGlobalRateLimit bounds the queue, and removeGlobalRateLimit lifts it': {
       Queue: ['setGlobalRateLimit', 'getGlobalRateLimit', 'removeGlobalRateLimit'],
     },
@@ -589,9 +531,7 @@ export const ROWS: readonly Row[] = [
     'a limiter with jobs of a LockedQueue': {
       WorkerOptions: ['limiter', 'limiter.max', 'limiter.duration'],
     },
-    'a limiter counts each job of a plain Queue once': {
-      'In use': ['`limiter` with jobs of a plain `Queue`'],
-    },
+    'a limiter counts each job of a plain Queue once': '`limiter` with jobs of a plain `Queue`',
     'worker.pause, isPaused and resume': { Worker: ['resume', 'isPaused'] },
     'worker.pause waits for the running job, and the customer’s next one is left for others': {
       Worker: ['pause'],
@@ -633,25 +573,21 @@ export const ROWS: readonly Row[] = [
     },
   }),
   same('An option that is given holds.', {
-    'lockDuration, stalledInterval and maxStalledCount from the options hold': {
-      'In use': ['`lockDuration`, `stalledInterval` and `maxStalledCount` that are given'],
-    },
+    'lockDuration, stalledInterval and maxStalledCount from the options hold':
+      '`lockDuration`, `stalledInterval` and `maxStalledCount` that are given',
   }),
   same(AS_BULLMQ, {
     'cancelJob and cancelAllJobs: the signal aborts with the reason': {
       Worker: ['cancelJob', 'cancelAllJobs'],
     },
-    'worker.close(true): the abandoned job runs again as soon as with BullMQ': {
-      'In use': ['`worker.close(true)`'],
-    },
+    'worker.close(true): the abandoned job runs again as soon as with BullMQ':
+      '`worker.close(true)`',
     'moveToCompleted by hand fetches the customer’s next job': { Job: ['moveToCompleted'] },
-    'getNextJob by hand of a job of a scheduler: the next one is added': {
-      'In use': ['`getNextJob` of a job of a scheduler'],
-    },
+    'getNextJob by hand of a job of a scheduler: the next one is added':
+      '`getNextJob` of a job of a scheduler',
     'moveToFailed by hand, with attempts left and without': { Job: ['moveToFailed'] },
-    'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job': {
-      'In use': ['`getNextJob` of a plain `Worker`'],
-    },
+    'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job':
+      '`getNextJob` of a plain `Worker`',
   }),
   differs('Jobs that are fetched by hand come in turn, but without a lease: use `redlock.using`.', {
     'getNextJob by hand: the customer’s next job comes when the first one is finished': {
@@ -664,9 +600,8 @@ export const ROWS: readonly Row[] = [
     },
   }),
   differs('The customer’s other jobs wait until it ran again.', {
-    'a job whose worker died runs again, and the customer’s others wait for it': {
-      'In use': ['a worker that dies'],
-    },
+    'a job whose worker died runs again, and the customer’s others wait for it':
+      'a worker that dies',
   }),
   refused('A job that waits for its resource may be started several times; use `attempts`.', {
     'maxStartedAttempts is refused': { WorkerOptions: ['maxStartedAttempts'] },
@@ -675,25 +610,21 @@ export const ROWS: readonly Row[] = [
     'skipLockRenewal is refused': { WorkerOptions: ['skipLockRenewal'] },
   }),
   differs('An active job that waits for its lease goes back at once, and does not stall.', {
-    'worker.close(true) while an active job waits for its lease: the job stalls, or goes back': {
-      'In use': ['`worker.close(true)` while a job waits for its lease'],
-    },
+    'worker.close(true) while an active job waits for its lease: the job stalls, or goes back':
+      '`worker.close(true)` while a job waits for its lease',
   }),
   differs('Without a next job it returns undefined; BullMQ returns an empty array.', {
-    'a job that is tried again later: without a next job the reply says nothing': {
-      'In use': ['`moveToFailed` by hand of a job with backoff'],
-    },
-    'a job that ends and asks for no other: the reply says nothing': {
-      'In use': ['`moveToCompleted` by hand without `fetchNext`'],
-    },
+    'a job that is tried again later: without a next job the reply says nothing':
+      '`moveToFailed` by hand of a job with backoff',
+    'a job that ends and asks for no other: the reply says nothing':
+      '`moveToCompleted` by hand without `fetchNext`',
   }),
   differs('The clock of the queue’s Redis counts, not that of a process.', {
-    'a delayed job of a process whose clock is a minute ahead runs in time': {
-      'In use': ['a process whose clock is wrong'],
-    },
+    'a delayed job of a process whose clock is a minute ahead runs in time':
+      'a process whose clock is wrong',
   }),
   refused('A job without a processor has no lease; give a function, and `autorun: false`.', {
-    'a worker without a processor is refused': { 'In use': ['a worker without a processor'] },
+    'a worker without a processor is refused': 'a worker without a processor',
   }),
   refused('A processor file cannot be given a lease; call it from a function.', {
     'a sandboxed processor is refused': {
@@ -706,95 +637,70 @@ export const ROWS: readonly Row[] = [
     'updateData that changes the customer: the next job of the first customer starts in order': {
       Job: ['updateData'],
     },
-    'updateData that removes the customer: the retry runs under the same lease': {
-      'In use': ['`updateData` that removes what `resource` reads'],
-    },
+    'updateData that removes the customer: the retry runs under the same lease':
+      '`updateData` that removes what `resource` reads',
   }),
   same('The lease stands for the token in BullMQ’s own methods.', {
-    'the second parameter of a processor stands for the token in BullMQ’s own methods': {
-      'In use': ['a processor’s second parameter, used as the token'],
-    },
-    'types: the second parameter as the token': {
-      'In use': ['types: the second parameter as the token'],
-    },
+    'the second parameter of a processor stands for the token in BullMQ’s own methods':
+      'a processor’s second parameter, used as the token',
+    'types: the second parameter as the token': 'types: the second parameter as the token',
   }),
   differs('It is an object, whose text is the token: `String(lease)`.', {
-    'typeof of the second parameter of a processor': {
-      'In use': ['`typeof` of a processor’s second parameter'],
-    },
+    'typeof of the second parameter of a processor': '`typeof` of a processor’s second parameter',
   }),
   same(AS_BULLMQ, {
-    'the third parameter of a processor is the signal': {
-      'In use': ['a processor’s third parameter'],
-    },
+    'the third parameter of a processor is the signal': 'a processor’s third parameter',
   }),
   differs('Jobs of one customer run one at a time, whatever the concurrency; `slots` allow more.', {
-    'concurrency: jobs of one customer run one at a time, those of two customers together': {
-      'In use': ['`concurrency`, and jobs of one customer'],
-    },
+    'concurrency: jobs of one customer run one at a time, those of two customers together':
+      '`concurrency`, and jobs of one customer',
   }),
   differs('A processor starts some milliseconds later: its job takes its lease first.', {
-    'each job takes its lease before its processor starts': {
-      'In use': ['how soon a processor starts'],
-    },
+    'each job takes its lease before its processor starts': 'how soon a processor starts',
   }),
   differs('Every job has a signal; BullMQ makes one where the processor has a third parameter.', {
-    'every job has a signal, also where its processor takes no third parameter': {
-      'In use': ['`cancelJob`, and a processor without a third parameter'],
-    },
+    'every job has a signal, also where its processor takes no third parameter':
+      '`cancelJob`, and a processor without a third parameter',
   }),
   same('Compiles as with BullMQ.', {
-    'types: a queue and a worker of any data': { 'In use': ['types: any data'] },
-    'types: a queue and a worker of typed data': { 'In use': ['types: typed data'] },
-    'types: data, result and name': { 'In use': ['types: data, result and name'] },
-    'types: addBulk and schedulers': { 'In use': ['types: `addBulk` and schedulers'] },
-    'types: listeners': { 'In use': ['types: listeners'] },
-    'types: a variable of BullMQ’s type': { 'In use': ['types: a variable of BullMQ’s type'] },
-    'types: a class of the caller': { 'In use': ['types: a class of the caller'] },
-    'types: a function of the job as BullMQ’s Processor': {
-      'In use': ['types: a `Processor` of the job'],
-    },
-    'types: a Processor of job, token and signal': {
-      'In use': ['types: a `Processor` of job, token and signal'],
-    },
-    'types: BullMQ’s options in a variable': {
-      'In use': ['types: BullMQ’s options in a variable'],
-    },
+    'types: a queue and a worker of any data': 'types: any data',
+    'types: a queue and a worker of typed data': 'types: typed data',
+    'types: data, result and name': 'types: data, result and name',
+    'types: addBulk and schedulers': 'types: `addBulk` and schedulers',
+    'types: listeners': 'types: listeners',
+    'types: a variable of BullMQ’s type': 'types: a variable of BullMQ’s type',
+    'types: a class of the caller': 'types: a class of the caller',
+    'types: a function of the job as BullMQ’s Processor': 'types: a `Processor` of the job',
+    'types: a Processor of job, token and signal': 'types: a `Processor` of job, token and signal',
+    'types: BullMQ’s options in a variable': 'types: BullMQ’s options in a variable',
   }),
   refused('An error names the option.', {
-    'an option of the worker that does not exist is refused': {
-      'In use': ['an option of the worker that does not exist'],
-    },
-    'an option of the queue that does not exist is refused': {
-      'In use': ['an option of the queue that does not exist'],
-    },
-    'a queue without `resource` is refused': { 'In use': ['a `LockedQueue` without `resource`'] },
+    'an option of the worker that does not exist is refused':
+      'an option of the worker that does not exist',
+    'an option of the queue that does not exist is refused':
+      'an option of the queue that does not exist',
+    'a queue without `resource` is refused': 'a `LockedQueue` without `resource`',
   }),
   refused(
     'An error says that the name is made of a missing value; give `resource` what it reads.',
     {
-      'a resource that is made of an undefined value is refused when the job is added': {
-        'In use': ['a resource made of an undefined value'],
-      },
+      'a resource that is made of an undefined value is refused when the job is added':
+        'a resource made of an undefined value',
     },
   ),
   differs(
     'A step gives what JSON keeps of its result, also the first time: a `Date` is a string.',
     {
-      'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string': {
-        'In use': ['`checkpoints` and a `Date`'],
-      },
+      'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string':
+        '`checkpoints` and a `Date`',
     },
   ),
 
   // Connections
   same(AS_BULLMQ, {
-    'a node-redis client as the connection': {
-      'In use': ['a node-redis client as the connection'],
-    },
-    'an ioredis client with enableAutoPipelining as the connection': {
-      'In use': ['an ioredis client with `enableAutoPipelining`'],
-    },
+    'a node-redis client as the connection': 'a node-redis client as the connection',
+    'an ioredis client with enableAutoPipelining as the connection':
+      'an ioredis client with `enableAutoPipelining`',
     'an ioredis client as the connection': {
       QueueOptions: ['connection'],
       WorkerOptions: ['connection'],
@@ -805,29 +711,23 @@ export const ROWS: readonly Row[] = [
       WorkerOptions: ['skipVersionCheck', 'skipWaitingForReady'],
       Queue: ['waitUntilReady'],
     },
-    'jobs continue in order when the queue’s Redis is back': {
-      'In use': ['the queue’s Redis restarts'],
-    },
+    'jobs continue in order when the queue’s Redis is back': 'the queue’s Redis restarts',
     'getBackend is BullMQ’s Redis backend, of queue and worker': {
       Queue: ['getBackend', 'name', 'qualifiedName'],
       Worker: ['getBackend', 'name', 'qualifiedName'],
     },
   }),
   differs('Ends, where BullMQ waits for the server.', {
-    'worker.close ends while the queue’s Redis is away': {
-      'In use': ['`worker.close` while the queue’s Redis is away'],
-    },
-    'drain ends within its time while the queue’s Redis is away': {
-      'In use': ['`worker.drain` while the queue’s Redis is away'],
-    },
+    'worker.close ends while the queue’s Redis is away':
+      '`worker.close` while the queue’s Redis is away',
+    'drain ends within its time while the queue’s Redis is away':
+      '`worker.drain` while the queue’s Redis is away',
   }),
   differs('There are lock masters; a worker runs while a quorum of them votes.', {
-    'a master that is refused does not keep a worker from starting while a quorum votes': {
-      'In use': ['a lock master that is refused'],
-    },
-    'redlock.close while a job runs gives it back, and no attempt is used': {
-      'In use': ['`redlock.close` before `worker.close`'],
-    },
+    'a master that is refused does not keep a worker from starting while a quorum votes':
+      'a lock master that is refused',
+    'redlock.close while a job runs gives it back, and no attempt is used':
+      '`redlock.close` before `worker.close`',
   }),
   untouched('BullMQ’s own connection, name or key; no job takes part.', {
     Queue: ['backend', 'closing', 'disconnect', 'getQueueEvents', 'trace', 'token', 'opts'],
@@ -863,7 +763,8 @@ export const ROWS: readonly Row[] = [
   }),
 ].flat()
 
-type Tests = Readonly<Record<string, Members>>
+/** By the title of their test; a text is a member of `In use`. */
+type Tests = Readonly<Record<string, Members | string>>
 
 function same(how: string, tests: Tests): Row[] {
   return shown('same', how, tests)
@@ -883,7 +784,9 @@ function untouched(why: string, members: Members): Row[] {
 }
 
 function shown(verdict: Verdict, how: string, tests: Tests): Row[] {
-  return Object.entries(tests).flatMap(([test, members]) => rowsOf(verdict, how, test, members))
+  return Object.entries(tests).flatMap(([test, members]) =>
+    rowsOf(verdict, how, test, typeof members === 'string' ? { 'In use': [members] } : members),
+  )
 }
 
 function rowsOf(verdict: Verdict, how: string, test: string | undefined, members: Members): Row[] {

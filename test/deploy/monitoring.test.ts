@@ -38,24 +38,6 @@ function expectKnown(promql: string): void {
   for (const { label, value } of values) expect(LABELS.get(label), promql).toContain(value)
 }
 
-describe('PromQL names', () => {
-  it('differ from labels, functions and keywords', () => {
-    expect(
-      namesIn(
-        'sum by (le, a_b) (rate(x_total{c="d", e=~"f|g", h=~"$h"}[5m])) > 1 unless y offset 10m',
-      ),
-    ).toEqual({
-      metrics: ['x_total', 'y'],
-      labels: ['c', 'e', 'h', 'le', 'a_b'],
-      values: [
-        { label: 'c', value: 'd' },
-        { label: 'e', value: 'f' },
-        { label: 'e', value: 'g' },
-      ],
-    })
-  })
-})
-
 describe.each(alerts())('$alert', ({ alert, expr, labels, annotations }) => {
   it('uses metrics, labels and values that exist', () => {
     expectKnown(expr)

@@ -1,19 +1,13 @@
-/**
- * Matrix row 13: many resources at once, and all of them again when the masters come back.
- */
+/** Matrix row 13: all that wait try again when the masters come back. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { watchLeaks } from '../support/leaks.ts'
-import { item, ProxiedMasters } from '../support/proxied-masters.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
+import { ProxiedMasters } from '../support/proxied-masters.ts'
 import { useBystander } from '../support/undisturbed.ts'
-import { ALL } from './scenario.ts'
 
-/** On a machine that is busy with other things, more at once defeat each other. */
-const RESOURCES = ALL ? 1_000 : 300
-
-const leaks = watchLeaks()
+assertNoLeaks()
 let fleet: Fleet
 let masters: ProxiedMasters
 let runs = 0
@@ -26,7 +20,6 @@ beforeAll(async () => {
 afterAll(async () => {
   await masters[Symbol.asyncDispose]()
   await fleet.close()
-  await leaks.assertNone()
 })
 
 /** It ends before the file looks for what is left. */
@@ -50,23 +43,6 @@ async function clients(count: number): Promise<readonly Redlock[]> {
   await Promise.all(all.map((redlock) => redlock.ready()))
   return all
 }
-
-it(`${RESOURCES} resources at once`, async () => {
-  const redlocks = await clients(2)
-  const leases = await Promise.all(
-    Array.from({ length: RESOURCES }, (_, index) =>
-      item(redlocks, index % 2).acquire(`r${index}`, { waitMs: 15_000 }),
-    ),
-  )
-  expect(new Set(leases.map((lease) => lease.token)).size).toBe(RESOURCES)
-  await Promise.all(leases.map((lease) => lease.release()))
-  await Promise.all(redlocks.map((redlock) => redlock.close()))
-  const namespace = `crowd-${process.pid}-${runs}`
-  const left = await Promise.all(
-    masters.connections.map((redis) => redis.keys(`${namespace}:lease:*`)),
-  )
-  expect(left.flat()).toEqual([])
-})
 
 it('workers that waited for the masters to come back are served in time, without a livelock', async () => {
   await undisturbed(async () => {

@@ -7,10 +7,10 @@ import { expect, it } from 'vitest'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import { until } from '../fixtures.ts'
 import { SeededRandom } from '../sim/seeded-random.ts'
+import { startProxy } from '../support/proxy.ts'
 import { CUTS, type Cut } from './cuts.ts'
 import type { Harness } from './harness.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
-import { Trickle } from './trickle.ts'
 
 const stage = useStage({ masters: 5, leaky: true })
 
@@ -105,23 +105,20 @@ it('byte by byte, to two masters and then to three', async () => {
     ...{ leaseMs: 60_000, maxLeaseMs: 60_000, masterTimeoutMs: 60_000 },
     logger: silentLogger,
   }
-  const trickles = await Promise.all(
-    fleet.masters.slice(0, 3).map(({ port }) => Trickle.start(port)),
-  )
+  const proxies = await Promise.all(fleet.masters.slice(0, 3).map(({ port }) => startProxy(port)))
+  for (const proxy of proxies) proxy.trickle()
   try {
     for (const slow of [2, 3]) {
-      const urls = fleet.urls.map((url, index) =>
-        index < slow ? (trickles[index]?.url ?? url) : url,
-      )
+      const masters = [...proxies.slice(0, slow).map(({ url }) => url), ...fleet.urls.slice(slow)]
       const namespace = `trickle-${process.pid}-${slow}`
-      await using redlock = new Redlock({ masters: urls, namespace, ...options })
+      await using redlock = new Redlock({ masters, namespace, ...options })
       await redlock.bootstrap({ newFleet: true })
       await using lease = await redlock.acquire('r', { waitMs: 60_000 })
       expect((await lease.extend()).status).toBe('extended')
     }
-    for (const { packets } of trickles) expect(packets).toBeGreaterThan(100)
+    for (const { counters } of proxies) expect(counters.replies.bytes).toBeGreaterThan(100)
   } finally {
-    await Promise.all(trickles.map((trickle) => trickle[Symbol.asyncDispose]()))
+    await Promise.all(proxies.map((proxy) => proxy.close()))
   }
 }, 150_000)
 

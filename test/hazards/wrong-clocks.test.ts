@@ -6,7 +6,7 @@ import { Redlock, silentLogger, type Lease } from '../../src/index.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { compileShim, type ClockShim } from '../faults/shimmed-clock.ts'
 import { until } from '../fixtures.ts'
-import { watchLeaks } from '../support/leaks.ts'
+import { assertNoLeaks } from '../support/leaks.ts'
 import { neverTwoHolders, useBystander } from '../support/undisturbed.ts'
 import { item } from '../support/proxied-masters.ts'
 import { Harness } from './harness.ts'
@@ -14,11 +14,10 @@ import { Harness } from './harness.ts'
 const answer = await compileShim()
 if (answer.status === 'absent') console.log(`Clocks are not tested here: ${answer.reason}`)
 
-const leaks = watchLeaks()
+assertNoLeaks()
 const HOUR_MS = 3_600_000
 const MAX_LEASE_MS = 3_000
 
-afterAll(() => leaks.assertNone())
 /** The leases have to last while a master restarts. */
 const undisturbed = useBystander()
 

@@ -1,13 +1,12 @@
 /** Several jobs of a resource under one lease: in order, each with its own end. */
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { DelayedError, Queue, type Job } from 'bullmq'
-import { Redis } from 'ioredis'
+import { DelayedError, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
   batchProcessor,
   JobLockLostError,
-  LockedQueue,
   LockedWorker,
   silentLogger,
   type BatchOptions,
@@ -25,15 +24,15 @@ interface Charge {
 
 const fixture = useFleet({ masters: 3 })
 const resource = ({ customer }: Charge): string => `customer:${customer}`
-const connection = (): { url: string } => ({ url: fixture.fleet.queue.url })
 
 function openQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
   const { namespace } = fixture
-  const queue = new LockedQueue<Charge>(namespace, {
-    ...{ connection: connection(), resource, ...options },
-  })
-  fixture.defer(() => queue.close())
-  return queue
+  return fixture.lockedQueue<Charge>(
+    {
+      ...{ resource, ...options },
+    },
+    namespace,
+  )
 }
 
 async function work(
@@ -43,7 +42,13 @@ async function work(
 ): Promise<LockedWorker<Charge>> {
   const redlock = options.redlock ?? (await fixture.redlock())
   const worker = new LockedWorker<Charge>(fixture.namespace, batchProcessor(batch, run), {
-    ...{ connection: connection(), logger: silentLogger, concurrency: 4, ...options, redlock },
+    ...{
+      connection: fixture.connection,
+      logger: silentLogger,
+      concurrency: 4,
+      ...options,
+      redlock,
+    },
     resource: options.resource ?? (({ data }) => resource(data)),
   })
   worker.on('error', () => undefined)
@@ -108,16 +113,14 @@ describe('a batch', () => {
     expect(seen.map(({ length }) => length)).toEqual([10, 10, 5])
     expect(seen.flat()).toEqual(Array.from({ length: 25 }, (_, nr) => nr))
     expect([...tokens].sort((a, b) => a - b)).toEqual(tokens)
-    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue<Charge>()
     for (const { data, returnvalue, attemptsMade, delay } of await plain.getCompleted()) {
       expect([returnvalue, attemptsMade, delay]).toEqual([data.nr * 10, 1, 0])
     }
     expect(await queue.getJobCounts('active', 'wait', 'delayed', 'failed')).toEqual({
       ...{ active: 0, wait: 0, delayed: 0, failed: 0 },
     })
-    const redis = new Redis(connection().url)
-    fixture.defer(() => redis.quit())
+    const redis = fixture.redis()
     expect(await redis.keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
     expect(await redis.keys(`bull:${fixture.namespace}:*:lock`)).toEqual([])
   })
@@ -209,8 +212,7 @@ describe('a batch', () => {
   test('has no job of a plain queue, and none of a resource that was paused', async () => {
     const queue = openQueue()
     const seen: number[][] = []
-    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue<Charge>()
     await plain.addBulk(jobs(2, 'b'))
     await queue.addBulk(jobs(4))
     let isPaused = false
@@ -499,8 +501,7 @@ describe('a batch', () => {
     const reasons: unknown[] = []
     let runs = 0
     const redlock = await fixture.redlock({ leaseMs: 2_000 })
-    const redis = new Redis(connection().url)
-    fixture.defer(() => redis.quit())
+    const redis = fixture.redis()
     const run: BatchRun<Charge, unknown> = async (batch, lease) => {
       if (runs++ > 0) return allDone(batch)
       await redis.del(`bull:${fixture.namespace}:${batch[1]?.id ?? ''}:lock`)

@@ -1,13 +1,8 @@
 /** Lines with a greatest length: what happens to an add that has no room, and who is told. */
 import { FlowProducer } from 'bullmq'
-import { Redis } from 'ioredis'
 import { describe, expect, it } from 'vitest'
-import {
-  LineFullError,
-  LockedQueue,
-  LockedWorker,
-  type LockedQueueOptions,
-} from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
+import { LineFullError, LockedWorker, type LockedQueueOptions } from '../../src/index.ts'
 import { QueueView } from '../../src/tools/operator/queue-view.ts'
 import { standingJobs } from '../../src/tools/operator/standing-jobs.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -18,19 +13,12 @@ interface Call {
 }
 
 const fixture = useFleet({ masters: 3 })
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
 
 function makeQueue(options: Partial<LockedQueueOptions<Call>>): LockedQueue<Call> {
-  const queue = new LockedQueue<Call>(fixture.namespace, {
-    connection: connection(),
+  return fixture.lockedQueue<Call>({
     resource: ({ customer }) => customer,
     ...options,
   })
-  fixture.defer(() => queue.close())
-  return queue
 }
 
 const call = (nr: number, customer = 'a'): Call => ({ nr, customer })
@@ -49,7 +37,7 @@ async function drained(queue: LockedQueue<Call>): Promise<readonly number[]> {
       return Promise.resolve()
     },
     {
-      connection: connection(),
+      connection: fixture.connection,
       redlock: await fixture.redlock(),
       resource: ({ data }) => data.customer,
     },
@@ -115,17 +103,15 @@ describe('a full line', () => {
 
   it('drops no job that was started, and lets its resource sleep', async () => {
     const queue = makeQueue({ maxLength: 2, whenFull: 'drop-oldest' })
-    const worker = new LockedWorker<Call>(
-      fixture.namespace,
+    fixture.lockedWorker<Call>(
       async (_job, lease) => {
         throw await lease.rateLimit(600_000)
       },
       {
-        ...{ connection: connection(), redlock: await fixture.redlock() },
+        ...{ redlock: await fixture.redlock() },
         resource: ({ data }) => data.customer,
       },
     )
-    fixture.defer(() => worker.close())
     await queue.add('call', call(1))
     await until('it sleeps', async () => (await queue.getDelayedCount()) === 1)
     for (const nr of [2, 3]) await queue.add('call', call(nr))
@@ -155,8 +141,7 @@ describe('a full line', () => {
   it('does not count places of jobs that are gone', async () => {
     const queue = makeQueue({ maxLength: 2 })
     const jobs = [await queue.add('call', call(1)), await queue.add('call', call(2))]
-    const redis = new Redis(connection())
-    fixture.defer(() => redis.quit())
+    const redis = fixture.redis()
     // As tools do that know nothing of lines.
     for (const { id = '' } of jobs) {
       await redis.del(queue.toKey(id))
@@ -172,11 +157,10 @@ describe('a full line', () => {
     const queue = makeQueue({ maxLength: 2, whenFull: 'drop-newest' })
     let release = (): void => undefined
     const released = new Promise<void>((resolve) => (release = resolve))
-    const worker = new LockedWorker<Call>(fixture.namespace, () => released, {
-      ...{ connection: connection(), redlock: await fixture.redlock(), concurrency: 2 },
+    fixture.lockedWorker<Call>(() => released, {
+      ...{ redlock: await fixture.redlock(), concurrency: 2 },
       resource: ({ data }) => data.customer,
     })
-    fixture.defer(() => worker.close())
     fixture.defer(release)
     await queue.add('call', call(1))
     await until('it runs', async () => (await queue.getActiveCount()) === 1)
@@ -201,7 +185,7 @@ describe('a full line', () => {
   it('takes the jobs of a flow, whole', async () => {
     const queue = makeQueue({ maxLength: 1 })
     await queue.add('call', call(1))
-    const flows = new FlowProducer({ connection: connection() })
+    const flows = new FlowProducer({ connection: fixture.connection })
     fixture.defer(() => flows.close())
     const child = { name: 'call', queueName: fixture.namespace, data: call(3) }
     await flows.add({

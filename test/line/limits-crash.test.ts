@@ -2,7 +2,7 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import { LockedQueue } from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
 import { MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
 import { NeverExcused } from '../support/undisturbed.ts'
 import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'
@@ -17,17 +17,11 @@ interface Call {
 const fixture = useFleet({ masters: 3 })
 const PROCESSES = 3
 
-function connection(): { host: string; port: number } {
-  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-}
-
 function makeQueue(options = {}): LockedQueue<Call> {
-  const queue = new LockedQueue<Call>(fixture.namespace, {
-    ...{ connection: connection(), ...options },
+  return fixture.lockedQueue<Call>({
+    ...{ ...options },
     resource: ({ customer }) => customer,
   })
-  fixture.defer(() => queue.close())
-  return queue
 }
 
 interface Seen extends ChildReport {
@@ -44,7 +38,7 @@ async function startChildren(
   }: Partial<Pick<ChildSetup, 'aheadMs' | 'concurrency' | 'batch'>> & { processes?: number } = {},
 ): Promise<{ readonly seen: Seen[]; readonly children: readonly ChildProcess[] }> {
   await fixture.redlock()
-  const { queue, ...rest } = { queue: fixture.namespace, connection: connection() }
+  const { queue, ...rest } = { queue: fixture.namespace, connection: fixture.connection }
   const setup: ChildSetup = {
     ...{
       queue,

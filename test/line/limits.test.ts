@@ -1,9 +1,8 @@
 /** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
-import { Queue, QueueEvents, Worker, type Job } from 'bullmq'
-import { Redis } from 'ioredis'
+import { QueueEvents, Worker, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   lockedProcessor,
   type JobLease,
@@ -21,24 +20,11 @@ interface Call {
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-function connection(): { host: string; port: number } {
-  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-}
-
-function redis(): Redis {
-  const client = new Redis(connection())
-  fixture.defer(() => client.quit())
-  return client
-}
-
 function makeQueue(options: Partial<LockedQueueOptions<Call>> = {}): LockedQueue<Call> {
-  const queue = new LockedQueue<Call>(fixture.namespace, {
-    connection: connection(),
+  return fixture.lockedQueue<Call>({
     resource: ({ customer }) => customer,
     ...options,
   })
-  fixture.defer(() => queue.close())
-  return queue
 }
 
 interface Seen {
@@ -75,7 +61,7 @@ async function work(
       seen.ended.push(job.data.nr)
     },
     {
-      ...{ connection: connection(), redlock, concurrency: 5 },
+      ...{ connection: fixture.connection, redlock, concurrency: 5 },
       resource: ({ data }) => data.customer,
       ...options,
     },
@@ -91,18 +77,18 @@ const jobs = (customer: string, ...nrs: number[]): { name: string; data: Call }[
   nrs.map((nr) => ({ name: 'call', data: { customer, nr } }))
 /** Only what opens a line moves it: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
+  await fixture.redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
 }
 
 async function turnSweepsOn(): Promise<void> {
-  await redis().del(`bull:${fixture.namespace}:redlock:::sweeper`)
+  await fixture.redis().del(`bull:${fixture.namespace}:redlock:::sweeper`)
 }
 
 const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) => nr)
 
 /** What is left in the queue's Redis of lines and limits. */
 async function leftovers(): Promise<readonly string[]> {
-  const keys = await redis().keys(`bull:${fixture.namespace}:redlock:*`)
+  const keys = await fixture.redis().keys(`bull:${fixture.namespace}:redlock:*`)
   return keys.filter((key) => /:(?:line:|limits|rate:)/.test(key))
 }
 
@@ -110,7 +96,7 @@ describe('a paused resource', () => {
   test('is not drained while jobs sleep in its line', async () => {
     const queue = makeQueue()
     const events = new QueueEvents(fixture.namespace, {
-      connection: connection(),
+      connection: fixture.connection,
       lastEventId: '0',
     })
     fixture.defer(() => events.close())
@@ -174,7 +160,7 @@ describe('a paused resource', () => {
 
   test('is not swept before it opens, and is again from then on', async () => {
     const queue = makeQueue()
-    const client = redis()
+    const client = fixture.redis()
     const nextLook = async (): Promise<number> =>
       Number(await client.zscore(`bull:${fixture.namespace}:redlock:::sleeping-lines`, 'a'))
     const seen = await work()
@@ -196,18 +182,6 @@ describe('a paused resource', () => {
     expect(seen.ended).toEqual([0, 1, 2, 4])
   })
 
-  test('that was paused until a time can be resumed before', async () => {
-    const queue = makeQueue()
-    const seen = await work()
-    await queue.pauseResource('a', { until: Date.now() + 60_000 })
-    await queue.addBulk(jobs('a', 1, 2))
-    await pause(100)
-    expect(seen.started).toEqual([])
-    await queue.resumeResource('a')
-    await until('both ran', () => seen.ended.length === 2)
-    expect(await leftovers()).toEqual([])
-  })
-
   test('keeps jobs that were awake already, and those that are retried', async () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
@@ -225,14 +199,6 @@ describe('a paused resource', () => {
     await queue.resumeResource('b')
     await until('all ran', () => seen.ended.length === 3)
     expect(seen.ended.filter((nr) => nr !== 5)).toEqual([1, 2])
-  })
-
-  test('fails a job that waits for longer than its maxWaitMs', async () => {
-    const queue = makeQueue({ maxWaitMs: 300 })
-    await queue.pauseResource('a')
-    await work({ maxWaitMs: 300 })
-    await queue.addBulk(jobs('a', 1, 2))
-    await until('both failed', async () => (await queue.getFailedCount()) === 2)
   })
 
   test('refuses options that have no effect', async () => {
@@ -266,8 +232,7 @@ describe('slots that are set', () => {
   test('count at once when they are raised, and as holders finish when they are lowered', async () => {
     await turnSweepsOff()
     const queue = makeQueue()
-    const plain = new Queue(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue()
     const leases: string[] = []
     let areHeld = true
     const seen = await work({ concurrency: 12 }, async (_job, { resource }) => {
@@ -488,7 +453,9 @@ describe('a rate', () => {
       else {
         const resource = ({ data }: Job<Call>): string => data.customer
         const processor = lockedProcessor<Call>(await fixture.redlock(), { resource }, sleep)
-        const plain = new Worker<Call>(fixture.namespace, processor, { connection: connection() })
+        const plain = new Worker<Call>(fixture.namespace, processor, {
+          connection: fixture.connection,
+        })
         fixture.defer(() => plain.close())
       }
       await queue.addBulk(jobs('a', 1))
@@ -679,7 +646,7 @@ describe('cancel', () => {
     // Its processor does not listen.
     const cancelling = queue.cancel(id, { reason: 'again' })
     await until('it is told again', async () =>
-      Object.values(await redis().hgetall(`bull:${fixture.namespace}:redlock:::cancelled`))
+      Object.values(await fixture.redis().hgetall(`bull:${fixture.namespace}:redlock:::cancelled`))
         .join()
         .includes('again'),
     )
@@ -767,8 +734,8 @@ describe('position', () => {
 
   test('is told without the right to list clients', async () => {
     const rights = ['on', '>secret', '~*', '&*', '+@all', '-client|list'] as const
-    await redis().acl('SETUSER', 'no-list', ...rights)
-    const limited = { ...connection(), username: 'no-list', password: 'secret' }
+    await fixture.redis().acl('SETUSER', 'no-list', ...rights)
+    const limited = { ...fixture.connection, username: 'no-list', password: 'secret' }
     const queue = makeQueue({ connection: limited })
     await work({}, () => pause(1))
     await queue.addBulk(jobs('a', ...upTo(10)))

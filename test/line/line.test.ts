@@ -10,8 +10,8 @@ import {
 } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   type JobLease,
   type LockedQueueOptions,
@@ -29,30 +29,21 @@ const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const resources = ({ customer }: Charge): string[] => [customer].flat()
 
-function connection(): { host: string; port: number } {
-  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-}
-
-function redis(): Redis {
-  const client = new Redis(connection())
-  fixture.defer(() => client.quit())
-  return client
-}
-
 function makeQueue(
   options: Partial<LockedQueueOptions<Charge>> = {},
   name = fixture.namespace,
 ): LockedQueue<Charge> {
-  const queue = new LockedQueue<Charge>(name, {
-    ...{ connection: connection(), resource: resources },
-    ...options,
-  })
-  fixture.defer(() => queue.close())
-  return queue
+  return fixture.lockedQueue<Charge>(
+    {
+      ...{ resource: resources },
+      ...options,
+    },
+    name,
+  )
 }
 
 function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespace): Queue<Charge> {
-  const queue = new Queue<Charge>(name, { connection: connection(), ...options })
+  const queue = new Queue<Charge>(name, { connection: fixture.connection, ...options })
   fixture.defer(() => queue.close())
   return queue
 }
@@ -86,7 +77,7 @@ async function work(
       seen.order.push(job.data.nr)
     },
     {
-      ...{ connection: connection(), redlock, concurrency: 5 },
+      ...{ connection: fixture.connection, redlock, concurrency: 5 },
       resource: ({ data }) => resources(data),
       ...options,
     },
@@ -102,12 +93,12 @@ const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; d
 
 /** Only what wakes a job moves its line: no worker looks for lines that nothing moved. */
 async function turnSweepsOff(): Promise<void> {
-  await redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
+  await fixture.redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
 }
 
 /** Takes the next mark by which an idle worker looks for jobs, as one that is killed then. */
 async function takeNextMark(): Promise<() => boolean> {
-  const thief = redis().duplicate()
+  const thief = fixture.redis().duplicate()
   fixture.defer(() => {
     thief.disconnect()
   })
@@ -116,7 +107,9 @@ async function takeNextMark(): Promise<() => boolean> {
     () => (isTaken = true),
     () => undefined, // The test is over.
   )
-  await until('it waits', async () => /blocked_clients:[1-9]/.test(await redis().info('clients')))
+  await until('it waits', async () =>
+    /blocked_clients:[1-9]/.test(await fixture.redis().info('clients')),
+  )
   return () => isTaken
 }
 
@@ -154,13 +147,13 @@ test('a fetch leaves a mark for idle workers only where another job waits', asyn
   const queue = makeQueue()
   await queue.addBulk(jobs('a', 1))
   await turnSweepsOff()
-  await redis().del(marker) // A worker that begins looks without one.
+  await fixture.redis().del(marker) // A worker that begins looks without one.
   const left: number[] = []
   await work({ concurrency: 1 }, async () => {
-    left.push(await redis().exists(marker))
+    left.push(await fixture.redis().exists(marker))
     if (left.length > 1) return
     await queue.addBulk([...jobs('b', 2), ...jobs('c', 3)])
-    await redis().del(marker)
+    await fixture.redis().del(marker)
   })
   await until('two have run', () => left.length > 1)
   expect(left.slice(0, 2)).toEqual([0, 1])
@@ -171,8 +164,8 @@ describe('a place is dead', () => {
     const queue = makeQueue()
     await queue.addBulk(jobs('a', 1, 2))
     const head = (await queue.getJobs(['wait'], 0, 0, true))[0]
-    await redis().del(`bull:${fixture.namespace}:${head?.id ?? ''}`)
-    await redis().lrem(`bull:${fixture.namespace}:wait`, 0, head?.id ?? '')
+    await fixture.redis().del(`bull:${fixture.namespace}:${head?.id ?? ''}`)
+    await fixture.redis().lrem(`bull:${fixture.namespace}:wait`, 0, head?.id ?? '')
     const { order } = await work()
     await until('the sleeping job ran', () => order.length === 1)
     expect(order).toEqual([2])
@@ -195,7 +188,7 @@ describe('a place is dead', () => {
     const queue = makeQueue()
     queue.on('error', () => undefined) // It reports the plain worker.
     await queue.addBulk(jobs('a', 1, 2))
-    const plain = new Worker(fixture.namespace, () => pause(1), { connection: connection() })
+    const plain = new Worker(fixture.namespace, () => pause(1), { connection: fixture.connection })
     await until('the first is done', async () => (await queue.getCompletedCount()) === 1)
     await plain.close()
     const { order } = await work()
@@ -203,31 +196,26 @@ describe('a place is dead', () => {
     expect(order).toEqual([2])
   })
 
-  test('when it is removed: the next job is awake at once, and no worker is needed', async () => {
+  test.each([
+    ['removed', (_: LockedQueue<Charge>, job?: Job) => job?.remove()],
+    ['cancelled', (queue: LockedQueue<Charge>, job?: Job) => queue.cancel(job?.id ?? '')],
+  ])('when it is %s: the next job is awake at once, and no worker is needed', async (_, end) => {
     const queue = makeQueue()
     const [first] = await queue.addBulk(jobs('a', 1, 2))
     expect(await plainQueue().getWaitingCount()).toBe(1)
-    await first?.remove()
-    const waiting = await plainQueue().getWaiting()
-    expect(waiting.map(({ data }) => data.nr)).toEqual([2])
-  })
-
-  test('when it is cancelled: the next job is awake at once, and no worker is needed', async () => {
-    const queue = makeQueue()
-    const [first] = await queue.addBulk(jobs('a', 1, 2))
-    await queue.cancel(first?.id ?? '')
+    await end(queue, first)
     const waiting = await plainQueue().getWaiting()
     expect(waiting.map(({ data }) => data.nr)).toEqual([2])
   })
 
   test('when it is removed with its parent', async () => {
     const queue = makeQueue()
-    const client = redis()
+    const client = fixture.redis()
     const wait = fixture.gate()
     const { started } = await work({}, () => wait.passed)
     await queue.addBulk(jobs('a', 1))
     await until('the first runs', () => started.length === 1)
-    const flows = new FlowProducer({ connection: connection() })
+    const flows = new FlowProducer({ connection: fixture.connection })
     fixture.defer(() => flows.close())
     const node = (customer: string, nr: number): FlowJob => ({
       ...{ name: 'charge', queueName: fixture.namespace, data: { customer, nr } },
@@ -249,7 +237,7 @@ describe('a place is dead', () => {
     )
     const added = await queue.addBulk(jobs('a', 1, 2, 3, 4, 5, 6))
     await until('two run', () => started.length === 2)
-    await redis().del(`bull:${fixture.namespace}:${added[2]?.id ?? ''}`)
+    await fixture.redis().del(`bull:${fixture.namespace}:${added[2]?.id ?? ''}`)
     first.open()
     await until('the job behind the dead place runs', () => started.length === 3)
     expect(started).toEqual([1, 2, 4])
@@ -267,7 +255,7 @@ describe('a place is dead', () => {
     await queue.addBulk(jobs('a', 1))
     await until('the first runs', () => started.length === 1)
     const added = await queue.addBulk(jobs('a', ...Array.from({ length: 1_000 }, (_, n) => n + 2)))
-    const client = redis()
+    const client = fixture.redis()
     const ids = added.map(({ id }) => id ?? '')
     await client.del(ids.map((id) => `bull:${fixture.namespace}:${id}`))
     await client.zrem(`bull:${fixture.namespace}:delayed`, ...ids)
@@ -305,7 +293,7 @@ describe('turns', () => {
   })
 
   test('a job that wakes the next one of its line wakes no idle worker', async () => {
-    const [queue, client] = [makeQueue(), redis()]
+    const [queue, client] = [makeQueue(), fixture.redis()]
     await queue.addBulk(jobs('a', ...Array.from({ length: 100 }, (_, nr) => nr)))
     await client.config('RESETSTAT')
     const { order } = await work({ burstMs: 60_000 })
@@ -317,7 +305,7 @@ describe('turns', () => {
   })
 
   test('the first job that ends leaves at once, and those that end in the same turn of the event loop in one call', async () => {
-    const [queue, client] = [makeQueue(), redis()]
+    const [queue, client] = [makeQueue(), fixture.redis()]
     const lines = Array.from({ length: 8 }, (_, nr) => `line ${nr}`)
     await queue.addBulk(lines.flatMap((line) => jobs(line, 1, 2)))
     const ends: (() => void)[] = []
@@ -344,7 +332,7 @@ describe('turns', () => {
     ['clean', (queue: Queue) => queue.clean(0, 0, 'wait')],
   ])('%s needs one command more for each job that sleeps than plain BullMQ', async (_, remove) => {
     const JOBS = 500
-    const [queue, client] = [makeQueue(), redis()]
+    const [queue, client] = [makeQueue(), fixture.redis()]
     const plain = new Queue(`${queue.name}-plain`, { connection: queue.opts.connection })
     fixture.defer(() => plain.close())
     const commands = async (of: Queue): Promise<number> => {
@@ -363,7 +351,7 @@ describe('turns', () => {
   })
 
   test('clean with a limit looks at no more of the jobs that sleep', async () => {
-    const [queue, client] = [makeQueue(), redis()]
+    const [queue, client] = [makeQueue(), fixture.redis()]
     await queue.addBulk(jobs('a', ...Array.from({ length: 500 }, (_, nr) => nr)))
     await client.config('RESETSTAT')
     expect(await queue.clean(0, 10, 'wait')).toHaveLength(10)
@@ -489,41 +477,6 @@ describe('turns', () => {
     expect(Math.max(...misplacedBy(given)), given.join()).toBeLessThan(3)
     expect(given).toHaveLength(20)
   })
-
-  test('within a line by priority, if the queue says so', async () => {
-    const queue = makeQueue({ within: 'priority' })
-    const wait = fixture.gate()
-    const { order, started } = await work({}, ({ data }) =>
-      data.nr === 1 ? wait.passed : pause(1),
-    )
-    const add = (nr: number, opts: object): Promise<unknown> =>
-      queue.add('charge', { customer: 'a', nr }, opts)
-    await add(1, {})
-    await until('the first runs', () => started.length === 1)
-    await add(2, { priority: 5 })
-    await add(3, { priority: 1 })
-    await add(4, {})
-    await add(5, { lifo: true })
-    const late = await queue.add('charge', { customer: 'a', nr: 6 }, { priority: 9 })
-    await late.changePriority({ priority: 2 })
-    wait.open()
-    await until('all ran', () => order.length === 6)
-    expect(order).toEqual([1, 5, 4, 3, 6, 2])
-  })
-
-  test('within a line by priority, also of two that are ahead of the one that runs', async () => {
-    const queue = makeQueue({ within: 'priority' })
-    const wait = fixture.gate()
-    const { order, started } = await work({}, ({ data }) =>
-      data.nr === 1 ? wait.passed : pause(1),
-    )
-    await queue.add('charge', { customer: 'a', nr: 1 }, { priority: 5 })
-    await until('the first runs', () => started.length === 1)
-    await queue.addBulk(jobs('a', 2, 3))
-    wait.open()
-    await until('all ran', () => order.length === 3)
-    expect(order).toEqual([1, 2, 3])
-  })
 })
 
 describe('the lines of a job', () => {
@@ -535,7 +488,7 @@ describe('the lines of a job', () => {
       if (job.data.nr === 1) await job.updateData({ customer: 'b', nr: 1 })
     })
     await until('both ran', () => order.length === 2)
-    const client = redis()
+    const client = fixture.redis()
     await until(
       'no line is left',
       async () => (await client.keys(`bull:${fixture.namespace}:redlock:::line:*`)).length === 0,
@@ -637,7 +590,7 @@ describe('onFailure: block', () => {
         ...{ name: 'charge', queueName: fixture.namespace, data: { customer: 'a', nr: 2 } },
         children: which === 'that never ran' ? [child] : [],
       }
-      const flows = new FlowProducer({ connection: connection() })
+      const flows = new FlowProducer({ connection: fixture.connection })
       fixture.defer(() => flows.close())
       const children = plainQueue({}, name)
       const { order } = await work({ onFailure: 'block' }, async (job) => {
@@ -681,23 +634,8 @@ describe('onFailure: block', () => {
     expect(order).toEqual([2, 3, 1])
   })
 
-  test('holds the line until the failed job has been retried', async () => {
-    const queue = makeQueue()
-    const [first] = await queue.addBulk(jobs('a', 1, 2))
-    let isBroken = true
-    const { order } = await work({ onFailure: 'block' }, async (job) => {
-      if (isBroken) await failing(job)
-    })
-    await until('it failed', async () => (await queue.getFailedCount()) === 1)
-    isBroken = false
-    await first?.retry()
-    await until('both ran', () => order.length === 2)
-    expect(order).toEqual([1, 2])
-  })
-
   test("has no line to hold with order: 'relaxed': a failed job that is retried runs", async () => {
-    const queue = new Queue<Charge>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => queue.close())
+    const queue = fixture.plainQueue<Charge>()
     const [first] = await queue.addBulk(jobs('a', 1))
     let isBroken = true
     const { order } = await work({ onFailure: 'block', order: 'relaxed' }, async (job) => {
@@ -717,7 +655,7 @@ describe('onFailure: block', () => {
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
     await worker.close()
     await first?.retry()
-    const plain = new Worker(fixture.namespace, () => pause(1), { connection: connection() })
+    const plain = new Worker(fixture.namespace, () => pause(1), { connection: fixture.connection })
     await until('the first is done', async () => (await queue.getCompletedCount()) === 1)
     await plain.close()
     await work({ onFailure: 'block' })
@@ -746,23 +684,9 @@ describe('onFailure: block', () => {
   })
 })
 
-test('a finished job leaves and wakes the next one also when the server has no memory left', async () => {
-  const queue = makeQueue()
-  const client = redis()
-  fixture.defer(() => client.config('SET', 'maxmemory', '0'))
-  const wait = fixture.gate()
-  const { order, started } = await work({}, ({ data }) => (data.nr === 1 ? wait.passed : pause(1)))
-  await queue.addBulk(jobs('a', 1, 2))
-  await until('the first runs', () => started.length === 1)
-  await client.config('SET', 'maxmemory', '1')
-  wait.open()
-  await until('both ran', () => order.length === 2)
-  await client.config('SET', 'maxmemory', '0')
-})
-
 test('the last job of a worker that closes wakes the next one when the server has no memory', async () => {
   const queue = makeQueue()
-  const client = redis()
+  const client = fixture.redis()
   fixture.defer(() => client.config('SET', 'maxmemory', '0'))
   const wait = fixture.gate()
   const { started, worker } = await work({}, () => wait.passed)
@@ -787,7 +711,7 @@ describe('jobs that leave their lines', () => {
       const queue = makeQueue()
       await queue.addBulk(jobs('a', 1))
       await remove(queue)
-      expect(await redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
+      expect(await fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
     },
   )
 
@@ -801,11 +725,11 @@ describe('jobs that leave their lines', () => {
     await queue.addBulk(jobs('a', 1))
     await until('the first runs', () => started.length === 1)
     const lineOf = (): Promise<string[]> =>
-      redis().zrange(`bull:${fixture.namespace}:redlock:::line:a`, '0', '-1')
+      fixture.redis().zrange(`bull:${fixture.namespace}:redlock:::line:a`, '0', '-1')
     await queue.upsertJobScheduler('s', { every: 60_000 }, { data: { customer: 'a', nr: 2 } })
     await until('its job waits in line', async () => (await lineOf()).length === 2)
     await queue.removeJobScheduler('s')
-    const flows = new FlowProducer({ connection: connection() })
+    const flows = new FlowProducer({ connection: fixture.connection })
     fixture.defer(() => flows.close())
     const { job: parent } = await flows.add({
       ...{ name: 'parent', queueName: fixture.namespace, data: { customer: 'b', nr: 3 } },
@@ -828,7 +752,7 @@ describe('jobs that leave their lines', () => {
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
     await worker.close()
     await queue.clean(0, 10, 'failed')
-    expect(await redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
+    expect(await fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
   })
 
   test('are cleaned although nothing says when they were created', async () => {
@@ -839,7 +763,7 @@ describe('jobs that leave their lines', () => {
     const [job] = await queue.addBulk(jobs('a', 1, 2))
     await until('both failed', async () => (await queue.getFailedCount()) === 2)
     await worker.close()
-    await redis().hdel(`bull:${fixture.namespace}:${job?.id ?? ''}`, 'timestamp')
+    await fixture.redis().hdel(`bull:${fixture.namespace}:${job?.id ?? ''}`, 'timestamp')
     expect(await queue.clean(0, 10, 'failed')).toHaveLength(2)
   })
 
@@ -855,8 +779,8 @@ describe('jobs that leave their lines', () => {
         for (const { id = '' } of added.toReversed()) await queue.cancel(id)
       } else expect(await queue.leaveLines()).toBe(2)
       const key = `bull:${fixture.namespace}:redlock:::`
-      expect(await redis().keys(`${key}ready*`)).toEqual([])
-      expect(await redis().keys(`${key}deadlines`)).toEqual([])
+      expect(await fixture.redis().keys(`${key}ready*`)).toEqual([])
+      expect(await fixture.redis().keys(`${key}deadlines`)).toEqual([])
     },
   )
 
@@ -873,7 +797,7 @@ describe('jobs that leave their lines', () => {
       await queue.add('charge', data(4), { delay: 600_000 })
       // Ids whose jobs were deleted by hand, as many as one script looks at.
       const gone = Array.from({ length: 1_000 }, (_, nr) => [2 ** 54, `gone ${nr}`]).flat()
-      await redis().zadd(`bull:${fixture.namespace}:delayed`, ...gone)
+      await fixture.redis().zadd(`bull:${fixture.namespace}:delayed`, ...gone)
       expect(await queue.leaveLines()).toBe(Object.keys(options).length === 0 ? 3 : 4)
       const plain = plainQueue()
       const counts = await plain.getJobCounts('wait', 'prioritized', 'delayed')
@@ -882,7 +806,7 @@ describe('jobs that leave their lines', () => {
       const { namespace } = fixture
       const started = ({ data: { nr } }: Job<Charge>): Promise<unknown> =>
         Promise.resolve(order.push(nr))
-      const worker = new Worker<Charge>(namespace, started, { connection: connection() })
+      const worker = new Worker<Charge>(namespace, started, { connection: fixture.connection })
       fixture.defer(() => worker.close())
       await until('all have run', () => order.length === 4)
       expect(order).toEqual([0, 1, 2, 3])
@@ -901,7 +825,7 @@ describe('the first job of a line that a limit holds until a known time', () => 
   test.each(holds)('leaves its line as the others do: %s', async (_, hold) => {
     const queue = makeQueue()
     await hold(queue)
-    await redis().set(`bull:${fixture.namespace}:redlock:::rate:a`, String(inAnHour()))
+    await fixture.redis().set(`bull:${fixture.namespace}:redlock:::rate:a`, String(inAnHour()))
     await queue.add('charge', { customer: 'b', nr: 9 }, { delay: 600_000 })
     await queue.addBulk(jobs('a', 1, 2, 3))
     expect(await queue.getDelayedCount()).toBe(2)
@@ -915,7 +839,7 @@ describe('the first job of a line that a limit holds until a known time', () => 
   test.each(holds)('is not replaced by a job with its deduplication id: %s', async (_, hold) => {
     const queue = makeQueue()
     await hold(queue)
-    await redis().set(`bull:${fixture.namespace}:redlock:::rate:a`, String(inAnHour()))
+    await fixture.redis().set(`bull:${fixture.namespace}:redlock:::rate:a`, String(inAnHour()))
     const deduplication = { id: 'once', replace: true }
     const first = await queue.add('charge', { customer: 'a', nr: 1 }, { deduplication })
     await queue.addBulk(jobs('a', 2))
@@ -957,18 +881,18 @@ test('a client hears an error that all jobs of a call have', async () => {
     return false
   }
   const [runs, end] = [fixture.gate(), fixture.gate()]
-  const connected = { ...connection(), reconnectOnError }
+  const connected = { ...fixture.connection, reconnectOnError }
   await work({ ...lapsing, connection: connected }, async () => {
     runs.open()
     await end.passed
   })
   await runs.passed
-  await redis().replicaof('127.0.0.1', 1)
+  await fixture.redis().replicaof('127.0.0.1', 1)
   end.open()
   const ofFinish = expect.stringContaining('ends') as string
   const readonly = expect.stringContaining('READONLY') as string
   await until('it is heard', () => heard.length > 0)
-  await redis().replicaof('NO', 'ONE')
+  await fixture.redis().replicaof('NO', 'ONE')
   await until('it is done', async () => (await queue.getCompletedCount()) === 1)
   expect(heard).toContainEqual([readonly, ofFinish])
 })
@@ -979,13 +903,12 @@ test('obliterate leaves no key', async () => {
   await queue.setSlots('c', 2)
   await queue.pauseResource('a', { until: Date.now() + 60_000 })
   await queue.obliterate()
-  expect(await redis().keys(`bull:${fixture.namespace}:*`)).toEqual([])
+  expect(await fixture.redis().keys(`bull:${fixture.namespace}:*`)).toEqual([])
 })
 
 test('obliterate leaves no parent that waits for children of another queue', async () => {
   const queue = makeQueue()
-  const other = new Queue(`${fixture.namespace}-other`, { connection: connection() })
-  fixture.defer(() => other.close())
+  const other = fixture.plainQueue(`${fixture.namespace}-other`)
   await work({}, async (job, lease) => {
     const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
     await other.add('child', {}, { parent })
@@ -996,7 +919,7 @@ test('obliterate leaves no parent that waits for children of another queue', asy
   await until('it waits', async () => (await queue.getWaitingChildrenCount()) === 1)
   await queue.obliterate()
   // A worker leaves them at any time.
-  const left = await redis().keys(`bull:${fixture.namespace}:*`)
+  const left = await fixture.redis().keys(`bull:${fixture.namespace}:*`)
   expect(left.filter((key) => !/:(stalled-check|meta|redlock:::.*)$/.test(key))).toEqual([])
 })
 
@@ -1017,11 +940,11 @@ test('the error of one job harms no other that ends with it', async () => {
   })
   await both.passed
   const line = `bull:${fixture.namespace}:redlock:::line:a`
-  await redis().set(line, 'no line')
+  await fixture.redis().set(line, 'no line')
   end.open()
   await until('the other is done', async () => (await queue.getCompletedCount()) === 1)
   expect(await queue.getActiveCount()).toBe(1)
-  await redis().del(line)
+  await fixture.redis().del(line)
   await until('all are done', async () => (await queue.getCompletedCount()) === 2)
   expect(errorsBefore).toBeLessThan(2)
   expect(errors.join()).toContain('WRONGTYPE')
@@ -1046,7 +969,7 @@ test('a job that was promoted behind one that runs is put back in line, and asks
 
 test('a script that is used for the first time joins no pipeline that was made before', async () => {
   const options = { maxRetriesPerRequest: null, enableAutoPipelining: true }
-  const client = new Redis({ ...connection(), ...options })
+  const client = new Redis({ ...fixture.connection, ...options })
   fixture.defer(() => client.quit())
   const queue = makeQueue({ connection: client })
   await queue.waitUntilReady()

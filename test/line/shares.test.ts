@@ -1,12 +1,7 @@
 /** Shares of lines and tenants on a real queue: work done in proportion, and nothing left of it. */
-import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import {
-  LockedQueue,
-  LockedWorker,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
-} from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
+import { LockedWorker, type LockedQueueOptions, type LockedWorkerOptions } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Task {
@@ -20,18 +15,11 @@ const fixture = useFleet({ masters: 3 })
 const LIMIT_MS = 90_000
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-function connection(): { host: string; port: number } {
-  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-}
-
 function makeQueue(options: Partial<LockedQueueOptions<Task>> = {}): LockedQueue<Task> {
-  const queue = new LockedQueue<Task>(fixture.namespace, {
-    connection: connection(),
+  return fixture.lockedQueue<Task>({
     resource: ({ tenant, line }) => `${tenant}-${line}`,
     ...options,
   })
-  fixture.defer(() => queue.close())
-  return queue
 }
 
 interface Seen {
@@ -61,7 +49,12 @@ async function work(
       if (failing(data)) throw new Error('broken')
     },
     {
-      ...{ connection: connection(), redlock, concurrency: 1, removeOnComplete: { count: 0 } },
+      ...{
+        connection: fixture.connection,
+        redlock,
+        concurrency: 1,
+        removeOnComplete: { count: 0 },
+      },
       resource: ({ data }) => `${data.tenant}-${data.line}`,
       ...options,
     },
@@ -138,8 +131,7 @@ function expectFair(found: readonly number[]): void {
 
 /** What is left in the queue's Redis of tenants. */
 async function leftovers(): Promise<readonly string[]> {
-  const client = new Redis(connection())
-  fixture.defer(() => client.quit())
+  const client = fixture.redis()
   const keys = await client.keys(`bull:${fixture.namespace}:redlock:*`)
   const meta = await client.hkeys(`bull:${fixture.namespace}:meta`)
   return [...keys, ...meta].filter((key) => /:(?:line:|shares|ready|time)/.test(key))
@@ -269,8 +261,7 @@ describe('tenants', () => {
     await queue.pauseResource('paused-0')
     const seen = await work({ concurrency: 2 })
     await until('it was given in vain', () => seen.requeued.length === 1)
-    const client = new Redis(connection())
-    fixture.defer(() => client.quit())
+    const client = fixture.redis()
     const { namespace } = fixture
     const used = await client.zmscore(`bull:${namespace}:redlock:::shares`, 'busy', 'paused')
     expect(Number(used[0])).toBeGreaterThan(0)
@@ -341,8 +332,7 @@ describe('tenants', () => {
   test('a job ends also when the server has no memory left', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk([...tasks('a', 2, 2, 20), ...tasks('b', 1, 2, 20)])
-    const client = new Redis(connection())
-    fixture.defer(() => client.quit())
+    const client = fixture.redis()
     fixture.defer(() => client.config('SET', 'maxmemory', '0'))
     const seen = await work()
     await until('it works', () => seen.order.length === 1)

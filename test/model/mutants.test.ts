@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { ROOT } from './mutant-runner.ts'
 import { mutants } from './mutants.ts'
-import { changed, placesIn, rulePlaces } from './rule-comments.ts'
+import { changed, rulePlaces } from './rule-comments.ts'
 
 const places = rulePlaces(ROOT)
 const CASES = 'test/services/lock-service-cases.ts'
@@ -35,23 +35,4 @@ test('every test that must notice is there', () => {
     return !textOf(killedBy.test).includes(killedBy.name ?? '')
   })
   expect(missing).toEqual([])
-})
-
-test('a statement ends where its blocks and brackets do', () => {
-  const text = `// rule: a\n  if (x) {\n    y()\n  } else z()\n  w()\n\`
--- rule: b
-if x
-  and y then
-  f({z})
-end
-g()
-\``
-  const [a, b] = placesIn('source.ts', text)
-  if (a === undefined || b === undefined) throw new Error('Expected two rules')
-  expect(text.slice(b.from, b.to)).toBe('if x\n  and y then\n  f({z})\nend')
-  expect(changed(text, a, 'removed')).toContain('// rule: a\n  \n  w()')
-  expect(changed(text, a, 'never')).toContain('if (false as boolean) {\n    y()\n  } else z()')
-  expect(changed(text, b, 'always')).toContain('if true then\n  f({z})\nend')
-  expect(changed(text, b, ['z', 'y'])).toContain('f({y})')
-  expect(() => changed(text, b, ['q', 'y'])).toThrow('does not fit `b`')
 })

@@ -360,16 +360,6 @@ describe('the whole queue', () => {
     expect(await queue.count()).toBe(0)
   })
 
-  test('metrics, where only one shard has counted', async () => {
-    const queue = fixture.queue()
-    await fixture.worker(() => Promise.resolve(), { metrics: { maxDataPoints: 10 } })
-    await queue.add('charge', { customer: 'ann', nr: 1 })
-    await until('it completed', async () => (await queue.getCompletedCount()) === 1)
-    const { meta, data, count } = await queue.getMetrics('completed')
-    expect([meta.count, data.length, count]).toEqual([1, count, count])
-    expect(count).toBeLessThan(10)
-  })
-
   test('obliterates all or nothing, and may have another number of shards then', async () => {
     const gate = fixture.gate()
     const queue = fixture.queue()

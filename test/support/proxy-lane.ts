@@ -9,6 +9,8 @@ export interface LaneRule {
   lose: boolean
   hold: boolean
   delayMs: () => number
+  /** Each byte in a packet of its own. */
+  bytewise: boolean
   /** Told of the first bytes that a hold stops. */
   onHeld: () => void
   readonly counters: LaneCounters
@@ -28,6 +30,7 @@ export function forwardingRule(): LaneRule {
     lose: false,
     hold: false,
     delayMs: () => 0,
+    bytewise: false,
     onHeld: () => undefined,
     counters: { bytes: 0, lost: 0, held: 0, delayed: 0 },
   }
@@ -47,6 +50,7 @@ export class Lane {
   /** Only its head may leave, so the order stays whatever the jitter says. */
   readonly #queue: Waiting[] = []
   #timer: NodeJS.Timeout | undefined
+  #nextTurn: NodeJS.Immediate | undefined
   #broken = false
 
   constructor(from: Socket, to: Socket, rule: LaneRule) {
@@ -73,6 +77,7 @@ export class Lane {
   /** Forwards what is due; called again when the rule changes. */
   flush(): void {
     clearTimeout(this.#timer)
+    clearImmediate(this.#nextTurn)
     if (this.#rule.lose) {
       for (const { item } of this.#queue.splice(0)) this.#lose(item)
       return
@@ -88,6 +93,11 @@ export class Lane {
       }
       this.#queue.shift()
       this.#forward(next.item)
+      if (!this.#rule.bytewise) continue
+      this.#nextTurn = setImmediate(() => {
+        this.flush()
+      })
+      return
     }
   }
 
@@ -99,7 +109,11 @@ export class Lane {
 
   #take(item: Item): void {
     const delayMs = this.#rule.delayMs()
-    this.#queue.push({ item, dueAt: performance.now() + delayMs })
+    const dueAt = performance.now() + delayMs
+    const isSplit = this.#rule.bytewise && typeof item !== 'string'
+    for (const part of isSplit ? Array.from(item, (byte) => Buffer.of(byte)) : [item]) {
+      this.#queue.push({ item: part, dueAt })
+    }
     if (delayMs > 0 && typeof item !== 'string') this.#rule.counters.delayed += 1
     if (this.#rule.hold && !this.#rule.lose && typeof item !== 'string') {
       this.#rule.counters.held += 1

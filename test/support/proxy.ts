@@ -39,6 +39,8 @@ export interface FaultProxy extends AsyncDisposable {
   reset(): void
   /** Delays from now on; in each connection and direction the order stays. */
   delay(delays: Delays): void
+  /** Forwards byte by byte from now on, as the worst of networks may. */
+  trickle(): void
   /** Keeps replies back, in order, until the returned hold is released. */
   holdReplies(): Hold
   /** Keeps requests back, in order, until the returned hold is released. */
@@ -119,6 +121,8 @@ class TcpProxy implements FaultProxy {
     this.delay({ requestsMs: 0, repliesMs: 0 })
     this.#requests.hold = false
     this.#replies.hold = false
+    this.#requests.bytewise = false
+    this.#replies.bytewise = false
     return this.#lose(false, false)
   }
 
@@ -154,6 +158,11 @@ class TcpProxy implements FaultProxy {
   delay({ requestsMs, repliesMs }: Delays): void {
     if (requestsMs !== undefined) this.#requests.delayMs = asFunction(requestsMs)
     if (repliesMs !== undefined) this.#replies.delayMs = asFunction(repliesMs)
+  }
+
+  trickle(): void {
+    this.#requests.bytewise = true
+    this.#replies.bytewise = true
   }
 
   holdReplies(): Hold {

@@ -8,6 +8,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Some ten seconds and more, the slowest first. */
 const SLOW = [
+  'test/tools/operator/answers.test.ts',
   'test/line/shares.test.ts',
   'test/hazards/compared.test.ts',
   'test/compatibility/plain-queue.test.ts',
@@ -21,7 +22,6 @@ const SLOW = [
   'test/compatibility/versions.test.ts',
   'test/line/limits.test.ts',
   'test/line/line.test.ts',
-  'test/tools/operator/answers.test.ts',
   'test/tools/operator/resize.test.ts',
   'test/faults/masters-forget.test.ts',
   'test/faults/network.test.ts',
@@ -43,7 +43,6 @@ const SLOW = [
   'test/compatibility/connections.test.ts',
   'test/redlock/wire/enrolment.test.ts',
   'test/docs/api.test.ts',
-  'test/model/conformance.test.ts',
 ]
 
 export class SlowFirst extends BaseSequencer {

@@ -1,6 +1,6 @@
 /** A queue of charges, and workers on it, for a fixture's fleet. */
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   type LeasedProcessor,
   type LockedQueueOptions,
@@ -30,12 +30,10 @@ export function chargesOf(fixture: ReturnType<typeof useFleet>): Charges {
   return {
     connection,
     makeQueue(options = {}) {
-      const queue = new LockedQueue<Charge>(fixture.namespace, {
-        ...{ connection: connection(), resource: ({ customer }) => customer },
+      return fixture.lockedQueue<Charge>({
+        ...{ resource: ({ customer }) => customer },
         ...options,
       })
-      fixture.defer(() => queue.close())
-      return queue
     },
     async work(processor, options = {}) {
       const worker = new LockedWorker<Charge>(fixture.namespace, processor, {

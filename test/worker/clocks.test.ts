@@ -1,6 +1,5 @@
 /** A worker or a producer whose clock is wrong decides no time that another process acts on. */
-import { FlowProducer, Queue } from 'bullmq'
-import { Redis } from 'ioredis'
+import { FlowProducer } from 'bullmq'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ClockAheadError } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -27,8 +26,7 @@ const work: Charges['work'] = async (processor, options = {}) => {
 
 /** In how many milliseconds the first delayed job is due, by the clock of the queue's Redis. */
 async function dueInMs(): Promise<number> {
-  const redis = new Redis(connection())
-  fixture.defer(() => redis.quit())
+  const redis = fixture.redis()
   const key = `bull:${fixture.namespace}:delayed`
   let score: string | undefined
   await until('a job is delayed', async () => {
@@ -69,15 +67,13 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
   test('a delay ends by the clock of the server, where it is set and where it is awaited', async () => {
     const queue = makeQueue()
     const { namespace } = fixture
-    const plain = new Queue<Charge>(namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue<Charge>(namespace)
     const addedAt = performance.now()
     await plain.add('right', { customer: 'a' }, { delay: 700 })
     setClock(aheadMs)
     await queue.add('wrong', { customer: 'b' }, { delay: 700 })
     const started = new Map<string, number>()
-    const redis = new Redis(connection())
-    fixture.defer(() => redis.quit())
+    const redis = fixture.redis()
     const scripts = async (): Promise<number> => {
       const stats = await redis.info('commandstats')
       return Number(/cmdstat_evalsha:calls=(\d+)/.exec(stats)?.[1] ?? 0)

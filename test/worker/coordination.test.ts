@@ -4,8 +4,8 @@
  */
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   type JobLease,
   type LeasedProcessor,
@@ -16,7 +16,6 @@ import { LineBackend } from '../../src/line/line-backend.ts'
 import { ResultStore } from '../../src/worker/run/result-store.ts'
 import { Redis } from 'ioredis'
 import { until, useFleet } from '../fixtures.ts'
-import { givenOrder, misplacedBy } from '../support/given-order.ts'
 
 interface Report {
   readonly of: string
@@ -27,19 +26,12 @@ const fixture = useFleet({ masters: 5 })
 /** For masters that come back empty, and vote one such lease later. */
 const SHORT = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000 }
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
 
 function makeQueue(slots = 1): LockedQueue<Report> {
-  const queue = new LockedQueue<Report>(fixture.namespace, {
-    connection: connection(),
+  return fixture.lockedQueue<Report>({
     resource: (data) => `report:${data.of}`,
     slots,
   })
-  fixture.defer(() => queue.close())
-  return queue
 }
 
 function work(
@@ -48,7 +40,7 @@ function work(
   options: Partial<LockedWorkerOptions<Report>> = {},
 ): LockedWorker<Report> {
   const worker = new LockedWorker<Report>(fixture.namespace, processor, {
-    connection: connection(),
+    connection: fixture.connection,
     redlock,
     resource: (job) => `report:${job.data.of}`,
     concurrency: 5,
@@ -124,8 +116,7 @@ describe('dedupe', () => {
     work(await fixture.redlock(), () => Promise.resolve('ok'), options)
     await queue.addBulk(many(1))
     await allDone(queue, 1)
-    const client = new Redis(connection())
-    fixture.defer(() => client.quit())
+    const client = fixture.redis()
     const [key = ''] = await client.keys(`bull:${fixture.namespace}:redlock:::result:*`)
     await client.hset(key, 'value:result', '{')
     await queue.addBulk(many(1))
@@ -172,16 +163,15 @@ describe('dedupe', () => {
     const redlock = await fixture.redlock()
     const computed: string[] = []
     const add = async (name: string, job: string, resource: string | string[]): Promise<void> => {
-      const queue = new Queue(name, { connection: connection() })
-      const worker = new LockedWorker(
-        name,
+      const queue = new Queue(name, { connection: fixture.connection })
+      const worker = fixture.lockedWorker(
         ({ queueName }: Job) => Promise.resolve(computed.push(queueName)),
         {
-          ...{ connection: connection(), redlock, resource: () => resource },
+          ...{ redlock, resource: () => resource },
           dedupe: { resultTtlMs: 60_000 },
         },
+        name,
       )
-      fixture.defer(() => worker.close())
       fixture.defer(() => queue.close())
       await queue.add(job, {})
       await until('it is done', async () => (await queue.getCompletedCount()) === 1)
@@ -240,8 +230,7 @@ describe('a stored result', () => {
   })
 
   test('with `fresh`, it is not given to a job of a plain queue that was added later', async () => {
-    const plain = new Queue<Report>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue<Report>()
     let computed = 0
     work(await fixture.redlock(), () => Promise.resolve(++computed), {
       dedupe: { resultTtlMs: 60_000, fresh: true },
@@ -254,10 +243,9 @@ describe('a stored result', () => {
   })
 
   test('with `fresh`, it is not given to a job that was moved to the front', async () => {
-    const queue = new LockedQueue<Report>(fixture.namespace, {
-      ...{ connection: connection(), resource: () => 'delta', within: 'priority' },
+    const queue = fixture.lockedQueue<Report>({
+      ...{ resource: () => 'delta', within: 'priority' },
     })
-    fixture.defer(() => queue.close())
     let computed = 0
     const gate = fixture.gate()
     const processor = async (): Promise<number> => {
@@ -313,16 +301,6 @@ describe('a stored result', () => {
       return failed === 1 && completed === 1
     })
   })
-
-  test('with slots, or one key over two resources, all that compute it complete', async () => {
-    const queue = makeQueue(2)
-    work(await fixture.redlock(), () => pause(100), {
-      ...{ slots: 2, dedupe: { resultTtlMs: 60_000, key: () => 'one' } },
-    })
-    await queue.addBulk([...many(2), { name: 'report', data: { of: 'other' } }])
-    await allDone(queue, 3)
-    expect(await queue.getFailedCount()).toBe(0)
-  })
 })
 
 describe('checkpoints', () => {
@@ -348,7 +326,7 @@ describe('checkpoints', () => {
     await allDone(queue, 1)
     expect(ran).toEqual(['load', 'charge', 'charge'])
     expect((await queue.getJob(job.id ?? ''))?.returnvalue).toEqual({ invoice: 7 })
-    const redis = new Redis(connection())
+    const redis = new Redis(fixture.connection)
     const left = `bull:${fixture.namespace}:redlock:::steps:*`
     await until('no result is kept', async () => (await redis.keys(left)).length === 0)
     await redis.quit()
@@ -357,8 +335,7 @@ describe('checkpoints', () => {
   test('160 steps of 100 kB travel once when they are done, and once when they are read', async () => {
     const [steps, bytes] = [160, 100_000]
     const queue = makeQueue()
-    const client = new Redis(fixture.fleet.queue.url)
-    fixture.defer(() => client.quit())
+    const client = fixture.redis()
     const travelled = async (): Promise<number> => {
       const stats = await client.info('stats')
       const numbers = stats.matchAll(/^total_net_(?:in|out)put_bytes:(\d+)/gm)
@@ -423,8 +400,7 @@ describe('checkpoints', () => {
     const queue = makeQueue()
     const results = new ResultStore(LineBackend.of(queue), 1_000)
     const { id: jobId = '' } = await queue.add('report', { of: 'delta' })
-    const client = new Redis(connection())
-    fixture.defer(() => client.quit())
+    const client = fixture.redis()
     const run = async (lock: string): Promise<{ jobId: string; lock: string }> => {
       await client.set(`bull:${queue.name}:${jobId}:lock`, lock)
       return { jobId, lock }
@@ -483,43 +459,6 @@ describe('slots', () => {
     await allDone(queue, 2)
     expect(computed).toBe(1)
     await Promise.all(held.map((lease) => lease.release()))
-  })
-
-  test('that number of jobs of a resource run at once, and no more, in order', async () => {
-    const queue = makeQueue(3)
-    let inside = 0
-    let most = 0
-    const three = fixture.gate()
-    const processor = async (): Promise<void> => {
-      most = Math.max(most, ++inside)
-      if (inside === 3) three.open()
-      await three.passed
-      await pause(30)
-      inside--
-    }
-    for (let index = 0; index < 2; index++) work(await fixture.redlock(), processor, { slots: 3 })
-    await queue.addBulk(many(15))
-    await allDone(queue, 15)
-    expect(most).toBe(3)
-    // A job is given at most two places too early: as many as there are other slots.
-    const given = await givenOrder(fixture.fleet.queue.url, queue.name)
-    expect(Math.max(...misplacedBy(given)), given.join()).toBeLessThan(3)
-    expect(given).toHaveLength(15)
-  })
-})
-
-describe('a job that waits too long', () => {
-  test('fails without running, and says what it waited for', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock()
-    const lease = await redlock.acquire('report:delta', { autoExtend: true })
-    let ran = false
-    work(redlock, () => Promise.resolve((ran = true)), { maxWaitMs: 300 })
-    const job = await queue.add('report', { of: 'delta' }, { attempts: 5 })
-    await until('it failed', async () => (await queue.getFailedCount()) === 1)
-    expect((await queue.getJob(job.id ?? ''))?.failedReason).toMatch(/`report:delta` longer than/)
-    expect(ran).toBe(false)
-    await lease.release()
   })
 })
 
@@ -598,30 +537,6 @@ describe('the breaker', () => {
 })
 
 describe('drain', () => {
-  test('lets running jobs finish and takes no new ones', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock()
-    let running = 0
-    const end = fixture.gate()
-    const worker = work(
-      redlock,
-      async () => {
-        running++
-        await end.passed
-      },
-      { concurrency: 1 },
-    )
-    await queue.add('report', { of: 'delta' })
-    await until('it runs', () => running === 1)
-    await queue.add('report', { of: 'other' })
-    const drained = worker.drain()
-    end.open()
-    await drained
-    expect(await queue.getCompletedCount()).toBe(1)
-    expect(await queue.getWaitingCount()).toBe(1)
-    expect(redlock.status().leases).toBe(0)
-  })
-
   test('stops them at its limit and requeues them in their place, without an attempt', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
@@ -676,91 +591,4 @@ describe('drain', () => {
       expect(redlock.status().leases).toBe(0)
     },
   )
-
-  test('requeues a job that BullMQ is about to start, and never starts it', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock()
-    const started: string[] = []
-    const worker = work(redlock, (job) => Promise.resolve(started.push(job.data.of)), {
-      concurrency: 1,
-      autorun: false,
-    })
-    // BullMQ's loop has a job that it was given, and waits for something else before it starts it.
-    const loop = worker as unknown as { processJob: (...args: unknown[]) => Promise<unknown> }
-    const processJob = loop.processJob.bind(worker)
-    loop.processJob = async (...args) => {
-      if (started.length > 0) await pause(100)
-      return processJob(...args)
-    }
-    await queue.addBulk(['a', 'b'].map((of) => ({ name: 'report', data: { of } })))
-    void worker.run()
-    await until('it has the second one', async () => (await queue.getCompletedCount()) === 1)
-    await worker.drain({ timeoutMs: 0 })
-    expect(started).toEqual(['a'])
-    expect(await queue.getDelayedCount()).toBe(1)
-  })
-
-  test('rolling restarts under load lose nothing and keep order', async () => {
-    const queue = makeQueue()
-    const started = new Map<string, number[]>()
-    const processor = async (job: { data: Report }): Promise<void> => {
-      const { of, nr = -1 } = job.data
-      started.set(of, [...(started.get(of) ?? []), nr])
-      await pause(5)
-    }
-    const redlock = await fixture.redlock()
-    let workers = [work(redlock, processor), work(redlock, processor)]
-    const airlines = ['a', 'b', 'c', 'd', 'e']
-    await queue.addBulk(
-      Array.from({ length: 150 }, (_, index) => ({
-        name: 'report',
-        data: { of: airlines[index % 5] ?? '', nr: Math.floor(index / 5) },
-      })),
-    )
-    for (let round = 0; round < 3; round++) {
-      await pause(60)
-      const [oldest, ...rest] = workers
-      workers = [...rest, work(redlock, processor)]
-      await oldest?.drain({ timeoutMs: 5_000 })
-    }
-    await allDone(queue, 150)
-    for (const runs of started.values())
-      expect(runs).toEqual(Array.from({ length: 30 }, (_, nr) => nr))
-  })
-})
-
-describe('inspect and why', () => {
-  test('show the holder of a resource, its waiting jobs, and their reasons', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock({ owner: 'web-3:4121' })
-    let running = 0
-    const finish = fixture.gate()
-    const worker = work(redlock, async () => {
-      running++
-      await finish.passed
-    })
-    const [first, second, third] = await queue.addBulk(many(3))
-    await until('the first runs', () => running === 1)
-    const { lease, line } = await worker.inspect('report:delta')
-    expect(lease?.holder?.name).toMatch(/^web-3:4121 /)
-    expect(lease?.holder?.freeInMs).toBeGreaterThan(0)
-    expect(lease?.masters).toHaveLength(5)
-    expect(line.map(({ jobId, state }) => [jobId, state])).toEqual([
-      [first?.id, 'active'],
-      [second?.id, 'waiting'],
-      [third?.id, 'waiting'],
-    ])
-    expect(line[2]?.waitsFor).toBe('its turn: 2 ahead of it')
-    expect(await worker.why(first?.id ?? '')).toMatch(
-      /has been in progress since .*, and is first in line for/,
-    )
-    expect(await worker.why(third?.id ?? '')).toMatch(/its turn: 2 ahead of it/)
-    expect(await worker.why('404')).toMatch(/There is no job 404/)
-    finish.open()
-    await allDone(queue, 3)
-    // The last job is done a moment before its lease is released, which would last for longer.
-    const holder = async (): Promise<unknown> => (await redlock.inspect('report:delta')).holder
-    await until('nothing holds it', async () => (await holder()) === undefined, 3_000)
-    expect(await worker.why(first?.id ?? '')).toMatch(/has completed/)
-  })
 })

@@ -1,6 +1,5 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { Queue } from 'bullmq'
 import { expect, test } from 'vitest'
 import { until, useFleet } from '../fixtures.ts'
 import { forkProgram } from '../support/programs.ts'
@@ -51,10 +50,7 @@ test(
 
 async function crash(): Promise<void> {
   await fixture.redlock({ maxLeaseMs: 10_000 })
-  const queue = new Queue<{ customer: number }>(fixture.namespace, {
-    connection: { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port },
-  })
-  fixture.defer(() => queue.close())
+  const queue = fixture.plainQueue<{ customer: number }>()
   const first: Entered[] = []
   const doomed = await startWorker(true, (message) => first.push(message))
   const interrupted = (await queue.add('charge', { customer: 1 })).id

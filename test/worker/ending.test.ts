@@ -1,5 +1,4 @@
 /** How jobs and workers end: what still runs holds its lease, and what is lost holds up nothing. */
-import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { batchProcessor, Redlock, silentLogger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -8,7 +7,7 @@ import { Program } from '../workers/program.ts'
 
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const { connection, makeQueue, work } = chargesOf(fixture)
+const { makeQueue, work } = chargesOf(fixture)
 
 describe('a step that still runs when its processor ends', () => {
   test.each([
@@ -118,8 +117,7 @@ describe('a worker that drains', () => {
     await queue.add('first', { customer: 'a' })
     await until('it runs', () => started.length === 1)
     await pause(50) // It waits for another job now.
-    const redis = new Redis(connection())
-    fixture.defer(() => redis.quit())
+    const redis = fixture.redis()
     const isWaiting = async (): Promise<boolean> =>
       /flags=\w*b\w* .*cmd=bzpopmin/.test((await redis.call('CLIENT', 'LIST')) as string)
     expect(await isWaiting()).toBe(true)
@@ -139,8 +137,7 @@ describe('a worker that drains', () => {
   test('waits for no mark, which another worker could need', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
-    const redis = new Redis(connection())
-    fixture.defer(() => redis.quit())
+    const redis = fixture.redis()
     const blocked = async (): Promise<readonly (string | undefined)[]> => {
       const clients = (await redis.call('CLIENT', 'LIST')) as string
       return [...clients.matchAll(/id=(\d+) .*flags=\w*b\w* .*cmd=bzpopmin/g)].map(([, id]) => id)

@@ -1,8 +1,6 @@
 /** What is kept about a job is kept about one instance of it: ids are used again. */
-import { Queue, type Job, type JobsOptions } from 'bullmq'
-import { Redis } from 'ioredis'
+import { type Job, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
-import { LockedQueue } from '../../src/index.ts'
 import { cancelRequests } from '../../src/line/cancel.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { disconnectNow } from '../../src/line/queue-connection.ts'
@@ -11,13 +9,7 @@ import { chargesOf, type Charge } from './charges.ts'
 
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const { connection, makeQueue, work } = chargesOf(fixture)
-
-function redis(): Redis {
-  const client = new Redis(connection())
-  fixture.defer(() => client.quit())
-  return client
-}
+const { makeQueue, work } = chargesOf(fixture)
 
 describe('checkpoints', () => {
   test.each<[string, JobsOptions]>([
@@ -65,8 +57,8 @@ describe('checkpoints', () => {
     await until('it runs', () => ran.length === 1)
     // By hand: neither BullMQ nor ours removes a job that is locked.
     const key = `bull:${fixture.namespace}`
-    await redis().del(`${key}:invoice:lock`, `${key}:invoice`)
-    await redis().lrem(`${key}:active`, 0, 'invoice')
+    await fixture.redis().del(`${key}:invoice:lock`, `${key}:invoice`)
+    await fixture.redis().lrem(`${key}:active`, 0, 'invoice')
     await queue.add('invoice', { customer: 'b' }, { jobId: 'invoice' })
     await until('the other is done', async () => (await queue.getCompletedCount()) === 1)
     goOn()
@@ -76,7 +68,8 @@ describe('checkpoints', () => {
 })
 
 describe('the steps of a job', () => {
-  const steps = (): Promise<string[]> => redis().keys(`bull:${fixture.namespace}:redlock:::steps:*`)
+  const steps = (): Promise<string[]> =>
+    fixture.redis().keys(`bull:${fixture.namespace}:redlock:::steps:*`)
   const charge = async (opts: JobsOptions, fails: boolean): Promise<Job<Charge> | undefined> => {
     const queue = makeQueue()
     const worker = await work(
@@ -146,7 +139,7 @@ describe('a job that another program deletes while it runs', () => {
     const worker = await work(
       async ({ id }, lease) => {
         runs += 1
-        await redis().del(key(id))
+        await fixture.redis().del(key(id))
         await lease
           .step('charge', () => ended.push('a step'))
           .catch((error: unknown) => errors.push(error))
@@ -160,7 +153,7 @@ describe('a job that another program deletes while it runs', () => {
     // What it reports of its run may come twice.
     expect(ended).not.toContain('a step')
     expect(runs).toBe(1)
-    expect(await redis().exists(key(id))).toBe(0)
+    expect(await fixture.redis().exists(key(id))).toBe(0)
   })
 })
 
@@ -179,7 +172,7 @@ describe('a request to cancel', () => {
       throw new Error('declined')
     }
     const isRequested = async (): Promise<boolean> =>
-      (await redis().exists(`bull:${fixture.namespace}:redlock:::cancelled`)) === 1
+      (await fixture.redis().exists(`bull:${fixture.namespace}:redlock:::cancelled`)) === 1
     const job = await queue.add('invoice', { customer: 'a' })
     await until('it runs', () => runs === 1)
     expect(await queue.cancel(job.id ?? '', { timeoutMs: 0 })).toMatchObject([
@@ -215,7 +208,7 @@ describe('a request to cancel', () => {
       return requests.some(({ jobId }) => jobId === id)
     })
     expect(await isStopping).toMatchObject([{ outcome: 'stopped' }])
-    expect(await redis().exists(`bull:${fixture.namespace}:redlock:::cancelled`)).toBe(0)
+    expect(await fixture.redis().exists(`bull:${fixture.namespace}:redlock:::cancelled`)).toBe(0)
   })
 })
 
@@ -229,8 +222,7 @@ describe('a job', () => {
     // Names that are as long.
     const name = `u${fixture.namespace.slice(1)}`
     const resource = ({ customer }: Charge): string => customer
-    const children = new LockedQueue<Charge>(name, { connection: connection(), resource })
-    fixture.defer(() => children.close())
+    const children = fixture.lockedQueue<Charge>({ resource }, name)
     const to = { id: parent.id ?? '', queue: parent.queueQualifiedName }
     await children.add('child', { customer: 'a' }, { ...opts, parent: to })
     await parent.remove()
@@ -256,10 +248,9 @@ describe('a job', () => {
     await queue.add('second', { customer: 'a' }, { jobId: 'again' })
     await queue.add('third', { customer: 'a' })
     await until('the first runs', () => ran.length === 1)
-    await redis().del(`bull:${fixture.namespace}:again`)
-    await redis().zrem(`bull:${fixture.namespace}:delayed`, 'again')
-    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
+    await fixture.redis().del(`bull:${fixture.namespace}:again`)
+    await fixture.redis().zrem(`bull:${fixture.namespace}:delayed`, 'again')
+    const plain = fixture.plainQueue<Charge>()
     await plain.add('fourth', { customer: 'a' }, { jobId: 'again' })
     await until('it is in line', async () => (await queue.position('again')) !== undefined)
     end()
@@ -279,8 +270,7 @@ describe('a job', () => {
   ])('whose `timestamp` is %s runs in its line', async (_what, timestamp) => {
     const opts = { timestamp: timestamp as number }
     const queue = makeQueue()
-    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue<Charge>()
     const ran: string[] = []
     await queue.add('first', { customer: 'a' }, opts)
     await plain.add('second', { customer: 'a' }, opts)
@@ -299,9 +289,9 @@ describe('a job', () => {
       [1, 2, 3, 4].map((nr) => queue.add('invoice', { customer: `c${nr % 2}` })),
     )
     const keys = jobs.map(({ id }) => `bull:${fixture.namespace}:${id ?? ''}`)
-    await redis().del(...keys)
+    await fixture.redis().del(...keys)
     const starts = async (): Promise<number> => {
-      const found = await Promise.all(keys.map((key) => redis().hget(key, 'ats')))
+      const found = await Promise.all(keys.map((key) => fixture.redis().hget(key, 'ats')))
       return found.reduce((sum, ats) => sum + Number(ats), 0)
     }
     await work(() => Promise.resolve('done'), { resource: () => 'c1' })

@@ -2,12 +2,11 @@
  * LockedQueue beside what BullMQ offers: jobs that are added twice, that wait too long, flows and
  * schedulers.
  */
-import { Queue, Worker } from 'bullmq'
-import { Redis } from 'ioredis'
-import { describe, expect, test, vi } from 'vitest'
+import { Worker } from 'bullmq'
+import { expect, test, vi } from 'vitest'
+import type { LockedQueue } from '../../src/index.ts'
 import {
   lockedProcessor,
-  LockedQueue,
   LockedWorker,
   silentLogger,
   type LockedWorkerOptions,
@@ -21,19 +20,12 @@ interface Charge {
 
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
 
 function makeQueue(options: { readonly maxWaitMs?: number } = {}): LockedQueue<Charge> {
-  const queue = new LockedQueue<Charge>(fixture.namespace, {
-    connection: connection(),
+  return fixture.lockedQueue<Charge>({
     resource: ({ customer }) => `customer:${customer}`,
     ...options,
   })
-  fixture.defer(() => queue.close())
-  return queue
 }
 
 interface Work {
@@ -63,7 +55,7 @@ async function startWorkers(
         return nr
       },
       {
-        connection: connection(),
+        connection: fixture.connection,
         redlock,
         resource: (job) => `customer:${job.data.customer}`,
         concurrency: 4,
@@ -75,19 +67,6 @@ async function startWorkers(
   }
   return seen
 }
-
-describe('a job that is added again under its name', () => {
-  test('stays as it is when it has failed', async () => {
-    const queue = makeQueue()
-    const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
-    fixture.defer(() => plain.close())
-    const job = await plain.add('x', { customer: 'a', nr: 1 }, { jobId: 'j1' })
-    await startWorkers(1, { resource: () => '' }) // Fails for good: a resource without a name.
-    await until('it failed', async () => (await job.getState()) === 'failed')
-    const again = await queue.add('x', { customer: 'a', nr: 1 }, { jobId: 'j1' })
-    expect(await again.getState()).toBe('failed')
-  })
-})
 
 test('adds while a test runner has replaced all timers, as BullMQ does', async () => {
   const queue = makeQueue()
@@ -109,6 +88,9 @@ test('maxWaitMs: a job asleep behind others fails in time, not only when its tur
   await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'x', data: { customer: 'a', nr } })))
   await until('all have failed', async () => (await queue.getFailedCount()) === 3)
   expect(seen.runs).toEqual([])
+  for (const { failedReason } of await queue.getFailed()) {
+    expect(failedReason).toMatch(/`customer:a` longer than/)
+  }
   await lease.release()
 })
 
@@ -119,15 +101,13 @@ test.each([
 ])('maxWaitMs: nothing of it is kept of jobs that ran, %s', async (_, options) => {
   const maxWaitMs = 3_600_000
   const queue = makeQueue({ maxWaitMs, ...options })
-  const plain = new Queue<Charge>(fixture.namespace, { connection: connection() })
-  fixture.defer(() => plain.close())
+  const plain = fixture.plainQueue<Charge>()
   for (let nr = 0; nr < 9; nr++) {
     const customer = nr === 8 ? 'b' : 'a' // The last one has no other before it.
     await queue.add('x', { customer, nr }, nr % 3 === 0 ? { priority: 1 } : {})
     await plain.add('x', { customer, nr })
   }
-  const client = new Redis(connection())
-  fixture.defer(() => client.quit())
+  const client = fixture.redis()
   const deadlines = (): Promise<number> => client.zcard(queue.toKey('redlock:::deadlines'))
   expect(await deadlines()).toBeGreaterThan(0)
   await startWorkers(2, { maxWaitMs })
@@ -139,21 +119,19 @@ test('a scheduler goes on after jobs that fail before they start', async () => {
   const queue = makeQueue()
   const redlock = await fixture.redlock()
   const seen: (string | undefined)[] = []
-  const worker = new LockedWorker<Charge>(fixture.namespace, () => Promise.resolve(), {
-    ...{ connection: connection(), redlock, autorun: false },
+  const worker = fixture.lockedWorker<Charge>(() => Promise.resolve(), {
+    ...{ redlock, autorun: false },
     resource: () => {
       throw new Error('it has none')
     },
   })
-  fixture.defer(() => worker.close())
   worker.on('failed', (job) => seen.push(job?.failedReason))
   const first = await queue.upsertJobScheduler(
     'often',
     { every: 50 },
     { data: { customer: 'a', nr: 1 } },
   )
-  const client = new Redis(connection())
-  fixture.defer(() => client.quit())
+  const client = fixture.redis()
   await client.hset(queue.toKey(first.id ?? ''), 'defa', 'its child failed')
   void worker.run()
   await until('three have failed', () => seen.length >= 3)
@@ -162,8 +140,7 @@ test('a scheduler goes on after jobs that fail before they start', async () => {
 })
 
 test('a scheduler that is faster than its jobs adds no more in a plain worker than without us', async () => {
-  const queue = new Queue(fixture.namespace, { connection: connection() })
-  fixture.defer(() => queue.close())
+  const queue = fixture.plainQueue()
   let runs = 0
   const options = { resource: () => 'customer:a', logger: silentLogger }
   const processor = lockedProcessor(await fixture.redlock(), options, async () => {
@@ -171,7 +148,7 @@ test('a scheduler that is faster than its jobs adds no more in a plain worker th
     runs++
   })
   const worker = new Worker(fixture.namespace, processor, {
-    ...{ connection: connection(), concurrency: 2 },
+    ...{ connection: fixture.connection, concurrency: 2 },
   })
   fixture.defer(() => worker.close())
   await queue.upsertJobScheduler('often', { every: 50 }, { name: 'tick', data: {} })

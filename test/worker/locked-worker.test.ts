@@ -1,10 +1,9 @@
-import { DelayedError, Queue, Worker, type JobsOptions } from 'bullmq'
-import { Redis } from 'ioredis'
+import type { Queue } from 'bullmq'
+import { DelayedError, Worker, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import {
   type LeaseLostError,
   JobLockLostError,
-  LockedQueue,
   LockedWorker,
   lockedProcessor,
   type JobLease,
@@ -26,14 +25,8 @@ const SHORT = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000 }
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const resource = (job: { data: Charge }): string => `customer:${job.data.customer}`
 
-function connection(): { host: string; port: number } {
-  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-}
-
 function makeQueue(): ChargeQueue {
-  const queue: ChargeQueue = new Queue(fixture.namespace, { connection: connection() })
-  fixture.defer(() => queue.close())
-  return queue
+  return fixture.plainQueue()
 }
 
 function work(
@@ -42,7 +35,7 @@ function work(
   options: Partial<LockedWorkerOptions<Charge>> = {},
 ): LockedWorker<Charge> {
   const worker = new LockedWorker<Charge, unknown>(fixture.namespace, processor, {
-    connection: connection(),
+    connection: fixture.connection,
     redlock,
     resource,
     ...options,
@@ -79,9 +72,7 @@ async function failure(queue: ChargeQueue, id: string): Promise<string> {
 /** Deletes a lease's keys behind its holder's back. */
 async function forget(name: string): Promise<void> {
   for (const server of fixture.fleet.masters) {
-    const master = new Redis(server.url)
-    await master.del(`${fixture.namespace}:lease:${name}`)
-    await master.quit()
+    await fixture.redis(server).del(`${fixture.namespace}:lease:${name}`)
   }
 }
 
@@ -214,11 +205,9 @@ describe('the end of a job', () => {
   })
 
   test('finished work stays finished when its lease was lost meanwhile, and the loss is reported', async () => {
-    const queue = new LockedQueue<Charge, unknown>(fixture.namespace, {
-      connection: connection(),
+    const queue = fixture.lockedQueue<Charge>({
       resource: ({ customer }) => `customer:${customer}`,
     })
-    fixture.defer(() => queue.close())
     const redlock = await fixture.redlock({ leaseMs: 3_000 })
     const lost: (string | undefined)[] = []
     const tokens: number[] = []
@@ -242,22 +231,6 @@ describe('the end of a job', () => {
     ])
     expect(lost).toEqual([first])
     expect(tokens[1]).toBeGreaterThan(tokens[0] ?? Infinity)
-  })
-
-  test('close() lets the job finish and releases its lease', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock()
-    let entered = false
-    const worker = work(redlock, async () => {
-      entered = true
-      await pause(100)
-      return 'finished'
-    })
-    const id = await add(queue, 1)
-    await until('it runs', () => entered)
-    await worker.close()
-    expect(await queue.getJobState(id)).toBe('completed')
-    expect(redlock.status().leases).toBe(0)
   })
 })
 
@@ -289,7 +262,7 @@ describe('one signal', () => {
   test('reaches a run that continues while another run of its job starts and ends', async () => {
     const queue = makeQueue()
     const id = await add(queue, 1)
-    const worker = new Worker<Charge>(queue.name, null, { connection: connection() })
+    const worker = new Worker<Charge>(queue.name, null, { connection: fixture.connection })
     fixture.defer(() => worker.close())
     const job = await worker.getNextJob('token')
     const signals: AbortSignal[] = []
@@ -314,13 +287,12 @@ describe('one signal', () => {
     const redlock = await fixture.redlock()
     for (const kind of ['LockedWorker', 'plain']) {
       const name = `${fixture.namespace}-${kind}`
-      const queue: ChargeQueue = new Queue(name, { connection: connection() })
-      fixture.defer(() => queue.close())
+      const queue: ChargeQueue = fixture.plainQueue(name)
       const reasons: unknown[] = []
       const processor = async (_job: unknown, lease: JobLease): Promise<void> => {
         reasons.push(await aborted(lease.signal))
       }
-      const options = { connection: connection(), lockDuration: 400, skipStalledCheck: true }
+      const options = { connection: fixture.connection, lockDuration: 400, skipStalledCheck: true }
       let worker: Worker<Charge, unknown>
       if (kind === 'plain') {
         const locked = lockedProcessor<Charge>(redlock, { resource }, processor)
@@ -337,8 +309,7 @@ describe('one signal', () => {
       worker.on('error', () => undefined)
       fixture.defer(() => worker.close())
       const id = await add(queue, 1)
-      const client = new Redis(fixture.fleet.queue.url)
-      fixture.defer(() => client.quit())
+      const client = fixture.redis()
       await until(
         'the job is locked',
         async () => (await client.exists(`bull:${name}:${id}:lock`)) === 1,
@@ -353,11 +324,7 @@ describe('one signal', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     work(redlock, async (job, lease) => {
-      for (const server of fixture.fleet.masters) {
-        const master = new Redis(server.url)
-        await master.del(`${fixture.namespace}:lease:${resource(job)}`)
-        await master.quit()
-      }
+      await forget(resource(job))
       await aborted(lease.signal)
       throw new DOMException('This operation was aborted', 'AbortError')
     })
@@ -397,11 +364,7 @@ describe('a LockedWorker is a BullMQ Worker', () => {
     work(redlock, async (job, lease) => {
       runs++
       if (runs > 1) return 'second time'
-      for (const server of fixture.fleet.masters) {
-        const master = new Redis(server.url)
-        await master.del(`${fixture.namespace}:lease:${resource(job)}`)
-        await master.quit()
-      }
+      await forget(resource(job))
       throw (await aborted(lease.signal)) as LeaseLostError
     })
     const id = await add(queue, 1, { attempts: 2 })

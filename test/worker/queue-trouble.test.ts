@@ -23,18 +23,8 @@ import { startProxy } from '../support/proxy.ts'
 const fixture = useFleet({ masters: 3 })
 const resource = ({ data }: Job<{ nr: number }>): string => `customer:${data.nr % 10}`
 
-function admin(): Redis {
-  const redis = new Redis(fixture.fleet.queue.url)
-  fixture.defer(() => redis.quit())
-  return redis
-}
-
 function plainQueue(): Queue<{ nr: number }> {
-  const queue = new Queue<{ nr: number }>(fixture.namespace, {
-    connection: { url: fixture.fleet.queue.url },
-  })
-  fixture.defer(() => queue.close())
-  return queue
+  return fixture.plainQueue<{ nr: number }>()
 }
 
 function lockedQueue(): LockedQueue<{ nr: number }> {
@@ -80,7 +70,7 @@ const REFUSALS: Readonly<Record<string, readonly [begin: string[], end: string[]
 
 describe('before the processor is called, no attempt is used', () => {
   test.each(Object.entries(REFUSALS))('%s', async (_what, [begin, end]) => {
-    const redis = admin()
+    const redis = fixture.redis()
     await redis.call('ACL', 'SETUSER', 'jobs', 'on', '>secret', 'allkeys', 'allchannels', '+@all')
     const queue = plainQueue()
     const { host, port } = fixture.fleet.queue
@@ -139,7 +129,7 @@ describe.each(['completed', 'failed'] as const)('the end of a job that has %s', 
   test.each(refusals)(
     'is taken when the server takes it again: %s',
     async (_what, [begin, end]) => {
-      const redis = admin()
+      const redis = fixture.redis()
       const gate = fixture.gate()
       let runs = 0
       await work(async () => {
@@ -168,7 +158,7 @@ test('a replica that refuses many calls at once is left once', async () => {
   const warnings: Error[] = []
   const warn = (warning: Error): unknown => warnings.push(warning)
   process.on('warning', warn)
-  const [redis, queue] = [admin(), lockedQueue()]
+  const [redis, queue] = [fixture.redis(), lockedQueue()]
   await queue.waitUntilReady()
   await redis.replicaof('127.0.0.1', '1')
   fixture.defer(() => redis.replicaof('NO', 'ONE'))
@@ -223,7 +213,7 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
 describe('a worker that stops', () => {
   test('just after a check for stalled jobs has failed: leaves no timer', async () => {
     const redlock = await fixture.redlock()
-    const redis = admin()
+    const redis = fixture.redis()
     await redis.ping()
     const [begin, end] = REFUSALS['a replica for a moment'] ?? [[], []]
     const leaks = watchLeaks({ settleMs: 2_000 })

@@ -1,6 +1,5 @@
 /** What is reported when the processes of one queue have different settings. */
 import { Worker } from 'bullmq'
-import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import {
   LockedQueue,
@@ -20,19 +19,9 @@ interface Charge {
 
 const fixture = useFleet({ masters: 3 })
 
-function connection(): { host: string; port: number } {
-  return { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-}
-
 interface Reports {
   /** Of the `error` event. */
   readonly errors: Error[]
-}
-
-function redis(): Redis {
-  const client = new Redis(connection())
-  fixture.defer(() => client.quit())
-  return client
 }
 
 async function worker(
@@ -45,7 +34,7 @@ async function worker(
     fixture.namespace,
     ({ id }) => Promise.resolve(done.push(id)),
     {
-      ...{ connection: connection(), redlock },
+      ...{ connection: fixture.connection, redlock },
       resource: ({ data }) => `customer:${data.customer}`,
       ...options,
     },
@@ -63,7 +52,7 @@ interface Producer extends Reports {
 function producer(options: Partial<LockedQueueOptions<Charge>> = {}): Producer {
   const errors: Error[] = []
   const queue = new LockedQueue<Charge>(fixture.namespace, {
-    connection: connection(),
+    connection: fixture.connection,
     resource: ({ customer }) => `customer:${customer}`,
     ...options,
   })
@@ -75,7 +64,7 @@ function producer(options: Partial<LockedQueueOptions<Charge>> = {}): Producer {
 /** Waits until one has written what it has. */
 async function said(by: 'LockedQueue' | 'LockedWorker'): Promise<void> {
   const key = `bull:${fixture.namespace}:redlock:::settings`
-  await until(`a ${by} has said it`, async () => (await redis().hexists(key, by)) === 1)
+  await until(`a ${by} has said it`, async () => (await fixture.redis().hexists(key, by)) === 1)
 }
 
 const two = [
@@ -89,7 +78,7 @@ test('a queue and workers with equal settings report nothing, and other queues a
   const first = await worker()
   const second = await worker()
   const elsewhere = new LockedQueue<Charge>('elsewhere', {
-    ...{ connection: connection(), resource: () => 'a' },
+    ...{ connection: fixture.connection, resource: () => 'a' },
   })
   elsewhere.on('error', (error) => errors.push(error))
   fixture.defer(() => elsewhere.close())
@@ -180,7 +169,7 @@ test("a queue that names a resource differently from its workers: its jobs use t
 test('a producer that could not compare its settings does so with a later job', async () => {
   await worker()
   const { queue, errors } = producer({
-    ...{ connection: { ...connection(), maxRetriesPerRequest: 0 }, slots: 2 },
+    ...{ connection: { ...fixture.connection, maxRetriesPerRequest: 0 }, slots: 2 },
   })
   await queue.waitUntilReady()
   await fixture.fleet.queue.kill()
@@ -207,7 +196,9 @@ test('a producer compares its settings with its first job, and not again with th
 
 test('a LockedQueue with plain workers reports it, and one with a LockedWorker does not', async () => {
   const { queue, errors } = producer()
-  const plain = new Worker(fixture.namespace, () => Promise.resolve(), { connection: connection() })
+  const plain = new Worker(fixture.namespace, () => Promise.resolve(), {
+    connection: fixture.connection,
+  })
   fixture.defer(() => plain.close())
   await plain.waitUntilReady()
   await queue.addBulk(two)

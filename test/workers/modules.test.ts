@@ -1,5 +1,4 @@
 /** The example workers as the image runs them: modules for `work`. */
-import { Queue } from 'bullmq'
 import { expect, test } from 'vitest'
 import { fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
 import { LockedQueue } from '../../src/index.ts'
@@ -52,8 +51,7 @@ test('reports builds each report once in two processes with many requests', asyn
   const variables = await env()
   const operators = await addStrikes('reports', 'report:')
   expect(operators).toBeLessThan(STRIKES)
-  const queue = new Queue('reports', { connection: { url: fixture.fleet.queue.url } })
-  fixture.defer(() => queue.close())
+  const queue = fixture.plainQueue('reports')
   const workers = [1, 2].map(() => runningCli(['work', 'workers/reports.ts', ...HEALTH], variables))
   // One may do all of it before the other listens to signals.
   await Promise.all(workers.map((worker) => worker.line(/health at/)))
@@ -67,8 +65,7 @@ test('reports builds each report once in two processes with many requests', asyn
 
 test('add-strikes adds every strike of the file once, and names their number', async () => {
   const variables = await env()
-  const queue = new Queue('added-strikes', { connection: { url: fixture.fleet.queue.url } })
-  fixture.defer(() => queue.close())
+  const queue = fixture.plainQueue('added-strikes')
   for (let run = 0; run < 2; run++) {
     const adding = new Program('workers/add-strikes.ts', ['added-strikes', 'customer:'], variables)
     expect(await adding.end()).toMatchObject({

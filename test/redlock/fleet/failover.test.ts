@@ -39,9 +39,3 @@ test('a master that took over the data of a former replica waits, although its p
   expect(second.status().masters[0]?.state).toBe('quarantined')
   expect(lease.remainingMs()).toBeGreaterThan(0)
 })
-
-test('without a failover it is granted as usual', async () => {
-  const [server] = fixture.fleet.masters
-  const redlock = await fixture.redlock({ masters: [server?.url ?? ''] })
-  await granted(redlock, 'customer:1')
-})

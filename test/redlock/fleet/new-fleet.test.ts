@@ -1,25 +1,15 @@
 /** Only a fleet that no client has used starts without its quarantine. */
-import { afterEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { NotNewFleetError, Redlock, silentLogger } from '../../../src/index.ts'
 import { startFleet, type Fleet } from '../../../src/testing/index.ts'
+import { useClosers } from '../../fixtures.ts'
 
-const open: { close(): Promise<void> }[] = []
+const { closing } = useClosers()
 
-afterEach(async () => {
-  for (const each of open.splice(0).reverse()) await each.close()
-})
+const fleet = async (): Promise<Fleet> => closing(await startFleet({ masters: 3, queue: false }))
 
-async function fleet(): Promise<Fleet> {
-  const started = await startFleet({ masters: 3, queue: false })
-  open.push(started)
-  return started
-}
-
-function client({ urls }: Fleet): Redlock {
-  const redlock = new Redlock({ masters: urls, logger: silentLogger })
-  open.push(redlock)
-  return redlock
-}
+const client = ({ urls }: Fleet): Redlock =>
+  closing(new Redlock({ masters: urls, logger: silentLogger }))
 
 test('the caller must say that the fleet is new', async () => {
   const redlock = client(await fleet())

@@ -221,19 +221,6 @@ describe('on a real server', () => {
     expect(await redis.keys('batch:lease:*')).toEqual([])
   })
 
-  test('an entry that the server refuses does not touch the others', async () => {
-    const redlock = await connect()
-    await redis.rpush('batch:lease:r7', 'not a lease')
-    const outcomes = await many(redlock, 20)
-    const statuses = outcomes.map(({ status }) => status)
-    expect(statuses.filter((status) => status === 'granted')).toHaveLength(19)
-    expect(outcomes[7]).toMatchObject({
-      status: 'unreachable',
-      answers: [{ answer: expect.stringContaining('WRONGTYPE') as string }],
-    })
-    await redis.del('batch:lease:r7')
-  })
-
   test('a resource that is requested twice in one batch is granted once', async () => {
     const redlock = await connect()
     await redlock.tryAcquire('other')

@@ -1,52 +1,27 @@
-/**
- * One connection with this package's settings, or with some of them set back to what ioredis does
- * by itself.
- */
-import { Redis, type RedisOptions } from 'ioredis'
+/** One connection with this package's settings. */
+import { Redis } from 'ioredis'
 import { connectionSettings } from '../../../src/redlock/wire/connection-settings.ts'
 import { until } from '../../fixtures.ts'
 
 /** Short, so that a silent socket is noticed within a test. */
 export const LIMITS = { connectTimeoutMs: 2_000, socketTimeoutMs: 400 }
 
-/** Settings other than ours; `undefined` takes one away. */
-export type Overrides = {
-  readonly [
-    Name in
-      | 'enableOfflineQueue'
-      | 'autoResendUnfulfilledCommands'
-      | 'maxRetriesPerRequest'
-      | 'commandTimeout'
-      | 'socketTimeout'
-  ]?: RedisOptions[Name] | undefined
-}
-
-/** What ioredis does about commands when nobody tells it otherwise (5.x and 6.x alike). */
-export const IOREDIS_DEFAULTS: Overrides = {
-  enableOfflineQueue: true,
-  autoResendUnfulfilledCommands: true,
-  maxRetriesPerRequest: 20,
-  commandTimeout: undefined,
-  socketTimeout: undefined,
-}
-
 export interface Connection extends AsyncDisposable {
   readonly redis: Redis
 }
 
 /** Connects to a server or proxy on this machine and waits until it is ready. */
-export async function connection(port: number, set: Overrides = {}): Promise<Connection> {
-  const opened = opening(port, set)
+export async function connection(port: number): Promise<Connection> {
+  const opened = opening(port)
   await event(opened.redis, 'ready')
   return opened
 }
 
-export function opening(port: number, set: Overrides = {}): Connection {
+export function opening(port: number): Connection {
   const redis = new Redis({
     host: '127.0.0.1',
     port,
     ...connectionSettings(LIMITS),
-    ...(set as RedisOptions),
     replyMapping: 'legacy',
   })
   redis.on('error', () => undefined) // Rejected commands tell of it.
@@ -61,24 +36,14 @@ export function opening(port: number, set: Overrides = {}): Connection {
   }
 }
 
-/**
- * Whether a promise has settled by the time that everything before it in the connection is done.
- */
-export interface Fate {
-  state: 'pending' | 'resolved' | 'rejected'
-}
-
-export function follow(promise: Promise<unknown>): Fate {
-  const fate: Fate = { state: 'pending' }
+/** Whether a promise has settled by now. */
+export function follow(promise: Promise<unknown>): () => 'pending' | 'resolved' | 'rejected' {
+  let fate: ReturnType<ReturnType<typeof follow>> = 'pending'
   promise.then(
-    () => {
-      fate.state = 'resolved'
-    },
-    () => {
-      fate.state = 'rejected'
-    },
+    () => (fate = 'resolved'),
+    () => (fate = 'rejected'),
   )
-  return fate
+  return () => fate
 }
 
 /** Waits for the connection to be ready again, and for one round trip on it. */

@@ -1,23 +1,12 @@
 /** Every answer of the scripts that decide when a server may grant. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { bootstrapScript, waitedScript } from '../../../src/redlock/fleet/voter.ts'
-import { watchLeaks } from '../../support/leaks.ts'
-import { FENCE_TTL_MS, FLEET_SIZE, MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
+import { FENCE_TTL_MS, FLEET_SIZE, MAX_LEASE_MS, useScriptBench } from './script-bench.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 const QUARANTINE_MS = 30_302
-let bench: ScriptBench
-
-beforeAll(async () => {
-  bench = await ScriptBench.start()
-})
-
-beforeEach(() => bench.redis.flushall())
-
-afterAll(async () => {
-  await bench.close()
-  await leaks.assertNone()
-})
+const bench = useScriptBench({ isEnrolled: false })
 
 /** The name of the quarantine, and what is left of it. */
 const quarantine = (): Promise<readonly (string | null)[]> =>

@@ -3,10 +3,9 @@
  * lease that it may have forgotten is over. What counts as "may have forgotten" is shown here on
  * real restarts.
  */
-import { Redis } from 'ioredis'
-import { afterAll, afterEach, expect, it } from 'vitest'
+import type { Redis } from 'ioredis'
+import { afterEach, expect, it } from 'vitest'
 import {
-  LeaseExistsError,
   MasterRefusedError,
   Redlock,
   type AcquireOutcome,
@@ -15,18 +14,17 @@ import {
   silentLogger,
 } from '../../../src/index.ts'
 import {
-  startFleet,
   startServer,
   type RestartOptions,
   type ServerConfig,
   type TestServer,
 } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
-import { Harness } from '../../hazards/harness.ts'
+import { ask as askAt } from '../../testing/ask.ts'
 import { item } from '../../support/proxied-masters.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 const MAX_LEASE_MS = 1_200
 const servers: TestServer[] = []
 const clients: Redlock[] = []
@@ -35,8 +33,6 @@ afterEach(async () => {
   await Promise.all(clients.splice(0).map((client) => client.close()))
   await Promise.all(servers.splice(0).map((server) => server.close()))
 })
-
-afterAll(() => leaks.assertNone())
 
 async function start(config: ServerConfig = {}): Promise<TestServer> {
   const server = await startServer({ config })
@@ -62,14 +58,8 @@ async function client(server: TestServer, options: Partial<RedlockOptions> = {})
 
 const only = (redlock: Redlock): MasterStatus => item(redlock.status().masters, 0)
 
-async function ask<T>(server: TestServer, question: (redis: Redis) => Promise<T>): Promise<T> {
-  const redis = new Redis(server.url)
-  try {
-    return await question(redis)
-  } finally {
-    redis.disconnect()
-  }
-}
+const ask = <T>({ url }: TestServer, question: (redis: Redis) => Promise<T>): Promise<T> =>
+  askAt(url, question)
 
 const record = (server: TestServer): Promise<Record<string, string>> =>
   ask(server, (redis) => redis.hgetall('ns:master'))
@@ -186,19 +176,6 @@ it('a quarantined master continues to extend and release', async () => {
   expect(await ask(server, (redis) => redis.get('ns:lease:r'))).toBeNull()
 })
 
-it('heals the key of a lease on a quarantined master after a quorum extended it', async () => {
-  await using fleet = await startFleet({ masters: 3, queue: false })
-  await using harness = await Harness.open(fleet, 5_000)
-  const redlock = await harness.client({ leaseMs: 5_000 })
-  const lease = await redlock.acquire('r')
-  await item(fleet.masters, 0).restart()
-  await until('it is back, empty', () => item(redlock.status().masters, 0).state === 'quarantined')
-  expect(await harness.holders('r')).toEqual([null, lease.token, lease.token])
-  expect((await lease.extend()).status).toBe('extended')
-  await until('it has the key again', async () => (await harness.holders('r'))[0] === lease.token)
-  await lease.release()
-})
-
 it('refuses a client with another longest lease, and names both', async () => {
   const server = await start()
   await client(server)
@@ -266,18 +243,4 @@ it('a master without memory accepts a client that most others know, though one r
   await until('one refuses it', () => count('refused') === 1)
   await first.restart({ keepData: false })
   await until('it is known again', async () => (await record(first))['fleetSize'] === '5')
-})
-
-it('bootstrap is refused where a lease exists, and otherwise ends the wait', async () => {
-  const server = await start()
-  const redlock = await client(server)
-  await ask(server, (redis) => redis.set('ns:lease:r', 'somebody', 'PX', 60_000))
-  await expect(redlock.bootstrap({ newFleet: true })).rejects.toThrow(LeaseExistsError)
-  await expect(redlock.bootstrap({ newFleet: true })).rejects.toThrow('`ns:lease:r`')
-  expect(only(redlock).state).toBe('quarantined')
-  await ask(server, (redis) => redis.del('ns:lease:r'))
-  expect(await redlock.bootstrap({ newFleet: true })).toEqual([`127.0.0.1:${server.port}`])
-  expect(only(redlock).state).toBe('voting')
-  const outcome = await redlock.tryAcquire('r')
-  expect(outcome.status).toBe('granted')
 })

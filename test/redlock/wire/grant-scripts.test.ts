@@ -1,23 +1,12 @@
 /** Every answer of the scripts that grant and fix a fencing token, on a real server. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { TOKENS_PER_GRANT } from '../../../src/redlock/verbs.ts'
 import { until } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
-import { FENCE_TTL_MS, MAX_LEASE_MS, RUN_ID, ScriptBench, SKEW_MS } from './script-bench.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
+import { FENCE_TTL_MS, MAX_LEASE_MS, RUN_ID, SKEW_MS, useScriptBench } from './script-bench.ts'
 
-const leaks = watchLeaks()
-let bench: ScriptBench
-
-beforeAll(async () => {
-  bench = await ScriptBench.start()
-})
-
-beforeEach(() => bench.reset())
-
-afterAll(async () => {
-  await bench.close()
-  await leaks.assertNone()
-})
+assertNoLeaks()
+const bench = useScriptBench()
 
 const HIGH = 2 ** 53 - 1_000
 const SPAN = TOKENS_PER_GRANT

@@ -12,11 +12,11 @@ import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts
 import { callMaster, type MasterState } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { startProxy } from '../../support/proxy.ts'
 import { LIMITS } from './connection.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 const count = callOf({ verb: 'count', token: 'runs' })
 /** Answers as the lock's script does; each call counts up the key that it names. */
 const script = defineScript(
@@ -51,7 +51,6 @@ afterEach(async () => {
 afterAll(async () => {
   watcher.disconnect()
   await server.close()
-  await leaks.assertNone()
 })
 
 interface Connected {

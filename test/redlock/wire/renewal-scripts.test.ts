@@ -1,22 +1,11 @@
 /** Every answer of the scripts that extend, heal and release, on a real server. */
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { until } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
-import { MAX_LEASE_MS, ScriptBench } from './script-bench.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
+import { MAX_LEASE_MS, useScriptBench } from './script-bench.ts'
 
-const leaks = watchLeaks()
-let bench: ScriptBench
-
-beforeAll(async () => {
-  bench = await ScriptBench.start()
-})
-
-beforeEach(() => bench.reset())
-
-afterAll(async () => {
-  await bench.close()
-  await leaks.assertNone()
-})
+assertNoLeaks()
+const bench = useScriptBench()
 
 describe('extend', () => {
   it('extended: for longer, and never shorter', async () => {

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
+import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { keyspace, type Keyspace } from '../../../src/redlock/keyspace.ts'
 import { enrolScript } from '../../../src/redlock/fleet/admission.ts'
 import { bootstrapScript } from '../../../src/redlock/fleet/voter.ts'
@@ -32,27 +33,40 @@ interface Caller {
   readonly fenceTtlMs?: number
 }
 
+/** For a whole file. Before each test it is {@link ScriptBench.reset}, or empty. */
+export function useScriptBench({ isEnrolled = true } = {}): ScriptBench {
+  const bench = new ScriptBench()
+  beforeAll(() => bench.start())
+  beforeEach(async () => {
+    if (isEnrolled) await bench.reset()
+    else await bench.redis.flushall()
+  })
+  afterAll(() => bench.close())
+  return bench
+}
+
 /** A master that an operator has just declared empty. */
 export class ScriptBench {
-  readonly redis: Redis
   readonly #namespace = `t-${randomUUID().slice(0, 8)}`
   readonly keys: Keyspace = keyspace(this.#namespace)
   /** What the server's clock was at the last call. */
   serverMs: number | undefined
-  readonly #server: TestServer
+  #server: TestServer | undefined
+  #redis: Redis | undefined
 
-  static async start(): Promise<ScriptBench> {
-    return new ScriptBench(await startServer())
+  get redis(): Redis {
+    if (this.#redis === undefined) throw new Error('the server is started in beforeAll')
+    return this.#redis
   }
 
-  private constructor(server: TestServer) {
-    this.#server = server
-    this.redis = new Redis(server.url)
+  async start(): Promise<void> {
+    this.#server = await startServer()
+    this.#redis = new Redis(this.#server.url)
   }
 
   async close(): Promise<void> {
-    this.redis.disconnect()
-    await this.#server.close()
+    this.#redis?.disconnect()
+    await this.#server?.close()
   }
 
   /** Forgets everything, and enrols the server for `RUN_ID` with no wait. */

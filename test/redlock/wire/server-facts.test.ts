@@ -1,24 +1,17 @@
 /** What is read from a server before it may vote. */
 import { Redis } from 'ioredis'
-import { afterAll, afterEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { systemClock } from '../../../src/clock.ts'
 import { readServerFacts, type ServerFacts } from '../../../src/redlock/wire/server-facts.ts'
 import { startServer, type ServerConfig, type TestServer } from '../../../src/testing/index.ts'
-import { until } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { until, useClosers } from '../../fixtures.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 
-const leaks = watchLeaks()
-const servers: TestServer[] = []
+assertNoLeaks()
+const { closing } = useClosers()
 
-afterEach(() => Promise.all(servers.splice(0).map((server) => server.close())))
-
-afterAll(() => leaks.assertNone())
-
-async function start(config: ServerConfig = {}): Promise<TestServer> {
-  const server = await startServer({ config })
-  servers.push(server)
-  return server
-}
+const start = async (config: ServerConfig = {}): Promise<TestServer> =>
+  closing(await startServer({ config }))
 
 async function facts(
   server: TestServer,

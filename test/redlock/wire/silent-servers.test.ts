@@ -3,16 +3,16 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { Redis } from 'ioredis'
 import { systemClock } from '../../../src/clock.ts'
 import { batchScript } from '../../../src/redlock/wire/batch-script.ts'
+import { connectionSettings } from '../../../src/redlock/wire/connection-settings.ts'
 import type { MasterState } from '../../../src/redlock/wire/master.ts'
 import { MasterConnection } from '../../../src/redlock/wire/master-connection.ts'
-import { connectionSettings } from '../../../src/redlock/wire/connection-settings.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
-import { watchLeaks } from '../../support/leaks.ts'
+import { assertNoLeaks } from '../../support/leaks.ts'
 import { startProxy } from '../../support/proxy.ts'
-import { connection, event, IOREDIS_DEFAULTS, LIMITS, opening } from './connection.ts'
+import { connection, event, LIMITS, opening } from './connection.ts'
 
-const leaks = watchLeaks()
+assertNoLeaks()
 let server: TestServer
 
 beforeAll(async () => {
@@ -21,14 +21,9 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await server.close()
-  await leaks.assertNone()
 })
 
-/**
- * How many connections were made by the time that three commands in a row were lost in a black
- * hole.
- */
-async function connectionsIntoBlackHole(): Promise<number> {
+it('replaces a socket on which no reply comes', async () => {
   await using proxy = await startProxy(server.port)
   await using opened = await connection(proxy.port)
   await proxy.drop()
@@ -39,47 +34,18 @@ async function connectionsIntoBlackHole(): Promise<number> {
   expect(proxy.counters.requests.lost).toBeGreaterThan(0)
   await proxy.pass()
   if (opened.redis.status !== 'ready') await event(opened.redis, 'ready')
-  return proxy.counters.connections
-}
-
-it('replaces a socket on which no reply comes', async () => {
-  expect(await connectionsIntoBlackHole()).toBeGreaterThan(1)
+  expect(proxy.counters.connections).toBeGreaterThan(1)
 })
 
-it('… where `commandTimeout` alone continues to use it', async () => {
-  const set = { ...IOREDIS_DEFAULTS, commandTimeout: LIMITS.socketTimeoutMs }
-  await using proxy = await startProxy(server.port)
-  await using opened = await connection(proxy.port, set)
-  await proxy.drop()
-  for (let tries = 0; tries < 3; tries += 1) {
-    await expect(opened.redis.get('lock')).rejects.toThrow('Command timed out')
-  }
-  expect(proxy.counters.requests.lost).toBe(3)
-  expect(proxy.counters.connections).toBe(1)
-  await proxy.pass()
-})
-
-it('gets ready on a slow network, where a low `commandTimeout` is a reconnect loop', async () => {
-  const slowMs = 100
+it('gets ready on a slow network', async () => {
+  // One that is near a round trip would be a loop of reconnections.
   const { commandTimeout } = connectionSettings({ ...LIMITS, socketTimeoutMs: 100 })
-  expect(commandTimeout).toBeGreaterThan(10 * slowMs)
-
+  expect(commandTimeout).toBeGreaterThan(1_000)
   await using proxy = await startProxy(server.port)
-  proxy.delay({ repliesMs: slowMs })
-  {
-    await using opened = opening(proxy.port)
-    await event(opened.redis, 'ready')
-    expect(proxy.counters.connections).toBe(1)
-  }
-  {
-    await using opened = opening(proxy.port, { commandTimeout: slowMs / 2 })
-    let ready = false
-    opened.redis.once('ready', () => {
-      ready = true
-    })
-    await until('it connects again and again', () => proxy.counters.connections >= 5)
-    expect(ready).toBe(false)
-  }
+  proxy.delay({ repliesMs: 100 })
+  await using opened = opening(proxy.port)
+  await event(opened.redis, 'ready')
+  expect(proxy.counters.connections).toBe(1)
   expect(proxy.counters.replies.delayed).toBeGreaterThan(0)
 })
 

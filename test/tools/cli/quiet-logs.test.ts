@@ -32,36 +32,6 @@ async function waitingWorker(): Promise<ReturnType<typeof runningCli>> {
   return working
 }
 
-it('masters that are away, and all that vote again', async () => {
-  await fixture.redlock({ leaseMs: 6_000 })
-  await using working = runningCli(['work', MODULE], env())
-  await working.line(/works on/)
-  const [first, second] = fixture.fleet.masters
-  await Promise.all([first?.kill(), second?.kill()])
-  await delay(OUTAGE_MS)
-  await Promise.all([first?.restart(), second?.restart()])
-  const [said = ''] = await working.line(/^.*fleet:votes.*$/)
-  expect(JSON.parse(said)).toMatchObject({ voting: 3, masters: 3, msg: 'all masters vote' })
-  working.kill('SIGTERM')
-  const { err } = await working.end()
-  const away = err.filter((line) => line.includes('master:connecting'))
-  expect(away.length).toBeGreaterThan(0)
-  expect(away.length).toBeLessThanOrEqual(4)
-})
-
-it("the queue's Redis that is away, and answers again", async () => {
-  await using working = await waitingWorker()
-  await fixture.fleet.queue.kill()
-  await working.line(/ECONNREFUSED|Connection is closed/)
-  await delay(OUTAGE_MS)
-  await fixture.fleet.queue.restart()
-  await working.line(/the queue's Redis answers again/)
-  working.kill('SIGTERM')
-  const { err } = await working.end()
-  expect(err.filter((line) => /ECONN|closed/.test(line)).length).toBeLessThanOrEqual(4)
-  expect(err.filter((line) => line.startsWith('    at '))).toEqual([])
-})
-
 it("the queue's Redis that hangs, and answers again", async () => {
   await using working = await waitingWorker()
   await fixture.fleet.queue.freeze()

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import type { Readable } from 'node:stream'
 import { describe, expect, it } from 'vitest'
-import { LockedQueue } from '../../../src/index.ts'
+import type { LockedQueue } from '../../../src/index.ts'
 import { nodeArgs } from '../../support/programs.ts'
 import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
@@ -42,12 +42,9 @@ interface Data {
 }
 
 function openQueue(): LockedQueue<Data> {
-  const queue = new LockedQueue<Data>(fixture.namespace, {
-    connection: { url: fixture.fleet.queue.url },
+  return fixture.lockedQueue<Data>({
     resource: ({ customerId }) => `customer:${customerId}`,
   })
-  fixture.defer(() => queue.close())
-  return queue
 }
 
 describe('work goes on by its own rules', () => {

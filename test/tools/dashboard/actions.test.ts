@@ -1,7 +1,6 @@
 /** What an operator does from the page, who may, and that no other site can do it. */
 import { request as httpRequest } from 'node:http'
 import { once } from 'node:events'
-import { Redis } from 'ioredis'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { silentLogger } from '../../../src/index.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
@@ -157,8 +156,7 @@ test('a queue that is not there is not made', async () => {
   const pause = { action: 'pause', queue: 'invoice', resource: 'customer:42' }
   const outcome = expect.stringContaining('There is no queue `invoice`') as string
   expect(await act(served, pause)).toMatchObject({ ok: false, outcome })
-  const redis = new Redis(fixture.fleet.queue.url)
-  fixture.defer(() => redis.quit())
+  const redis = fixture.redis()
   expect(await redis.keys(`${fixture.namespace}:invoice:*`)).toEqual([])
 })
 

@@ -15,10 +15,6 @@ import { invoices, invoiceWorker, listen, optionsFor } from './harness.ts'
 
 const fixture = useFleet({ masters: 3 })
 
-test('the public names of bullmq-redlock/dashboard', () => {
-  expect(Object.keys(dashboard).sort()).toEqual(['dashboardHandler', 'showReasons'])
-})
-
 interface Board {
   /** What Bull Board shows as the log of a job. */
   readonly log: (jobId: string) => Promise<readonly string[]>

@@ -7,12 +7,12 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { dashboardHandler, type DashboardOptions } from '../../../src/tools/dashboard/index.ts'
 import type { DashboardState } from '../../../src/tools/dashboard/state.ts'
-import {
+import type {
   LockedQueue,
   LockedWorker,
-  type JobLease,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
+  JobLease,
+  LockedQueueOptions,
+  LockedWorkerOptions,
 } from '../../../src/index.ts'
 import type { Fixture } from '../../fixtures.ts'
 
@@ -90,15 +90,8 @@ export function invoices(
   fixture: Fixture,
   options: Partial<LockedQueueOptions<Invoice>> = {},
 ): LockedQueue<Invoice> {
-  const { fleet, namespace } = fixture
-  const queue = new LockedQueue<Invoice>('invoices', {
-    connection: { url: fleet.queue.url },
-    prefix: namespace,
-    resource: ({ customer }) => `customer:${customer}`,
-    ...options,
-  })
-  fixture.defer(() => queue.close())
-  return queue
+  const resource = ({ customer }: Invoice): string => `customer:${customer}`
+  return fixture.lockedQueue({ prefix: fixture.namespace, resource, ...options }, 'invoices')
 }
 
 /** A worker of that queue, in this process. */
@@ -110,27 +103,23 @@ export async function invoiceWorker(
     concurrency = 8,
     onFailure = 'continue',
   }: Pick<LockedWorkerOptions<Invoice>, 'checkpoints' | 'concurrency' | 'onFailure'> = {},
-): Promise<LockedWorker<Invoice, null>> {
+): Promise<LockedWorker<Invoice>> {
   const redlock = await fixture.redlock({
     owner: 'worker-1:4711',
     maxLeaseMs: 20_000,
     leaseMs: 15_000,
   })
-  const worker = new LockedWorker<Invoice, null>(
-    'invoices',
+  const worker = fixture.lockedWorker<Invoice>(
     async ({ data }, lease) => {
       await work(lease, data)
       return null
     },
     {
-      connection: { url: fixture.fleet.queue.url },
-      prefix: fixture.namespace,
-      redlock,
+      ...{ prefix: fixture.namespace, redlock, checkpoints, concurrency, onFailure },
       resource: ({ data }) => `customer:${data.customer}`,
-      ...{ checkpoints, concurrency, onFailure },
     },
+    'invoices',
   )
   worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
   return worker
 }

@@ -131,22 +131,16 @@ describe('an alteration is found:', () => {
     expect(verdict.missing.lines).toBe(1)
   })
 
-  it('a fencing token that is smaller than the one before', async () => {
+  it.each([
+    ['that is smaller than the one before', -1, { 'token-order': 1 }],
+    ['of two leases', 0, { 'token-repeated': 1 }],
+  ])('a fencing token %s', async (_what, above, found) => {
     const second = at(linesOf('gpu', 'granted'), 1)
-    const lower = Number(at(linesOf('gpu', 'granted'), 0)['fencingToken']) - 1
-    const verdict = await verify(
-      altered((line) => (isOf(line, second) ? { ...line, fencingToken: lower } : line)),
-    )
-    expect(counts(verdict)).toEqual({ 'token-order': 1 })
-  })
-
-  it('a fencing token of two leases', async () => {
-    const second = at(linesOf('gpu', 'granted'), 1)
-    const { fencingToken } = at(linesOf('gpu', 'granted'), 0)
+    const fencingToken = Number(at(linesOf('gpu', 'granted'), 0)['fencingToken']) + above
     const verdict = await verify(
       altered((line) => (isOf(line, second) ? { ...line, fencingToken } : line)),
     )
-    expect(counts(verdict)).toEqual({ 'token-repeated': 1 })
+    expect(counts(verdict)).toEqual(found)
   })
 
   it('two holders in one slot, and holders that disagree about the slots', async () => {
