@@ -167,6 +167,9 @@ export class Additions extends TurnGroup<Addition> {
   }
 }
 
+/** As BullMQ's `ErrorCode` has it. */
+const LOCK_MISSING = -2
+
 /** A job that ends. */
 interface End {
   readonly id: string
@@ -199,7 +202,7 @@ export class Ends extends TurnGroup<End> {
 
   /** It leaves its lines as its visit says; without a word it just leaves them. */
   async end(
-    job: Pick<Job, 'id' | 'opts'>,
+    job: Pick<Job, 'id' | 'opts'> & Partial<Pick<Job, 'attemptsStarted' | 'processedOn'>>,
     value: string | undefined,
     token: string,
     fetches: boolean,
@@ -219,7 +222,12 @@ export class Ends extends TurnGroup<End> {
     const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
     try {
-      const reply = await this.add(end, end.value.length, '')
+      let reply = await this.add(end, end.value.length, '')
+      // rule: done-job-ends-without-its-lock
+      if (reply === LOCK_MISSING && target === undefined) {
+        const run = `${job.attemptsStarted} ${job.processedOn}`
+        reply = await this.add({ ...end, more: { ...more, run } }, end.value.length, '')
+      }
       if (typeof reply === 'number' && reply < 0) {
         const command = 'moveToFinished'
         throw this.backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })
