@@ -34,6 +34,7 @@ const GRANT = 'redlock/wire/grant-scripts'
 const RENEWAL = 'redlock/wire/renewal-scripts'
 const ENROL = 'redlock/wire/enrolment-scripts'
 const ABANDONED = 'sim/abandoned-attempts'
+const CUTS = 'worker/queue-cuts'
 
 const lock: readonly Mutant[] = [
   mutant(
@@ -439,6 +440,27 @@ const worker: readonly Mutant[] = [
     'worker/coordination: is as old as its own computation',
   ),
   mutant('refused-end-fails-no-job', 'always', 'worker/queue-trouble: is taken when the server'),
+  mutant('done-job-ends-without-its-lock', 'never', `${CUTS}: is done once`),
+  mutant(
+    'only-the-last-run-ends-without-its-lock',
+    ['== job.run', "~= ''"],
+    `${CUTS}: is not ended by its first run`,
+  ),
+  mutant(
+    'check-after-a-silence-only-marks',
+    ['not last or now - last', 'now - (last or now)'],
+    `${CUTS}: jobs of a dead worker`,
+  ),
+  mutant(
+    'one-check-in-two-moves',
+    ["spared ~= 'spared'", 'true'],
+    `${CUTS}: jobs of a dead worker`,
+  ),
+  mutant(
+    'returned-server-is-soon-found',
+    ['MAX_RECONNECT_MS', 'Infinity'],
+    `${CUTS}: two seconds at most`,
+  ),
   mutant(
     'script-joins-no-older-pipeline',
     'removed',

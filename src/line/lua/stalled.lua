@@ -13,9 +13,10 @@ local CHECKED, KEPT_MS, MISSED = SPACE .. 'checked', 3600000, 3
 if redis.call('EXISTS', KEYS[4]) == 0 then
   local everyMs, now = tonumber(theirs[4]), math.floor(nowMs())
   local last, spared = string.match(redis.call('GET', CHECKED) or '', '^(%d+) ?(.*)$')
+  -- rule: check-after-a-silence-only-marks
   local isSilent = not last or now - last > MISSED * everyMs
   -- Not twice: where checks are always late, jobs of a dead worker run again all the same.
-  -- rule: check-after-a-silence-only-marks
+  -- rule: one-check-in-two-moves
   local spares = isSilent and spared ~= 'spared'
   if spares then redis.call('DEL', KEYS[1]) end
   redis.call('SET', CHECKED, now .. (spares and ' spared' or ''), 'PX', KEPT_MS)
