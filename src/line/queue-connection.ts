@@ -57,6 +57,12 @@ export function leaveSentinels({ connection, blockingConnection }: RedisQueueBac
   }
 }
 
+/** Whether all of its connections are ready: the one that waits for jobs may be so long before. */
+export function isConnected(backend: Partial<RedisQueueBackend>): boolean {
+  const clients = [backend.connection, backend.blockingConnection].map(unreadyClientOf)
+  return clients.every((client) => client === undefined || client.status === 'ready')
+}
+
 /** BullMQ sends nothing before `prepare` was called. */
 export function prepareClient(connection: Connection, prepare: (client: Client) => void): void {
   const waiting = connection as unknown as { initializing: Promise<Client> }

@@ -440,6 +440,11 @@ const worker: readonly Mutant[] = [
     'worker/coordination: is as old as its own computation',
   ),
   mutant('refused-end-fails-no-job', 'always', 'worker/queue-trouble: is taken when the server'),
+  mutant(
+    'all-connections-are-back',
+    ['backends.every(isConnected)', 'true'],
+    'tools/cli/refusing-queue: on one connection of two',
+  ),
   mutant('done-job-ends-without-its-lock', 'never', `${CUTS}: is done once`),
   mutant(
     'only-the-last-run-ends-without-its-lock',
