@@ -50,7 +50,7 @@ async function isMarked(id: string): Promise<boolean> {
   return members.includes(id)
 }
 
-test('a job that is done while the server stands still is done once, and its line goes on', async () => {
+test('a job that is done while the server hangs is done once, and its line goes on', async () => {
   const { queue: server } = fixture.fleet
   const queue = queueOf()
   const gate = fixture.gate()
@@ -79,6 +79,45 @@ test('a job that is done while the server stands still is done once, and its lin
   expect(found.map((job) => [job?.attemptsMade, job?.stalledCounter])).toEqual(
     found.map(() => [1, 0]),
   )
+})
+
+const REFUSE = ['CONFIG', 'SET', 'min-replicas-to-write', '1'] as const
+const TAKE = ['CONFIG', 'SET', 'min-replicas-to-write', '0'] as const
+
+/** A job is done while the server refuses writes. With `closing`, the server goes on to do so. */
+async function endRefused(closing: boolean): Promise<LockedWorker<Data>> {
+  const redis = new Redis(fixture.fleet.queue.url)
+  fixture.defer(async () => {
+    await redis.call(...TAKE)
+    await redis.quit()
+  })
+  const queue = queueOf()
+  const gate = fixture.gate()
+  let runs = 0
+  const worker = await work(async () => {
+    runs += 1
+    await gate.passed
+  })
+  const job = await queue.add('charge', { nr: 1 })
+  await until('it runs', () => runs === 1)
+  await redis.call(...REFUSE)
+  gate.open()
+  await delay(OUTAGE_MS)
+  if (closing) return worker
+  await redis.call(...TAKE)
+  await until('it is done', () => job.isCompleted())
+  const ended = await queue.getJob(job.id ?? '')
+  expect([runs, ended?.attemptsMade, ended?.stalledCounter]).toEqual([1, 1, 0])
+  return worker
+}
+
+test('a job whose end the server refuses for longer than its lock lasts is done once', async () => {
+  await endRefused(false)
+})
+
+test('a worker that closes meanwhile does not wait for the server', async () => {
+  const worker = await endRefused(true)
+  await worker.close()
 })
 
 test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
