@@ -25,7 +25,7 @@ import {
   type LineRunner,
 } from './line-runner.ts'
 import type { LineSettings } from './line-settings.ts'
-import { leaveReplicas, leaveSentinels, prepareClient } from './queue-connection.ts'
+import { leaveReplicas, leaveSentinels, prepareClient, reconnectSoon } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import type { Join, LineVisit } from './visit.ts'
@@ -84,13 +84,15 @@ export class LineBackend extends Backend implements LineRunner {
   private constructor(inner: RedisQueueBackend, name: string, given: LineSettings) {
     const { connection, blockingConnection, keys } = inner
     // This backend forwards what the connections emit; the inner one must not do it as well.
-    for (const each of [connection, blockingConnection]) {
-      for (const event of ['error', 'ready', 'close']) each?.removeAllListeners(event)
-      if (each !== undefined) leaveReplicas(each)
-    }
     const { queue, ownsConnection } = inner as unknown as {
       readonly queue: { readonly opts: QueueBaseOptions }
       readonly ownsConnection: boolean
+    }
+    for (const each of [connection, blockingConnection]) {
+      if (each === undefined) continue
+      for (const event of ['error', 'ready', 'close']) each.removeAllListeners(event)
+      leaveReplicas(each)
+      reconnectSoon(each, queue.opts.connection)
     }
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)

@@ -59,7 +59,6 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   removeUnprocessedChildren: { removes: true },
   // They look for the locks of jobs, with the absent key: those that are elsewhere would be lost.
   extendLocks: {},
-  moveStalledJobsToWait: {},
 }
 
 let scripts: ReadonlyMap<string, Replacement> | undefined
@@ -88,6 +87,8 @@ function defineAll(): ReadonlyMap<string, Replacement> {
     replacement('promote', own('promote'), ([, id]) => ({ id })),
     replacement('reprocessJob', own('reprocessJob', 'promote'), ([id]) => ({ id })),
     replacement('obliterate', own('obliterate')),
+    // As `extendLocks`.
+    replacement('moveStalledJobsToWait', own('moveStalledJobsToWait', 'stalled'), () => ({})),
     replacement('removeJob', remove, ([id]) => ({ id })),
     replacement('moveToWaitingChildren', wait, ([, , , id]) => ({ id })),
     replacement('changePriority', own('changePriority', 'change-priority'), (argv) => {

@@ -8,7 +8,12 @@ type Connection = RedisQueueBackend['connection']
 
 interface UnreadyClient {
   /** A cluster has no `host`. */
-  readonly options?: { readonly host?: string; readonly port?: number; reconnectOnError?: unknown }
+  readonly options?: {
+    readonly host?: string
+    readonly port?: number
+    reconnectOnError?: unknown
+    retryStrategy?: ((times: number) => number) | undefined
+  }
   readonly status?: string
   /** Of ioredis, with `failoverDetector`. */
   readonly connector?: { readonly failoverDetector?: { cleanup(): void } | null }
@@ -17,6 +22,8 @@ interface UnreadyClient {
 
 /** A replica refuses many calls at once, and ioredis would end the same connection for each. */
 const LEAVE_ONCE_MS = 50
+/** BullMQ's longest wait before it connects anew is 20 s. Jobs would wait as long for workers. */
+const MAX_RECONNECT_MS = 2_000
 
 /** There before it is connected. */
 function unreadyClientOf(connection: Connection | undefined): UnreadyClient | undefined {
@@ -50,6 +57,12 @@ export function leaveSentinels({ connection, blockingConnection }: RedisQueueBac
   }
 }
 
+/** Whether all of its connections are ready: the one that waits for jobs may be so long before. */
+export function isConnected(backend: Partial<RedisQueueBackend>): boolean {
+  const clients = [backend.connection, backend.blockingConnection].map(unreadyClientOf)
+  return clients.every((client) => client === undefined || client.status === 'ready')
+}
+
 /** BullMQ sends nothing before `prepare` was called. */
 export function prepareClient(connection: Connection, prepare: (client: Client) => void): void {
   const waiting = connection as unknown as { initializing: Promise<Client> }
@@ -75,4 +88,14 @@ export function leaveReplicas(connection: Connection): void {
     if (leaves) leftAt = now
     return leaves
   }
+}
+
+/** @param given what the queue or worker was given. Its own client or waits stay as they are. */
+export function reconnectSoon(connection: Connection, given: object): void {
+  const options = unreadyClientOf(connection)?.options
+  const usual = options?.retryStrategy
+  if (options === undefined || usual === undefined) return
+  if ('duplicate' in given || 'retryStrategy' in given) return
+  // rule: returned-server-is-soon-found
+  options.retryStrategy = (times) => Math.min(MAX_RECONNECT_MS, usual(times))
 }

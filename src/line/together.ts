@@ -167,6 +167,9 @@ export class Additions extends TurnGroup<Addition> {
   }
 }
 
+/** As BullMQ's `ErrorCode` has it. */
+const LOCK_MISSING = -2
+
 /** A job that ends. */
 interface End {
   readonly id: string
@@ -199,7 +202,7 @@ export class Ends extends TurnGroup<End> {
 
   /** It leaves its lines as its visit says; without a word it just leaves them. */
   async end(
-    job: Pick<Job, 'id' | 'opts'>,
+    job: Pick<Job, 'id' | 'opts'> & Partial<Pick<Job, 'attemptsStarted' | 'processedOn'>>,
     value: string | undefined,
     token: string,
     fetches: boolean,
@@ -216,10 +219,16 @@ export class Ends extends TurnGroup<End> {
     // Named one by one: JSON of an object that is spread from others takes ten times as long.
     const more = { target, holds, lines, fields, steps, keeps, back, runs, share, chargeMs }
     const opts = finishOptions(job.opts, keepJobs, options)
-    const end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
+    let end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
     try {
-      const reply = await this.add(end, end.value.length, '')
+      let reply = await this.add(end, end.value.length, '')
+      // rule: done-job-ends-without-its-lock
+      if (reply === LOCK_MISSING && target === undefined) {
+        const run = `${job.attemptsStarted} ${job.processedOn}`
+        end = { ...end, more: { ...more, run } }
+        reply = await this.add(end, end.value.length, '')
+      }
       if (typeof reply === 'number' && reply < 0) {
         const command = 'moveToFinished'
         throw this.backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })

@@ -272,7 +272,7 @@ export class LockedWorker<
     try {
       return await super.handleCompleted(...args)
     } catch (error) {
-      return this.#untilTaken(error, () => super.handleCompleted(...args))
+      return untilTaken(error, () => super.handleCompleted(...args), this.#onError)
     }
   }
 
@@ -284,12 +284,8 @@ export class LockedWorker<
     try {
       return await super.handleFailed(...args)
     } catch (error) {
-      return this.#untilTaken(error, () => super.handleFailed(...args))
+      return untilTaken(error, () => super.handleFailed(...args), this.#onError)
     }
-  }
-
-  #untilTaken<Next>(refusal: unknown, end: () => Promise<Next>): Promise<Next> {
-    return untilTaken(refusal, end, this.opts.lockDuration ?? 0, this.#onError)
   }
 
   /** BullMQ pauses for five seconds when a connection ends. */

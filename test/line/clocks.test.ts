@@ -6,7 +6,7 @@ import { LockedQueue, LockedWorker, ShardedQueue, silentLogger } from '../../src
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { Program } from '../workers/program.ts'
 import { compileShim, type ClockShim, type ShimmedClock } from '../faults/shimmed-clock.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
 import { ask } from '../testing/ask.ts'
 
 const HOUR_MS = 3_600_000
@@ -115,6 +115,38 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
     gate.open()
     await until('the others are done', () => ran.length === 3)
     expect(ran.sort()).toEqual([0, 2, 5])
+  })
+
+  test('its clock goes forward an hour: only what still runs is done again, by the same attempt', async () => {
+    const queue = makeQueue(({ nr }) => `customer:${nr}`)
+    const [done, never] = [fixture.gate(), fixture.gate()]
+    const ran: number[] = []
+    const worker = new LockedWorker<{ nr: number }>(
+      fixture.namespace,
+      async ({ data: { nr } }, { signal }) => {
+        ran.push(nr)
+        if (ran.length > 2) return
+        const stopped = aborted(signal).then((error) => Promise.reject(error as Error))
+        await Promise.race([nr === 1 ? done.passed : never.passed, stopped])
+      },
+      {
+        ...{ connection: { url: server.url }, redlock: await fixture.redlock(), concurrency: 2 },
+        ...{ resource: ({ data }) => `customer:${data.nr}`, logger: silentLogger },
+      },
+    )
+    worker.on('error', () => undefined)
+    fixture.defer(() => worker.close(true))
+    const jobs = [await queue.add('charge', { nr: 1 }), await queue.add('charge', { nr: 2 })]
+    await until('both run', () => ran.length === 2)
+    clock.step(HOUR_MS)
+    fixture.defer(() => {
+      clock.step(-HOUR_MS)
+    })
+    done.open()
+    await until('both are done', async () => (await queue.getCompletedCount()) === 2)
+    expect(ran.sort()).toEqual([1, 2, 2])
+    const ended = await Promise.all(jobs.map(({ id = '' }) => queue.getJob(id)))
+    expect(ended.map((job) => job?.attemptsMade)).toEqual([1, 1])
   })
 
   test('the same while a process dies that moves a scheduler: others go on without it', async () => {

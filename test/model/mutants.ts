@@ -427,6 +427,28 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'worker/queue-trouble': [['refused-end-fails-no-job', 'always', 'is taken when the server']],
+  'worker/queue-cuts': [
+    ['done-job-ends-without-its-lock', 'never', 'is done once'],
+    [
+      'only-the-last-run-ends-without-its-lock',
+      ['== job.run', "~= ''"],
+      'is not ended by its first run',
+    ],
+    [
+      'check-after-a-silence-only-marks',
+      ['not last or now - last', 'now - (last or now)'],
+      'jobs of a dead worker',
+    ],
+    ['one-check-in-two-moves', ["spared ~= 'spared'", 'true'], 'jobs of a dead worker'],
+    ['returned-server-is-soon-found', ['MAX_RECONNECT_MS', 'Infinity'], 'two seconds at most'],
+  ],
+  'tools/cli/refusing-queue': [
+    [
+      'all-connections-are-back',
+      ['backends.every(isConnected)', 'true'],
+      'on one connection of two',
+    ],
+  ],
   'stories/queue-failover': [
     [
       'replica-is-left',

@@ -136,8 +136,8 @@ test('an end that the server refused is asked again, also where it was made to f
   const told: unknown[] = []
   const refusal = new Error('NOSCRIPT No matching script. Please use EVAL.')
   const end = (): Promise<string> => Promise.resolve('next')
-  expect(await untilTaken(refusal, end, 1_000, (error) => told.push(error))).toBe('next')
+  expect(await untilTaken(refusal, end, (error) => told.push(error))).toBe('next')
   expect(told).toEqual([refusal])
   const other = new Error('Missing lock for job 1')
-  await expect(untilTaken(other, end, 1_000, () => undefined)).rejects.toBe(other)
+  await expect(untilTaken(other, end, () => undefined)).rejects.toBe(other)
 })

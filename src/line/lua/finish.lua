@@ -14,8 +14,9 @@
           lines: JSON, of one that holds and has none yet
           share: its own · chargeMs: what to count for it · fields: to update
           steps: the results of its steps end with it
+          run: how often it had started, and when last, of one whose lock was missing
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
-  Keeps: a job that another worker owns leaves nothing.
+  Keeps: a job that another worker owns, or has owned, leaves nothing.
 ]]
 --- @include "line"
 --- @include "turn"
@@ -95,6 +96,11 @@ local function finish(i)
   local next = upNext
   opts = job.opts or ARGV.opts
   opts.token = token
+  -- Its lock ran out, and no other run of it has begun. BullMQ looks whether it is still active.
+  -- rule: only-the-last-run-ends-without-its-lock
+  if job.run and table.concat(redis.call('HMGET', jobKey, 'ats', 'processedOn'), ' ') == job.run then
+    redis.call('SET', jobKey .. ':lock', token, 'NX', 'PX', '1000')
+  end
   KEYS[12] = jobKey
   if target ~= endsAs then
     endsAs, KEYS[11], KEYS[13] = target, BASE .. target, BASE .. 'metrics:' .. target

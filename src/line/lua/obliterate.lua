@@ -31,5 +31,5 @@ drop(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, -1))
 for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, -1)) do redis.call('DEL', readyJobsKey(tenant)) end
 for _, store in ipairs(redis.call('ZRANGE', SPACE .. 'stores', 0, -1)) do redis.call('DEL', store) end
 for _, name in ipairs({'ready', 'shares', 'sleeping-lines', 'deadlines', 'limits', 'limits-until', 'cancelled', 'seq',
-  'sweeper', 'settings', 'stores', 'full', 'idle'}) do redis.call('DEL', SPACE .. name) end
+  'sweeper', 'settings', 'stores', 'full', 'idle', 'checked'}) do redis.call('DEL', SPACE .. name) end
 return result

@@ -49,26 +49,26 @@ export function refuses(error: unknown): boolean {
 }
 
 /** Before the queue's Redis is asked again to take the end of a job. */
-const END_RETRY_MS = 100
+const END_RETRY_MS = { first: 100, longest: 1_000 }
 
 /**
  * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here the
- * server is asked again, while the job can be this worker's. Then it stalls, and runs again.
+ * server is asked again until it takes the end, the job has started elsewhere, or the worker closes
+ * its connection.
  * @param refusal what it said to the first `end`.
  */
 export async function untilTaken<Next>(
   refusal: unknown,
   end: () => Promise<Next>,
-  lockMs: number,
   onError: (error: unknown) => void,
 ): Promise<Next> {
-  const limit = systemClock.now() + lockMs
+  let pauseMs = END_RETRY_MS.first
   for (let error = refusal; ;) {
     // rule: refused-end-fails-no-job
     if (!isPassing(error)) throw error
     onError(error)
-    if (systemClock.now() >= limit) return undefined as never // There may be none.
-    await sleep(systemClock, END_RETRY_MS)
+    await sleep(systemClock, pauseMs)
+    pauseMs = Math.min(2 * pauseMs, END_RETRY_MS.longest)
     try {
       return await end()
     } catch (again) {

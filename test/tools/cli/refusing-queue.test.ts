@@ -97,16 +97,26 @@ it.each(REFUSALS)('%s: no worker is ready, and `why` answers', async (_name, say
 })
 
 /** A worker that says nothing but what the test makes it say. */
-function silent(): { say: (message: string) => void; said: string[]; ready: () => void } {
+function silent(): {
+  say: (message: string) => void
+  said: string[]
+  ready: () => void
+  commands: { status: string }
+} {
   const said: string[] = []
   let ready = (): void => undefined
-  const backend = { on: (_event: string, heard: () => void) => (ready = heard) }
+  const commands = { status: 'ready' }
+  const backend = {
+    connection: { _client: commands },
+    blockingConnection: { _client: { status: 'ready' } },
+    on: (_event: string, heard: () => void) => (ready = heard),
+  }
   const worker = { name: 'q', getBackend: () => backend } as unknown as RunnableWorker
   const out = { note: (text: string) => said.push(text) }
   const { signal } = new AbortController()
   const report = reporter({ out, signal } as unknown as Cli, worker, new AbortController())
   return {
-    said,
+    ...{ said, commands },
     say: (message) => {
       report(new Error(message))
     },
@@ -151,6 +161,19 @@ it.each([
   ready()
   await vi.advanceTimersByTimeAsync(60_000)
   expect(said).toEqual([`q: ${trouble}`, "q: the queue's Redis answers again"])
+})
+
+it('a server that answers on one connection of two does not answer yet', async () => {
+  vi.useFakeTimers()
+  const { say, said, ready, commands } = silent()
+  say('connect ECONNREFUSED')
+  commands.status = 'reconnecting'
+  ready()
+  say('QUEUE_UNREACHABLE')
+  commands.status = 'ready'
+  ready()
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(said.slice(2)).toEqual(["q: the queue's Redis answers again"])
 })
 
 it('an error of the worker itself is no outage that ends', async () => {

@@ -1,5 +1,6 @@
 /** The errors of a worker: each is said once, then once a minute, and so is that it is over. */
 import { systemClock, type Timer } from '../../../clock.ts'
+import { isConnected } from '../../../line/queue-connection.ts'
 import { messageOf } from '../../../message-of.ts'
 import { Repeats, withoutNumbers } from '../../../repeats.ts'
 import { refuses } from '../../../worker/run/failure.ts'
@@ -34,9 +35,11 @@ export function reporter(
     out.note(`${name}: ${message}`, { event: 'queue-back', queue: name, message })
   }
   // A worker says only once that it is ready.
-  for (const each of worker.shards ?? [worker]) {
-    each.getBackend?.().on('ready', () => {
-      back('answers again')
+  const backends = (worker.shards ?? [worker]).flatMap((each) => each.getBackend?.() ?? [])
+  for (const backend of backends) {
+    backend.on('ready', () => {
+      // rule: all-connections-are-back
+      if (backends.every(isConnected)) back('answers again')
     })
   }
   return (error) => {

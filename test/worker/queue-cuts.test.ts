@@ -1,0 +1,196 @@
+/** The queue's Redis stands still, or is cut off: what had ended meanwhile is not done again. */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { expect, test } from 'vitest'
+import {
+  LockedQueue,
+  LockedWorker,
+  silentLogger,
+  type LeasedProcessor,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
+import { until, useFleet } from '../fixtures.ts'
+import { startProxy } from '../support/proxy.ts'
+
+type Data = { nr: number }
+
+const fixture = useFleet({ masters: 3 })
+/** Of BullMQ's lock on a job. */
+const LOCK_MS = 1_000
+const OUTAGE_MS = 3 * LOCK_MS
+
+function queueOf(): LockedQueue<Data> {
+  const queue = new LockedQueue<Data>(fixture.namespace, {
+    connection: { url: fixture.fleet.queue.url },
+    resource: ({ nr }) => `customer:${nr}`,
+  })
+  fixture.defer(() => queue.close())
+  return queue
+}
+
+async function work(
+  processor: LeasedProcessor<Data, unknown>,
+  options: Partial<LockedWorkerOptions<Data>> = {},
+): Promise<LockedWorker<Data>> {
+  const worker = new LockedWorker<Data>(fixture.namespace, processor, {
+    ...{ connection: { url: fixture.fleet.queue.url }, redlock: await fixture.redlock() },
+    ...{ resource: ({ data }) => `customer:${data.nr}`, logger: silentLogger },
+    ...{ lockDuration: LOCK_MS, stalledInterval: LOCK_MS, ...options },
+  })
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close(true))
+  return worker
+}
+
+async function isMarked(id: string): Promise<boolean> {
+  const redis = new Redis(fixture.fleet.queue.url)
+  const members = await redis.smembers(`bull:${fixture.namespace}:stalled`)
+  await redis.quit()
+  return members.includes(id)
+}
+
+test('a job that is done while the server hangs is done once, and its line goes on', async () => {
+  const { queue: server } = fixture.fleet
+  const queue = queueOf()
+  const gate = fixture.gate()
+  const ran: string[] = []
+  const process: LeasedProcessor<Data, unknown> = async ({ id = '' }) => {
+    ran.push(id)
+    if (ran.length <= 4) await gate.passed
+    return `of run ${ran.length}`
+  }
+  for (let workers = 0; workers < 2; workers++) await work(process, { concurrency: 2 })
+  const jobs = await queue.addBulk(
+    Array.from({ length: 8 }, (_, index) => ({ name: 'charge', data: { nr: index % 4 } })),
+  )
+  await until('four run', () => ran.length === 4)
+  // Two checks of BullMQ would find them without a lock, and the first one has been.
+  await until('a check has marked one', () => isMarked(ran[0] ?? ''))
+  await server.freeze()
+  fixture.defer(() => server.thaw())
+  await delay(OUTAGE_MS / 2) // A check is on its way before they end.
+  gate.open()
+  await delay(OUTAGE_MS / 2)
+  await server.thaw()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 8)
+  expect(ran).toHaveLength(8)
+  const found = await Promise.all(jobs.map(({ id = '' }) => queue.getJob(id)))
+  expect(found.map((job) => [job?.attemptsMade, job?.stalledCounter])).toEqual(
+    found.map(() => [1, 0]),
+  )
+})
+
+const REFUSE = ['CONFIG', 'SET', 'min-replicas-to-write', '1'] as const
+const TAKE = ['CONFIG', 'SET', 'min-replicas-to-write', '0'] as const
+
+/** A job is done while the server refuses writes. With `closing`, the server goes on to do so. */
+async function endRefused(closing: boolean): Promise<LockedWorker<Data>> {
+  const redis = new Redis(fixture.fleet.queue.url)
+  fixture.defer(async () => {
+    await redis.call(...TAKE)
+    await redis.quit()
+  })
+  const queue = queueOf()
+  const gate = fixture.gate()
+  let runs = 0
+  const worker = await work(async () => {
+    runs += 1
+    await gate.passed
+  })
+  const job = await queue.add('charge', { nr: 1 })
+  await until('it runs', () => runs === 1)
+  await redis.call(...REFUSE)
+  gate.open()
+  await delay(OUTAGE_MS)
+  if (closing) return worker
+  await redis.call(...TAKE)
+  await until('it is done', () => job.isCompleted())
+  const ended = await queue.getJob(job.id ?? '')
+  expect([runs, ended?.attemptsMade, ended?.stalledCounter]).toEqual([1, 1, 0])
+  return worker
+}
+
+test('a job whose end the server refuses for longer than its lock lasts is done once', async () => {
+  await endRefused(false)
+})
+
+test('a worker that closes meanwhile does not wait for the server', async () => {
+  const worker = await endRefused(true)
+  await worker.close()
+})
+
+test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
+  const proxy = await startProxy(fixture.fleet.queue.port)
+  fixture.defer(() => proxy.close())
+  const queue = queueOf()
+  const [first, second] = [fixture.gate(), fixture.gate()]
+  const ran: string[] = []
+  const isRunning = (count: number) => (): boolean => ran.length === count
+  const errors: string[] = []
+  const cut = await work(
+    async () => {
+      ran.push('first')
+      await first.passed
+      return 'of the first'
+    },
+    { connection: { url: proxy.url } },
+  )
+  cut.on('error', ({ message }) => errors.push(message))
+  const job = await queue.add('charge', { nr: 1 })
+  await until('it runs', isRunning(1))
+  await proxy.drop()
+  first.open()
+  await work(async () => {
+    ran.push('second')
+    await second.passed
+    return 'of the second'
+  })
+  await until('it runs elsewhere', isRunning(2))
+  // So this run has no lock either.
+  const redis = new Redis(fixture.fleet.queue.url)
+  fixture.defer(() => redis.quit())
+  const dropped = await redis.del(`bull:${fixture.namespace}:${job.id}:lock`)
+  await proxy.pass()
+  await until('the first has tried', () => errors.some((text) => text.includes('moveToFinished')))
+  expect([dropped, await job.getState()]).toEqual([1, 'active'])
+  second.open()
+  await until('it is done', () => job.isCompleted())
+  expect((await queue.getJob(job.id ?? ''))?.returnvalue).toBe('of the second')
+  expect(ran).toEqual(['first', 'second'])
+})
+
+test('jobs of a dead worker run again although every check is late', async () => {
+  const queue = queueOf()
+  const everyMs = 25
+  const worker = await work(() => Promise.resolve(), {
+    ...{ autorun: false, skipStalledCheck: true, stalledInterval: everyMs },
+  })
+  const job = await queue.add('charge', { nr: 1 })
+  await worker.getNextJob('a token that is not renewed')
+  await delay(LOCK_MS)
+  const lines = LineBackend.of(worker)
+  const found: number[] = []
+  for (let checks = 0; checks < 4; checks++) {
+    await delay(4 * everyMs)
+    found.push((await lines.moveStalledJobsToWait()).length)
+  }
+  expect(found).toEqual([0, 1, 0, 0])
+  expect(await job.getState()).toBe('waiting')
+})
+
+test.each([
+  ['two seconds at most', {}, 2_000],
+  ['as long as it was told', { retryStrategy: () => 9_999 }, 9_999],
+])('a server that was away is looked for again: after %s', async (_how, given, expected) => {
+  const worker = await work(() => Promise.resolve(), {
+    connection: { url: fixture.fleet.queue.url, ...given },
+  })
+  const lines = LineBackend.of(worker)
+  const clients = await Promise.all([lines.connection.client, lines.blockingConnection?.client])
+  const waits = clients.map((client) => {
+    const { options } = client as unknown as Pick<Redis, 'options'>
+    return options.retryStrategy?.(30)
+  })
+  expect(waits).toEqual([expected, expected])
+})
