@@ -220,6 +220,7 @@ export class Deadlines<Member extends Expiring = Expiring> {
     else if (last === undefined) list.timer.ref?.()
   }
 
+  /** Those that wait now. */
   members(): readonly Member[] {
     const found: Member[] = []
     for (const { first } of this.#lists.values()) {

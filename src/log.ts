@@ -60,6 +60,7 @@ export const LINES = {
 
 export type LineName = keyof typeof LINES
 
+/** Writes lines to a user's logger. */
 export class Log {
   readonly #logger: Logger
   /** At which level a line of each level is logged. */
@@ -118,6 +119,7 @@ export function loggedChannel(
   })
 }
 
+/** Of everything but leases. */
 function logListener(log: Log): Listener {
   const lines = (Object.keys(LINES) as LineName[]).filter((line) => !line.startsWith('lease:'))
   const fieldsOf = FIELDS as Readonly<Partial<Record<LineName, (fact: object) => object>>>

@@ -16,6 +16,7 @@ export interface ListedLease {
   readonly freeInMs: number
 }
 
+/** One server as a health check sees it. */
 export interface ServerHealth {
   readonly server: string
   readonly version?: string
@@ -48,6 +49,7 @@ export function inspectionOf(
   }
 }
 
+/** What one server answers. */
 export interface ServerAnswers extends Omit<ServerHealth, 'server'> {
   readonly findings?: readonly Finding[]
 }

@@ -107,9 +107,12 @@ export class Instruments {
   readonly #sources: Sources
   readonly #histograms = new Map<string, Histogram>()
   readonly #counters = new Map<string, Counter>()
+  /** By namespace. */
   readonly #leases = new Map<string, number>()
+  /** By namespace. */
   readonly #quorums = new Map<string, number>()
   readonly #masters = new Map<string, MasterSeen>()
+  /** By queue. */
   readonly #breakers = new Map<string, boolean>()
   /** Whose lines were reported. */
   readonly #queues = new Set<string>()
@@ -208,6 +211,7 @@ export class Instruments {
   }
 }
 
+/** The queue of a metric or a span. */
 export function ofQueue(queue: string): Attributes {
   return { 'messaging.destination.name': queue }
 }

@@ -1,3 +1,4 @@
+/** Waits for a server's first answer. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 

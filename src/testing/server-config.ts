@@ -11,6 +11,7 @@ const DEFAULTS: ServerConfig = {
 /** What the fleet itself decides; a test that changed it would lose its server. */
 const RESERVED = new Set(['port', 'bind', 'dir', 'daemonize', 'pidfile', 'logfile', 'unixsocket'])
 
+/** Where the server listens and writes. */
 export interface ServerPlacement {
   readonly bind: string
   readonly port: number
@@ -38,6 +39,7 @@ export function configText(placement: ServerPlacement, config: ServerConfig): st
     .join('')
 }
 
+/** The URL of a server with this configuration. */
 export function serverUrl(host: string, port: number, config: ServerConfig): string {
   const password = passwordOf(config)
   const login = password === undefined ? '' : `:${encodeURIComponent(password)}@`

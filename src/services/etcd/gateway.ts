@@ -67,6 +67,7 @@ export class EtcdGateway {
     return this.#options.endpoints
   }
 
+  /** Asks one member. */
   async callAt(endpoint: string, path: string, body: object): Promise<Reply> {
     const { username, timeoutMs } = this.#options
     const token = username === undefined ? undefined : await this.#authenticate(username)

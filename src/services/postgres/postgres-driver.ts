@@ -69,6 +69,7 @@ export class PostgresDriver implements LockDriver<PostgresClaim> {
     this.listen = (resources, _, wake) => listener.listen(settings.namespace, resources, wake)
   }
 
+  /** Creates the table where it is missing. */
   async ready(): Promise<void> {
     const server = await this.#server()
     const [problem] = problemsOf(server)

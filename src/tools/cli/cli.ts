@@ -17,9 +17,11 @@ import type { CommandSpec } from './command.ts'
 import { mastersOf, queueRedisOf, readSettings, type CliSettings, type Flags } from './settings.ts'
 import { messageOf } from '../../message-of.ts'
 
+/** What a command works with. What it opens is closed after it. */
 export class Cli {
   readonly settings: CliSettings
   readonly out: Output
+  /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
   readonly #closers: (() => unknown)[] = []
 

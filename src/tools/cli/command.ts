@@ -5,6 +5,7 @@ import type { ExitCode } from './exit-code.ts'
 import { CONFIG, SETTINGS, wholeNumber } from './settings.ts'
 
 export interface CommandSpec {
+  /** `inspect <resource>`. */
   readonly usage: string
   readonly summary: string
   readonly description: string

@@ -22,6 +22,7 @@ export function watchSignals(): Interruption {
   }
 }
 
+/** Resolves when the signal aborts. */
 export async function aborted(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await once(signal, 'abort')
 }

@@ -6,6 +6,7 @@ import { messageOf } from '../../message-of.ts'
 import { give, json, type HttpAnswer } from '../dashboard/answers.ts'
 import { UsageError } from './exit-code.ts'
 
+/** A server that listens. */
 export interface OpenPort {
   readonly port: number
   close(): Promise<void>
@@ -35,6 +36,7 @@ export async function listen(
   }
 }
 
+/** Path to what is answered there. */
 export type Pages = ReadonlyMap<string, () => HttpAnswer | Promise<HttpAnswer>>
 
 const REQUEST_LIMIT_MS = 5_000

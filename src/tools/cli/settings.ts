@@ -122,11 +122,13 @@ export const SETTINGS: { readonly [K in Key]: Setting<CliSettings[K]> } = {
 
 const KEYS = Object.keys(SETTINGS) as readonly Key[]
 
+/** Flags by commander's names. */
 export type Flags = Readonly<Record<string, unknown>>
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
 export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
+/** Gives access to the dashboard. */
 export const TOKEN_VARIABLE = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
 export const OPERATOR_TOKEN_VARIABLE = 'BULLMQ_REDLOCK_OPERATOR_TOKEN'
 

@@ -13,6 +13,7 @@ import { forceRelease } from '../operator/force-release.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
 import { NO_QUEUE } from './snapshots.ts'
 
+/** What was done, and what came of it. */
 export interface Done {
   /** Milliseconds since 1970. */
   readonly at: number
@@ -20,6 +21,7 @@ export interface Done {
   /** As a command line says it: `retry invoices 7`. */
   readonly what: string
   readonly ok: boolean
+  /** A sentence. */
   readonly outcome: string
 }
 
@@ -35,6 +37,7 @@ export type Wanted = Readonly<
   Record<(typeof TEXTS)[number], string> & Record<(typeof NUMBERS)[number], number>
 >
 
+/** What an action works on. */
 export interface Hands {
   readonly queue: QueueView | undefined
   /** Undefined for a lock service that is not a fleet. */
@@ -44,6 +47,7 @@ export interface Hands {
 }
 
 interface Action {
+  /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
   /** What it sets, for the log. */
   readonly to?: (wanted: Wanted) => string
@@ -112,6 +116,7 @@ const ACTIONS: Readonly<Record<string, Action>> = {
 
 type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[2]>[0]
 
+/** An action on what is set for a resource. */
 function limiting(
   change: (
     limits: LineLimits,

@@ -12,12 +12,15 @@ export interface Sample {
   readonly held: number | undefined
   readonly waiting: number | undefined
   readonly active: number | undefined
+  /** Jobs that completed, a second. */
   readonly completed: number | undefined
+  /** Jobs that failed, a second. */
   readonly failed: number | undefined
 }
 
 type Counts = Pick<QueueCounts, 'waiting' | 'active'>
 
+/** One sample in so much time. */
 const EVERY_MS = 5_000
 const MAX_AGE_MS = 5 * 60_000
 

@@ -45,13 +45,16 @@ export interface Snapshot {
   readonly history: readonly Sample[]
 }
 
+/** Why something is not known. */
 interface Problem {
   readonly problem: string
 }
 
+/** What is searched for, in leases and lines. */
 export interface SearchResult {
   readonly leases: LiveLeases
   readonly lines: Snapshot['lines']
+  /** The jobs whose id is the text. */
   readonly jobs: readonly FoundJob[]
 }
 

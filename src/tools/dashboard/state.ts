@@ -38,6 +38,7 @@ export interface DashboardState
     }
 }
 
+/** What one viewer may do. */
 interface Viewer {
   /** What operators did last, the latest first. */
   readonly done: readonly Done[]
@@ -61,6 +62,7 @@ export const MAX_NAME = 512
 const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
 type LeaseSort = (typeof LEASE_SORTS)[number]
 
+/** What one viewer asked for. */
 export interface View {
   readonly search: string
   readonly sort: LeaseSort
@@ -77,6 +79,7 @@ export function viewIn(query: URLSearchParams): View {
   }
 }
 
+/** How many leases are shown at once. */
 const ROWS = 25
 
 export interface LeasePage {

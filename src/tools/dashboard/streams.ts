@@ -6,6 +6,7 @@ import type { DashboardState } from './state.ts'
 
 export const STREAM = { 'content-type': 'text/event-stream' }
 
+/** The most streams that are open at once. */
 const MAX_VIEWERS = 50
 /** How long a browser waits before it connects again. */
 const RETRY_MS = 2_000

@@ -13,9 +13,11 @@ export interface Diagnosis {
   readonly findings: readonly Finding[]
   readonly masters: readonly MasterHealth[]
   readonly quorum: number
+  /** Masters whose votes count now. */
   readonly voting: number
   /** How many more masters may fail before no lease is granted; negative when none is. */
   readonly margin: number
+  /** No errors and no warnings. */
   readonly healthy: boolean
 }
 

@@ -25,10 +25,12 @@ const finishedScript = defineScript('finished', luaText('tools/operator/lua/fini
 const WINDOW_MS = 10_000
 /** A stream that was not looked at for longer is counted from now on. */
 const GAP_MS = 15_000
+/** Events that one script call looks at. */
 const PAGE = 250
 /** Of one look: more than BullMQ keeps, which is about 10,000 events. */
 const MAX_PAGES = 60
 
+/** As the script returns them. */
 interface Events extends Ended {
   readonly added: number | ''
   readonly lastId: string

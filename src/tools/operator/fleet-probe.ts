@@ -81,10 +81,12 @@ export async function answerOf<Asked extends { readonly name: string }, Value>(
   }
 }
 
+/** What the masters that answered said. */
 export function valuesOf<Value>(answers: readonly ServerAnswer<Value>[]): readonly Value[] {
   return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
 }
 
+/** A master that gave no answer, and why. */
 export interface UnreachableMaster {
   readonly master: string
   readonly problem: string

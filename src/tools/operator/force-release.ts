@@ -14,6 +14,7 @@ import { seeResource, viewResource, type ResourceView } from './resource-view.ts
 
 export interface ForcedRelease {
   readonly masters: readonly ReleasedOn[]
+  /** What the masters say afterwards. */
   readonly after: ResourceView
   /** No lease on the resource can have a quorum now. */
   readonly free: boolean
@@ -22,6 +23,7 @@ export interface ForcedRelease {
 export interface ReleasedOn {
   readonly master: string
   readonly outcome: 'released' | 'held nothing' | 'unreachable'
+  /** Whose lease was released. */
   readonly holder?: string
   readonly problem?: string
 }

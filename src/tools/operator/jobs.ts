@@ -40,6 +40,7 @@ export interface FoundJob extends JobName {
 export interface JobDetail extends JobRecord, FoundJob {
   /** The stacks of its failures, the last one first. */
   readonly stacks: readonly string[]
+  /** The last lines of its log. */
   readonly log: readonly string[]
   readonly stepsDone: readonly string[]
 }

@@ -6,7 +6,9 @@ import { globEscape } from './glob.ts'
 import type { LiveLeases } from './live-leases.ts'
 import type { Probe } from './probe.ts'
 
+/** The most keys that are looked at on each master. */
 const MAX_SCANNED = 100_000
+/** The most keys that are named of each master. */
 const MAX_NAMED = 5
 const FIX =
   '`bullmq-redlock release NAME --yes` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +

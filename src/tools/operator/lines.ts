@@ -19,6 +19,7 @@ interface FoundLine {
   readonly missing: string | undefined
 }
 
+/** Lines in which jobs wait. */
 export interface WaitingLines {
   /** The longest first. */
   readonly lines: readonly WaitingLine[]
@@ -33,6 +34,7 @@ export interface ResourceInQueue {
   readonly queue: string
   /** Jobs in it, also the one whose turn it is. */
   readonly jobs: number
+  /** What is set for the resource. */
   readonly limits: ResourceLimits
 }
 
@@ -45,11 +47,13 @@ interface WaitingLine extends ResourceInQueue {
 export interface LineSearch {
   /** Part of the name of a resource, or of the tenant of its first job. */
   readonly text: string
+  /** The most lines to return. */
   readonly limit: number
   /** How many of each line. */
   readonly heads: number
 }
 
+/** The most jobs of a line that are shown. */
 const MAX_HEADS = 100
 /** The most lines of a queue that are looked at to find the longest. */
 const MAX_LINES = 500

@@ -34,6 +34,7 @@ export async function countJobs(places: Places): Promise<readonly QueueCounts[]>
   return summed(rows)
 }
 
+/** Of each shard. */
 async function countsOf(places: Places, queue: string): Promise<readonly QueueCounts[]> {
   const missing = (error: unknown): QueueCounts => {
     return { queue, ...NONE, missing: messageOf(error) }

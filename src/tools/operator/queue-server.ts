@@ -41,6 +41,7 @@ export async function known<Answer>(asked: readonly Promise<Answer>[]): Promise<
 }
 
 export class QueueServer {
+  /** `host:port`. */
   readonly name: string
   readonly #timeoutMs: number
   readonly #named: Node

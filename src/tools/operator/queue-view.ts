@@ -21,16 +21,19 @@ import { Places, type QueuePlace } from './places.ts'
 export interface QueueViewOptions {
   /** `redis://`, `rediss://`, or ioredis options. */
   readonly url: MasterAddress
+  /** BullMQ's. */
   readonly prefix: string
   readonly timeoutMs: number
 }
 
 export interface JobExplanation extends Explanation {
+  /** In whose lines it stands. */
   readonly resources: readonly string[]
   /** Its place in its line; with an estimate where the job, its line and its queue move. */
   readonly position?: LinePosition
 }
 
+/** What came of an act on one job. */
 export interface Acted {
   readonly isDone: boolean
   /** A word. */
@@ -48,6 +51,7 @@ const CANCEL_LIMIT_MS = 60_000
 const LEAVE_LINES_LIMIT_MS = 600_000
 
 export class QueueView {
+  /** The server itself, or the cluster. */
   readonly server: QueueServer
   readonly places: Places
   readonly #timeoutMs: number
@@ -69,6 +73,7 @@ export class QueueView {
     if (missing !== undefined) throw new Error(missing)
   }
 
+  /** Why there is no such job. */
   async absence(queue: string, jobId: string): Promise<string> {
     return (await this.places.missing(queue)) ?? noSuchJob(queue, jobId)
   }
@@ -161,6 +166,7 @@ export class QueueView {
     return new Map(found.flatMap((each) => [...each]))
   }
 
+  /** Sets or ends limits of a resource. */
   async changeLimits(
     queue: string,
     resource: string,

@@ -127,6 +127,7 @@ async function closeOne(
 }
 
 interface Outstanding {
+  /** How long a lease may be. */
   readonly longestMs: number
   readonly leftMs: number
   /** No counter was larger, also of those that have expired. */

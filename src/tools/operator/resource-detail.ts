@@ -26,6 +26,7 @@ interface DetailEntry extends LineEntry {
   readonly stepsDone?: readonly string[]
 }
 
+/** As the page shows it. */
 export interface ResourcePage extends ResourceDetail {
   /** Who holds it, in one sentence. */
   readonly holding: string

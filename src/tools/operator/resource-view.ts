@@ -16,6 +16,7 @@ export interface ResourceView extends Inspection, Pick<Coverage, 'service'> {
    */
   readonly state: 'held' | 'free' | 'unknown'
   readonly quorum: number
+  /** How many masters answered. */
   readonly answered: number
   readonly unreachable: readonly UnreachableMaster[]
 }

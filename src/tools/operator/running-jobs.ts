@@ -13,6 +13,7 @@ import { known } from './queue-server.ts'
 /** The job under each lease, by resource, and when it was started. */
 export type JobsByResource = ReadonlyMap<string, JobSince>
 
+/** The most leases that are looked at. */
 const MAX_LEASES = 200
 
 /** @param earlier found before: asked for again only after its job has ended. */

@@ -7,11 +7,13 @@ import type { ServerAnswer } from './fleet-probe.ts'
 import type { ServerSurvey } from './server-survey.ts'
 import type { MasterSurvey } from './survey.ts'
 
+/** What the other masters and this machine say. */
 export interface Surroundings {
   /** The median of the masters' and this machine's clocks, relative to this machine's. */
   readonly commonOffsetMs: number
   /** What the fleet's other masters have stored, or what the operator expects. */
   readonly maxLeaseMs: number | undefined
+  /** How many masters were named. */
   readonly fleetSize: number
   /** The first master in the list that is the same server process as this one. */
   readonly duplicate: string | undefined
@@ -202,6 +204,7 @@ function checkPersistence({ persistence, appendfsync }: MasterSurvey, report: Re
   report('note', 'persistence', fact, fix)
 }
 
+/** A master that says nothing at all. */
 export function unreachable(problem: string, where: string): Finding {
   const fact = `does not answer: ${problem}`
   return { severity: 'error', code: 'unreachable', where, fact, fix: fixFor(problem) }

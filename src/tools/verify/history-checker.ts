@@ -83,6 +83,7 @@ const MAX_FINDINGS_OF_A_KIND = 20
  */
 const END_LINE_MS = 5_000
 
+/** One instance of `Redlock`. */
 interface Lock {
   readonly name: string
   readonly records: Map<number, LeaseRecord>
@@ -124,6 +125,7 @@ export class HistoryChecker {
     }
   }
 
+  /** When all has been read. */
   verdict(): HistoryVerdict {
     for (const lock of this.#locks.values()) {
       this.#skipMissing(lock)

@@ -23,6 +23,7 @@ export function newRecord(event: GrantedEvent): LeaseRecord {
   }
 }
 
+/** What a later event of the same lease changes. */
 export function update(record: LeaseRecord, event: Exclude<LeaseEvent, GrantedEvent>): void {
   record.fencingToken = event.fencingToken
   if (event.kind === 'extended') {

@@ -145,6 +145,7 @@ async function change(
   return EXIT.done
 }
 
+/** In one line. */
 function describe({ paused, asleepUntil, slots, rate }: ResourceLimits): string {
   const parts = [
     paused && `paused${origin(paused)}`,

@@ -11,6 +11,7 @@ import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import type { Pages } from '../listen.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
+/** As much of a diagnosis as readiness needs. */
 export interface VoteCount extends Pick<Diagnosis, 'voting' | 'quorum'> {
   /** Why no lease is granted; undefined where one is. */
   readonly problem: string | undefined
@@ -25,6 +26,7 @@ export interface HealthOptions {
   readonly workers: readonly RunnableWorker[]
   /** Aborts when the process begins to drain. */
   readonly signal: AbortSignal
+  /** Asks the masters. */
   readonly votes: () => Promise<VoteCount>
   /** Asks the queue's Redis. Undefined where the modules connect to it themselves. */
   readonly asksQueue: (() => Promise<unknown>) | undefined
