@@ -97,9 +97,12 @@ local function finish(i)
   opts = job.opts or ARGV.opts
   opts.token = token
   -- Its lock ran out, and no other run of it has begun. BullMQ looks whether it is still active.
-  -- rule: only-the-last-run-ends-without-its-lock
-  if job.run and table.concat(redis.call('HMGET', jobKey, 'ats', 'processedOn'), ' ') == job.run then
-    redis.call('SET', jobKey .. ':lock', token, 'NX', 'PX', '1000')
+  if job.run then
+    local starts, last = unpack(redis.call('HMGET', jobKey, 'ats', 'processedOn'))
+    -- rule: only-the-last-run-ends-without-its-lock
+    if (starts or '') .. ' ' .. (last or '') == job.run then
+      redis.call('SET', jobKey .. ':lock', token, 'NX', 'PX', '1000')
+    end
   end
   KEYS[12] = jobKey
   if target ~= endsAs then
