@@ -279,9 +279,12 @@ export class LockClient implements LockService, AsyncDisposable {
     this.#server.inBackground(this.#driver.abandon(wish))
     if (request === undefined) return
     this.#server.inBackground(
-      request.then(async (late) => {
-        if (late.status === 'granted') await this.#driver.release(late.claim)
-      }),
+      request.then(
+        (late) => (late.status === 'granted' ? this.#driver.release(late.claim) : undefined),
+        // It may have been granted after the first look.
+        // rule: attempt-that-fails-late-is-abandoned-again
+        () => this.#driver.abandon(wish),
+      ),
     )
   }
 

@@ -687,6 +687,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['namespaces-do-not-nest', ['%/', '%'], 'namespaces that nest'],
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
+  'services/lock-client': [
+    [
+      'attempt-that-fails-late-is-abandoned-again',
+      ['() => this.#driver.abandon(wish)', '() => undefined'],
+    ],
+  ],
   'services/zookeeper/zookeeper-locks': [
     [
       'waiter-keeps-one-place',
