@@ -58,7 +58,7 @@ export function resourcesOf<Subject>(
   return typeof named === 'string' ? [named] : [...new Set(names as string[])].sort()
 }
 
-/** What keeps a value from being a name of what jobs touch, if anything. */
+/** Why a value cannot name what jobs touch; undefined where it can. */
 export function problemOf(name: unknown): string | undefined {
   if (typeof name !== 'string') return kindOf(name)
   if (name.length === 0) return 'an empty string'

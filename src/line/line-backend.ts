@@ -83,13 +83,13 @@ export class LineBackend extends Backend implements LineRunner {
 
   private constructor(inner: RedisQueueBackend, name: string, given: LineSettings) {
     const { connection, blockingConnection, keys } = inner
-    // This backend forwards what the connections emit; the inner one must not do it as well.
     const { queue, ownsConnection } = inner as unknown as {
       readonly queue: { readonly opts: QueueBaseOptions }
       readonly ownsConnection: boolean
     }
     for (const each of [connection, blockingConnection]) {
       if (each === undefined) continue
+      // This backend forwards what they emit; the inner one must not do it as well.
       for (const event of ['error', 'ready', 'close']) each.removeAllListeners(event)
       leaveReplicas(each)
       reconnectSoon(each, queue.opts.connection)

@@ -24,7 +24,10 @@ const KINDS = {
       'Leases that were lost before their release, by the reason',
     ],
     'redlock.lease.splits': ['{attempt}', 'Attempts in which no client won a quorum'],
-    'redlock.job.requeues': ['{requeue}', 'Jobs requeued that could not run yet, by the reason'],
+    'redlock.job.requeues': [
+      '{requeue}',
+      'Jobs requeued because they could not run yet, by the reason',
+    ],
     'redlock.job.ends': ['{job}', 'Jobs that completed, failed for good, or will be retried'],
     'redlock.job.batches': ['{batch}', 'Batches of jobs that began to run'],
   },
@@ -39,10 +42,13 @@ const KINDS = {
       '1',
       '1 for the state of a master or the lock service, 0 for the others',
     ],
-    'redlock.master.clock_offset': ['s', "The master's clock minus ours when it was last enrolled"],
+    'redlock.master.clock_offset': [
+      's',
+      "The master's clock minus this machine's when it was last enrolled",
+    ],
     'redlock.quorum.margin': [
       '{master}',
-      'Masters that vote beyond a quorum; below 0 no lease is granted',
+      'How many more masters than a quorum vote, 0 for a lock service; below 0 no lease is granted',
     ],
     'redlock.job.runnable': ['{job}', 'Jobs that run or could start at once: scale on this'],
     'redlock.job.parked': ['{job}', 'Jobs that sleep until it is their turn, in up to 1,000 lines'],
@@ -51,7 +57,10 @@ const KINDS = {
     'redlock.line.longest': ['{job}', 'Jobs that sleep in the longest line'],
     'redlock.line.limited': ['{resource}', 'Resources that are paused, asleep or limited'],
     'redlock.line.tenants': ['{tenant}', 'Tenants whose jobs wait for their turn'],
-    'redlock.worker.breaker.open': ['1', '1 while a worker fetches nothing, for want of leases'],
+    'redlock.worker.breaker.open': [
+      '1',
+      '1 while a worker fetches no jobs because no lease can be granted',
+    ],
   },
 } as const
 

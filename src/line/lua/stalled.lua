@@ -5,8 +5,12 @@
   lock. Locks run out while the server stands still, or reaches no worker. So the first check after such
   a time only marks: workers renew their locks, and jobs that have ended record it, before the second.
 
+  BullMQ's KEYS[1] are the marks, and its KEYS[4] is there until the next check is due. Its ARGV[4] is
+  the time between two checks, in milliseconds.
+
   ARGV  base · slots
   Returns  as BullMQ's
+  Keeps: of two checks that follow each other, one at least moves jobs.
 ]]
 --- @include "keys"
 local CHECKED, KEPT_MS, MISSED = SPACE .. 'checked', 3600000, 3

@@ -1,5 +1,6 @@
 /** What an error means for a job: whether it is tried again, goes back, or fails, and with what. */
 import { DelayedError, UnrecoverableError, WaitingChildrenError, WaitingError } from 'bullmq'
+import pRetry from 'p-retry'
 import {
   JobCancelledError,
   JobLockLostError,
@@ -49,7 +50,7 @@ export function refuses(error: unknown): boolean {
 }
 
 /** Before the queue's Redis is asked again to take the end of a job. */
-const END_RETRY_MS = { first: 100, longest: 1_000 }
+const END_RETRY_MS = { minTimeout: 100, maxTimeout: 1_000 }
 
 /**
  * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here the
@@ -62,19 +63,15 @@ export async function untilTaken<Next>(
   end: () => Promise<Next>,
   onError: (error: unknown) => void,
 ): Promise<Next> {
-  let pauseMs = END_RETRY_MS.first
-  for (let error = refusal; ;) {
+  const isAskedAgain = ({ error }: { readonly error: unknown }): boolean => {
     // rule: refused-end-fails-no-job
-    if (!isPassing(error)) throw error
+    if (!isPassing(error)) return false
     onError(error)
-    await sleep(systemClock, pauseMs)
-    pauseMs = Math.min(2 * pauseMs, END_RETRY_MS.longest)
-    try {
-      return await end()
-    } catch (again) {
-      error = again
-    }
+    return true
   }
+  if (!isAskedAgain({ error: refusal })) throw refusal
+  await sleep(systemClock, END_RETRY_MS.minTimeout)
+  return pRetry(end, { ...END_RETRY_MS, retries: Infinity, shouldRetry: isAskedAgain })
 }
 
 /** The worker, or the lock service, was closed under a running job. */

@@ -45,7 +45,7 @@ export const dashboard: CommandSpec = {
       'a name under which a proxy on this machine reaches the page; repeat it for each',
     ),
     numberOption('--every-ms <n>', 'how often to look, while it is open', [100, 3_600_000], 1_000),
-    numberOption('--limit <n>', 'the most leases; a search finds others', [1, 10_000], 1_000),
+    numberOption('--limit <n>', 'leases to look at; a search finds others', [1, 10_000], 1_000),
   ],
   graceful: true,
   run,
