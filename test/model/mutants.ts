@@ -428,7 +428,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'worker/queue-trouble': [['refused-end-fails-no-job', 'always', 'is taken when the server']],
   'worker/queue-cuts': [
-    ['done-job-ends-without-its-lock', 'never', 'is done once'],
+    ['done-job-ends-without-its-lock', 'never', 'of one resource'],
+    [
+      'check-after-a-silence-only-marks',
+      ['not last or now - last', 'last and now - now'],
+      'of one resource',
+    ],
     [
       'only-the-last-run-ends-without-its-lock',
       ['== job.run', "~= ''"],

@@ -1,12 +1,14 @@
 /** The queue's Redis stands still, or is cut off: what had ended meanwhile is not done again. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import {
-  LockedQueue,
-  LockedWorker,
+  batchProcessor,
   silentLogger,
   type LeasedProcessor,
+  type LockedQueue,
+  type LockedQueueOptions,
+  type LockedWorker,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
@@ -20,77 +22,101 @@ const fixture = useFleet({ masters: 3 })
 const LOCK_MS = 1_000
 const OUTAGE_MS = 3 * LOCK_MS
 
-function queueOf(): LockedQueue<Data> {
-  const queue = new LockedQueue<Data>(fixture.namespace, {
-    connection: { url: fixture.fleet.queue.url },
-    resource: ({ nr }) => `customer:${nr}`,
-  })
-  fixture.defer(() => queue.close())
-  return queue
+function queueOf(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
+  return fixture.lockedQueue<Data>({ resource: ({ nr }) => `customer:${nr}`, ...options })
 }
 
 async function work(
   processor: LeasedProcessor<Data, unknown>,
   options: Partial<LockedWorkerOptions<Data>> = {},
 ): Promise<LockedWorker<Data>> {
-  const worker = new LockedWorker<Data>(fixture.namespace, processor, {
-    ...{ connection: { url: fixture.fleet.queue.url }, redlock: await fixture.redlock() },
-    ...{ resource: ({ data }) => `customer:${data.nr}`, logger: silentLogger },
-    ...{ lockDuration: LOCK_MS, stalledInterval: LOCK_MS, ...options },
+  const worker = fixture.lockedWorker<Data>(processor, {
+    ...{ redlock: await fixture.redlock(), logger: silentLogger },
+    ...{ resource: ({ data }) => `customer:${data.nr}`, lockDuration: LOCK_MS },
+    ...{ stalledInterval: LOCK_MS, ...options },
   })
   worker.on('error', () => undefined)
-  fixture.defer(() => worker.close(true))
   return worker
 }
 
 async function isMarked(id: string): Promise<boolean> {
-  const redis = new Redis(fixture.fleet.queue.url)
-  const members = await redis.smembers(`bull:${fixture.namespace}:stalled`)
-  await redis.quit()
-  return members.includes(id)
+  return (await fixture.redis().sismember(`bull:${fixture.namespace}:stalled`, id)) === 1
 }
 
-test('a job that is done while the server hangs is done once, and its line goes on', async () => {
-  const { queue: server } = fixture.fleet
-  const queue = queueOf()
-  const gate = fixture.gate()
-  const ran: string[] = []
-  const process: LeasedProcessor<Data, unknown> = async ({ id = '' }) => {
-    ran.push(id)
-    if (ran.length <= 4) await gate.passed
-    return `of run ${ran.length}`
-  }
-  for (let workers = 0; workers < 2; workers++) await work(process, { concurrency: 2 })
-  const jobs = await queue.addBulk(
-    Array.from({ length: 8 }, (_, index) => ({ name: 'charge', data: { nr: index % 4 } })),
-  )
-  await until('four run', () => ran.length === 4)
-  // Two checks of BullMQ would find them without a lock, and the first one has been.
-  await until('a check has marked one', () => isMarked(ran[0] ?? ''))
-  await server.freeze()
-  fixture.defer(() => server.thaw())
-  await delay(OUTAGE_MS / 2) // A check is on its way before they end.
-  gate.open()
-  await delay(OUTAGE_MS / 2)
-  await server.thaw()
-  await until('all are done', async () => (await queue.getCompletedCount()) === 8)
-  expect(ran).toHaveLength(8)
-  const found = await Promise.all(jobs.map(({ id = '' }) => queue.getJob(id)))
-  expect(found.map((job) => [job?.attemptsMade, job?.stalledCounter])).toEqual(
-    found.map(() => [1, 0]),
-  )
-})
+const names = ({ nr }: Data): string[] => [`customer:${nr}`, `card:${nr}`]
+
+interface Combined {
+  readonly ofQueue?: Partial<LockedQueueOptions<Data>>
+  readonly ofWorker?: Partial<LockedWorkerOptions<Data>>
+  readonly isBatch?: true
+  /** It ends when its lock has run out, and does not listen to its signal. */
+  readonly isLate?: true
+}
+
+/** What people combine it with. */
+const COMBINED: Readonly<Record<string, Combined>> = {
+  'of one resource': {},
+  'that goes on without its lock': { isLate: true },
+  'of two resources': {
+    ofQueue: { resource: names },
+    ofWorker: { resource: ({ data }) => names(data) },
+  },
+  'with slots': { ofQueue: { slots: 2 }, ofWorker: { slots: 2 } },
+  'of a tenant': { ofQueue: { tenant: ({ nr }) => `t${nr % 2}` } },
+  'with a shared result': {
+    ofWorker: { dedupe: { resultTtlMs: 60_000, key: ({ id = '' }) => id } },
+  },
+  'in a batch': { isBatch: true },
+}
+
+test.each(Object.keys(COMBINED))(
+  'a job %s that is done while the server hangs is done once',
+  async (how) => {
+    const { ofQueue, ofWorker, isBatch, isLate } = COMBINED[how] ?? {}
+    const { queue: server } = fixture.fleet
+    const queue = queueOf(ofQueue)
+    const gate = fixture.gate()
+    const ran: string[] = []
+    const one: LeasedProcessor<Data, unknown> = async ({ id = '' }, lease) => {
+      ran.push(id)
+      await (isLate ? gate.passed : lease.step('only', () => gate.passed))
+    }
+    const several = batchProcessor<Data, unknown>({ size: 2 }, async (jobs) => {
+      ran.push(...jobs.map(({ id = '' }) => id))
+      return Promise.allSettled(jobs.map(() => gate.passed))
+    })
+    for (let workers = 0; workers < 2; workers++) {
+      await work(isBatch ? several : one, { concurrency: 2, ...ofWorker })
+    }
+    const jobs = await queue.addBulk(
+      Array.from({ length: 8 }, (_, index) => ({ name: 'charge', data: { nr: index % 4 } })),
+    )
+    await until('four run', () => ran.length >= 4)
+    // Two checks of BullMQ would find them without a lock, and the first one has been.
+    await until('a check has marked one', () => isMarked(ran[0] ?? ''))
+    await server.freeze()
+    fixture.defer(() => server.thaw())
+    const untilDoneMs = isLate ? OUTAGE_MS / 2 : LOCK_MS / 5
+    await delay(untilDoneMs)
+    gate.open()
+    await delay(OUTAGE_MS - untilDoneMs)
+    await server.thaw()
+    await until('all are done', async () => (await queue.getCompletedCount()) === 8)
+    expect(ran.toSorted()).toEqual(jobs.map(({ id }) => id).toSorted())
+    const found = await Promise.all(jobs.map(({ id = '' }) => queue.getJob(id)))
+    expect(found.map((job) => [job?.attemptsMade, job?.stalledCounter])).toEqual(
+      found.map(() => [1, 0]),
+    )
+  },
+)
 
 const REFUSE = ['CONFIG', 'SET', 'min-replicas-to-write', '1'] as const
 const TAKE = ['CONFIG', 'SET', 'min-replicas-to-write', '0'] as const
 
 /** A job is done while the server refuses writes. With `closing`, the server goes on to do so. */
 async function endRefused(closing: boolean): Promise<LockedWorker<Data>> {
-  const redis = new Redis(fixture.fleet.queue.url)
-  fixture.defer(async () => {
-    await redis.call(...TAKE)
-    await redis.quit()
-  })
+  const redis = fixture.redis()
+  fixture.defer(() => redis.call(...TAKE))
   const queue = queueOf()
   const gate = fixture.gate()
   let runs = 0
@@ -148,8 +174,7 @@ test('a job that runs elsewhere meanwhile is not ended by its first run', async 
   })
   await until('it runs elsewhere', isRunning(2))
   // So this run has no lock either.
-  const redis = new Redis(fixture.fleet.queue.url)
-  fixture.defer(() => redis.quit())
+  const redis = fixture.redis()
   const dropped = await redis.del(`bull:${fixture.namespace}:${job.id}:lock`)
   await proxy.pass()
   await until('the first has tried', () => errors.some((text) => text.includes('moveToFinished')))
