@@ -12,7 +12,7 @@ import { counted } from '../../counted.ts'
 import { defineScript, luaText, type Script } from '../../lua.ts'
 import { callOf, type Call } from '../wire/calls.ts'
 import { callMaster, type Master, type Refusal } from '../wire/master.ts'
-import type { ServerFacts } from '../wire/server-facts.ts'
+import { unfitFor, type ServerFacts } from '../wire/server-facts.ts'
 import type { LockFleet } from './fleet.ts'
 import type { Voter } from './voter.ts'
 
@@ -61,8 +61,8 @@ export async function admit(
       'list distinct servers in `masters`: two addresses of one server would count as two votes'
     return refusal('client', `is the same server as ${twin.master.name}`, fix)
   }
-  const unfit = unfitFor(facts)
-  if (unfit !== undefined) return unfit
+  const [unfit] = unfitFor(facts)
+  if (unfit !== undefined) return refusal('server', unfit.problem, unfit.fix)
   // Claimed before the first await, so that two connections to one server cannot both pass.
   voter.claims.add(facts.runId)
   const { clock, maxLeaseMs, fenceTtlMs, addresses } = fleet.settings
@@ -138,20 +138,4 @@ export async function knowsUsNow(
   const knowsUs = Array.isArray(result.reply) && result.reply[0] !== 'unenrolled'
   if (!knowsUs) master.enrolment.reenrol('it does not know this client any more')
   return knowsUs
-}
-
-/** Why such a server must not vote, and what to do. Pure. */
-function unfitFor({ runId, version, role, maxmemoryPolicy }: ServerFacts): Refusal | undefined {
-  const unfit = (problem: string, fix: string): Refusal => refusal('server', problem, fix)
-  if (runId === '') return unfit('does not report its run_id', 'give this user the right to INFO')
-  if (Number.parseInt(version, 10) < 7) {
-    return unfit(`runs version ${version}`, 'use Redis >= 7.0 or Valkey')
-  }
-  if (role !== 'master') {
-    const problem = `is a ${role === 'slave' ? 'replica' : role}`
-    return unfit(problem, 'list only independent masters in `masters`')
-  }
-  if (maxmemoryPolicy === 'noeviction') return undefined
-  const problem = `may evict leases (maxmemory-policy is ${maxmemoryPolicy})`
-  return unfit(problem, 'set `maxmemory-policy noeviction`')
 }

@@ -23,6 +23,47 @@ export interface ServerFacts {
   readonly roundTripMs: number
 }
 
+/** Why a server must not vote. */
+export interface Unfit {
+  /** Stable, for machines. */
+  readonly code: 'no-run-id' | 'old-version' | 'replica' | 'evicts'
+  readonly problem: string
+  readonly fix: string
+}
+
+/** Redis 7.0 is the first with `PEXPIRE … GT`, which extending relies on. */
+const MIN_MAJOR_VERSION = 7
+export const BE_A_MASTER = 'list only independent masters; to make it one, run `REPLICAOF NO ONE`'
+export const NEVER_EVICT =
+  '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf; of a managed server, in its settings'
+
+/** Everything for which such a server must not vote, the worst first. */
+export function unfitFor({
+  runId,
+  version,
+  role,
+  maxmemoryPolicy,
+}: Pick<ServerFacts, 'runId' | 'version' | 'role' | 'maxmemoryPolicy'>): readonly Unfit[] {
+  const unfit: Unfit[] = []
+  const because = (code: Unfit['code'], problem: string, fix: string): unknown =>
+    unfit.push({ code, problem, fix })
+  if (runId === '') {
+    because('no-run-id', 'does not report its run_id', 'give this user the right to INFO')
+  }
+  // An unknown version is no number.
+  if (!(Number.parseInt(version, 10) >= MIN_MAJOR_VERSION)) {
+    because('old-version', `runs version ${version}`, 'upgrade it to Redis 7.0 or newer, or Valkey')
+  }
+  if (role !== 'master') {
+    because('replica', `is a ${role === 'slave' ? 'replica' : role}`, BE_A_MASTER)
+  }
+  if (maxmemoryPolicy !== 'noeviction') {
+    const problem = `may evict leases: maxmemory-policy is ${maxmemoryPolicy}`
+    because('evicts', problem, NEVER_EVICT)
+  }
+  return unfit
+}
+
 /** The fields of an INFO reply. */
 export function parseInfo(text: string): ReadonlyMap<string, string> {
   const fields = text.matchAll(/^([^:\r\n]+):(.*)/gm)

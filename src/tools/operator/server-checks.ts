@@ -1,6 +1,7 @@
 /** What can be wrong with one master, and with the queue's Redis. Pure. */
 import { counted } from '../../counted.ts'
 import { ALLOW_COMMANDS } from '../../redlock/wire/enrolment.ts'
+import { BE_A_MASTER, NEVER_EVICT, unfitFor } from '../../redlock/wire/server-facts.ts'
 import { findingsOf, type Finding, type Report } from '../../services/finding.ts'
 import { duration } from './duration.ts'
 import type { ServerAnswer } from './fleet-probe.ts'
@@ -20,15 +21,12 @@ export interface Surroundings {
   readonly namespace: string
 }
 
-/** Redis 7.0 is the first with `PEXPIRE … GT`, which extending relies on. */
-const MIN_MAJOR_VERSION = 7
 /** Half of the default deadline per master: a slower one will often not be counted. */
 const SLOW_MS = 100
 /** A clock that NTP looks after is never this far off. */
 const CLOCK_WARNING_MS = 1_000
 const DEFAULT_MAX_LEASE_MS = 30_000
 const FULL = 0.9
-const BE_A_MASTER = 'list only independent masters; to make it one, run `REPLICAOF NO ONE`'
 
 export function checkMaster(
   where: string,
@@ -61,46 +59,22 @@ export function silences({ severity, code }: Finding): boolean {
 }
 
 function checkServer(master: MasterSurvey, { duplicate }: Surroundings, report: Report): void {
-  const { runId, version, role } = master
-  if (runId === '') {
-    const fix = 'give this user the right to INFO'
-    report('error', 'no-run-id', 'does not report its run id', fix)
-  }
+  for (const { code, problem, fix } of unfitFor(master)) report('error', code, problem, fix)
   if (duplicate !== undefined) {
     const fix = 'list distinct servers: two addresses of one server would count as two votes'
     report('error', 'same-server', `is the same server as ${duplicate}`, fix)
   }
-  // An unknown version is no number.
-  if (!(Number.parseInt(version, 10) >= MIN_MAJOR_VERSION)) {
-    const fix = 'upgrade it to Redis 7.0 or newer, or Valkey'
-    report('error', 'old-version', `runs version ${version}`, fix)
-  }
-  if (role !== 'master') {
-    report('error', 'replica', `is a ${role === 'slave' ? 'replica' : role}`, BE_A_MASTER)
-  }
-  checkMemory(master, 'leases', report)
+  checkWrites(master, report)
   // A replica is told of above.
-  if (master.refusal !== undefined && role === 'master') {
+  if (master.refusal !== undefined && master.role === 'master') {
     report('error', 'refuses-leases', master.refusal.problem, master.refusal.fix)
   }
 }
 
-/** Whether the server keeps what is written to it: the `kept`. */
-export function checkMemory(
-  { maxmemoryPolicy, writesRefused }: ServerSurvey,
-  kept: string,
-  report: Report,
-): void {
-  if (maxmemoryPolicy !== 'noeviction') {
-    const fact = `may evict ${kept}: maxmemory-policy is ${maxmemoryPolicy}`
-    const fix =
-      '`CONFIG SET maxmemory-policy noeviction`, and the same in its redis.conf; of a managed server, in its settings'
-    report('error', 'evicts', fact, fix)
-  }
-  if (writesRefused !== undefined) {
-    const fact = `may refuse writes: ${writesRefused}`
-    report('error', 'refuses-writes', fact, 'read its log and free disk space')
-  }
+function checkWrites({ writesRefused }: ServerSurvey, report: Report): void {
+  if (writesRefused === undefined) return
+  const fact = `may refuse writes: ${writesRefused}`
+  report('error', 'refuses-writes', fact, 'read its log and free disk space')
 }
 
 /** What the master has stored for all clients. */
@@ -268,7 +242,12 @@ function checkQueueServer(server: ServerSurvey, report: Report): void {
     const fact = `its cluster serves ${server.slotsServed} of 16384 slots: queues of the others stand still`
     report('error', 'slots', fact, 'start its nodes, or `redis-cli --cluster fix HOST:PORT`')
   }
-  checkMemory(server, 'jobs and lines', report)
+  const { maxmemoryPolicy } = server
+  if (maxmemoryPolicy !== 'noeviction') {
+    const fact = `may evict jobs and lines: maxmemory-policy is ${maxmemoryPolicy}`
+    report('error', 'evicts', fact, NEVER_EVICT)
+  }
+  checkWrites(server, report)
   const { usedBytes, maxBytes } = server
   if (maxBytes > 0 && usedBytes >= maxBytes) {
     const fact = 'is full and refuses writes: jobs are neither added nor started'
