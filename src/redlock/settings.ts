@@ -1,5 +1,10 @@
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
-import { masterName, type MasterAddress } from './wire/connection-settings.ts'
+import {
+  isRedisUrl,
+  masterName,
+  REDIS_URL,
+  type MasterAddress,
+} from './wire/connection-settings.ts'
 import { namesLockKeys } from '../names.ts'
 import { commonSettings, type CommonOptions, type CommonSettings } from '../lock/lock-settings.ts'
 import { MasterConnection } from './wire/master-connection.ts'
@@ -107,7 +112,8 @@ function checkedNamespace(namespace: string): string {
   return refuse('namespace', 'a name without a part such as `:lease`, which names keys', namespace)
 }
 
-function mastersOption(masters: unknown): readonly MasterAddress[] {
+/** @throws TypeError */
+export function mastersOption(masters: unknown): readonly MasterAddress[] {
   if (!Array.isArray(masters) || masters.length === 0) {
     return refuse('masters', 'a list of redis:// URLs or ioredis options, five of them', masters)
   }
@@ -126,15 +132,10 @@ function mastersOption(masters: unknown): readonly MasterAddress[] {
 
 function addressOption(address: unknown, index: number): MasterAddress {
   const name = `masters[${index}]`
-  const expected = 'a redis:// or rediss:// URL without a query, or an ioredis options object'
-  if (typeof address === 'string') {
-    // No query: ioredis takes options from it, and prefers them to the safe ones.
-    if (!/^rediss?:\/\/[^/?#]+[^?#]*$/.test(address) || !URL.canParse(address)) {
-      refuse(name, expected, address)
-    }
-    return address
+  if (isRedisUrl(address)) return address
+  if (typeof address !== 'object' || address === null) {
+    return refuse(name, `${REDIS_URL}, or an ioredis options object`, address)
   }
-  if (typeof address !== 'object' || address === null) return refuse(name, expected, address)
   if ('options' in address && 'status' in address) {
     const why =
       'an address, not a connection: Redlock makes its own, because a shared one queues and re-sends commands'

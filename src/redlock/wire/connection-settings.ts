@@ -59,6 +59,16 @@ export function connectionSettings(
   }
 }
 
+/** What {@link isRedisUrl} takes. */
+export const REDIS_URL = 'a redis:// or rediss:// URL without a query'
+
+/** No query: ioredis takes options from it, and prefers them to the safe ones. */
+export function isRedisUrl(value: unknown): value is string {
+  return (
+    typeof value === 'string' && /^rediss?:\/\/[^/?#]+[^?#]*$/.test(value) && URL.canParse(value)
+  )
+}
+
 /** Of the queue: sentinels say where its server is. */
 export function isWatched(address: MasterAddress): boolean {
   return typeof address === 'object' && address.sentinels !== undefined

@@ -1,7 +1,12 @@
 /** Settings: from flags, else the environment, else a JSON file. An error names the source. */
 import { readFileSync } from 'node:fs'
 import { DAY_MS } from '../../clock.ts'
-import { masterName, type MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import {
+  isRedisUrl,
+  masterName,
+  REDIS_URL,
+  type MasterAddress,
+} from '../../redlock/wire/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { shortened } from '../../options.ts'
@@ -265,10 +270,9 @@ function addressOf({ value, source }: Given): MasterAddress {
   if (typeof value === 'object' && value !== null && ('host' in value || 'path' in value)) {
     return value as MasterAddress
   }
-  const isUrl = typeof value === 'string' && /^rediss?:\/\/[^/?#]+[^?#]*$/.test(value)
-  if (isUrl && URL.canParse(value)) return value
-  const url = 'a redis:// or rediss:// URL without a query, such as redis://lock-1:6379'
-  return refuseHidden(source, `${url} (in a file also an object with \`host\`)`)
+  if (isRedisUrl(value)) return value
+  const example = 'such as redis://lock-1:6379 (in a file also an object with `host`)'
+  return refuseHidden(source, `${REDIS_URL}, ${example}`)
 }
 
 /** Sentinels say where the queue's server is; a lock master has no replica that could follow it. */

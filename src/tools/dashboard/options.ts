@@ -1,9 +1,14 @@
 /** The dashboard's options, checked, with every default in place. */
 import { DAY_MS } from '../../clock.ts'
-import { integerOption, knownOptions, nameOption, refuse } from '../../options.ts'
+import { integerOption, knownOptions, nameOption, objectOption, refuse } from '../../options.ts'
 import { defaultLogger, type Logger } from '../../logger.ts'
 import type { InspectedLocks } from '../operator/lock-view.ts'
-import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
+import {
+  isRedisUrl,
+  REDIS_URL,
+  type MasterAddress,
+} from '../../redlock/wire/connection-settings.ts'
+import { mastersOption } from '../../redlock/settings.ts'
 import type { AccessOptions } from './access.ts'
 
 /** Which servers the dashboard reads, and how often. */
@@ -55,17 +60,15 @@ export type ResolvedOptions = DashboardOptions & Required<Pick<DashboardOptions,
 
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
-  if (typeof options !== 'object') refuse('options', 'an object with `masters`', options)
+  objectOption(options as unknown, 'an object with `masters`')
   knownOptions({ ...options }, KNOWN)
   const { masters = [], locks, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
   if (locks !== undefined && masters.length > 0) refuse('locks', 'absent beside `masters`', locks)
-  if (locks === undefined && (!Array.isArray(masters) || masters.length === 0)) {
-    refuse('masters', 'a list of redis:// URLs or ioredis options, as your workers have', masters)
-  }
+  if (locks === undefined) mastersOption(masters)
   if (queueRedis !== undefined && !isAddress(queueRedis)) {
     // A mistyped URL may have a password in it, so it is not repeated.
     throw new TypeError(
-      'Expected `queueRedis` to be a redis:// or rediss:// URL, or ioredis options. The value is not shown.',
+      `Expected \`queueRedis\` to be ${REDIS_URL}, or ioredis options. The value is not shown.`,
     )
   }
   if (!/^(\/[^/?#]+)*$/.test(basePath)) refuse('basePath', "'' or such as '/redlock'", basePath)
@@ -89,7 +92,6 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
 }
 
 function isAddress(value: unknown): boolean {
-  if (typeof value === 'string') return /^rediss?:\/\/./.test(value) && URL.canParse(value)
-  if (typeof value !== 'object' || value === null) return false
+  if (typeof value !== 'object' || value === null) return isRedisUrl(value)
   return 'host' in value || 'path' in value || ('sentinels' in value && 'name' in value)
 }

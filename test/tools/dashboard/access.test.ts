@@ -211,6 +211,7 @@ test('nothing is cached, framed, sniffed, or run from elsewhere', async () => {
 
 test.each([
   [{ masters: [] }, '`masters`'],
+  [{ masters: ['localhost:6379'] }, '`masters[0]`'],
   [{ token: 'short' }, '`token`'],
   [{ token: 'short' }, 'got one of 5 characters'],
   [{ authorise: () => true }, 'Is it `authorize`?'],
@@ -221,6 +222,7 @@ test.each([
   [{ queueRedis: 'localhost' }, '`queueRedis`'],
   [{ bullBoard: 'admin/' }, '`bullBoard`'],
   [{ queueRedis: 'redis//:geheim@h' }, '`queueRedis`'],
+  [{ queueRedis: 'redis://h?tls=1' }, 'without a query'],
   [{ allowedHosts: 'a' as unknown as string[] }, '`allowedHosts`'],
 ])('%j is refused, and the option named', (more, option) => {
   expect(() => dashboardHandler(optionsFor(fixture, more as object))).toThrow(option)
