@@ -11,6 +11,7 @@ interface UnreadyClient {
   readonly options?: {
     readonly host?: string
     readonly port?: number
+    maxRetriesPerRequest?: number | null
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined
   }
@@ -98,4 +99,11 @@ export function reconnectSoon(connection: Connection, given: object): void {
   if ('duplicate' in given || 'retryStrategy' in given) return
   // rule: returned-server-is-soon-found
   options.retryStrategy = (times) => Math.min(MAX_RECONNECT_MS, usual(times))
+  // A command waits as long for its server as with BullMQ, in more retries.
+  const { maxRetriesPerRequest: most } = options
+  if (typeof most !== 'number') return
+  const waitsMs = Array.from({ length: most }, (_, retries) => usual(retries + 1))
+  const patienceMs = waitsMs.reduce((sum, waitMs) => sum + waitMs, 0)
+  // rule: command-is-given-up-no-sooner
+  options.maxRetriesPerRequest = Math.max(most, Math.ceil(patienceMs / MAX_RECONNECT_MS))
 }

@@ -42,6 +42,7 @@ interface FeatureRules {
   readonly isSlow?: boolean
 }
 
+const QUEUE_FAULTS = ['freeze', 'pause', 'drop', 'refuse', 'replicas', 'full'] as const
 const MASTER_FAULTS = ['kill', 'forget', 'freeze', 'cut'] as const
 const NOTES = ['progress', 'progressById', 'log', 'logById', 'clearLogs', 'deduplication'] as const
 /** Of one tenant, while another one has a few. */
@@ -488,6 +489,14 @@ export const FEATURES = {
   },
   'flushed scripts': { action: () => ({ do: 'flushScripts' }), weight: 3 },
   'restart of the queue': { action: () => ({ do: 'restartQueue' }), weight: 2, isSlow: true },
+  'faults of the queue': {
+    action: ({ random }) => ({
+      ...{ do: 'faultQueue', how: random.pick(QUEUE_FAULTS) },
+      forMs: random.pick([20, 200, 1_000, 2_500, 4_500]),
+    }),
+    weight: 2,
+    isSlow: true,
+  },
   'lagging replica': {
     action: ({ random }) => ({ do: 'failover', lostMs: random.integer(0, 60) }),
     weight: 3,
@@ -581,7 +590,9 @@ const FEW = 4
 const ADDS = 50
 /** So many times as often. */
 const MEANT = 5
-const TAKES_LONG: ReadonlySet<Action['do']> = new Set(['failover', 'faultMasters', 'drainWorker'])
+const TAKES_LONG: ReadonlySet<Action['do']> = new Set([
+  ...(['failover', 'faultMasters', 'faultQueue', 'drainWorker'] as const),
+])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
 /** What seldom meets by chance, and what it takes for a rule to matter. */
@@ -609,6 +620,7 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['maxWaitMs', 'delay', 'failures', 'backoff'],
   ['jobs deleted from outside', 'long jobs', 'pause a line'],
   ['within priority', 'priority', 'delay', 'long jobs'],
+  ['faults of the queue', 'tuned workers', 'long jobs', 'several workers'],
   ['within priority', 'priority', 'addBulk', 'long jobs'],
 ]
 const THEMED = 0.7

@@ -46,7 +46,9 @@ const STATES = [
 ] as const
 const UNFINISHED = STATES.slice(0, 5)
 
-const HARMFUL: ReadonlySet<string> = new Set(['restartQueue', 'failover', 'faultMasters'])
+const HARMFUL: ReadonlySet<string> = new Set([
+  ...['restartQueue', 'faultQueue', 'failover', 'faultMasters'],
+])
 
 export async function runEpisode(world: World, plan: Plan): Promise<History> {
   const harms = plan.operations.some((each) => HARMFUL.has(each.do))
@@ -355,6 +357,8 @@ class Episode {
         return this.#frail?.restartQueue()
       case 'failover':
         return this.#frail?.failover(operation.lostMs)
+      case 'faultQueue':
+        return this.#frail?.faultQueue(operation.how, operation.forMs)
       case 'faultMasters': {
         const { how, first, count, forMs } = operation
         return this.#frail?.faultMasters(how, first, count, forMs)

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
 import { ProxiedMasters } from '../support/proxied-masters.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
-import type { MasterFault } from './plan.ts'
+import type { MasterFault, QueueFault } from './plan.ts'
 import { machineMs } from './seen.ts'
 import { MASTERS, Servers } from './servers.ts'
 
@@ -91,6 +91,23 @@ export class Frail implements AsyncDisposable {
     })
   }
 
+  faultQueue(how: QueueFault, forMs: number): Promise<void> {
+    return this.#next(async () => {
+      const [queue, proxy] = [this.#primary, this.#queueProxy]
+      const { begin, end } = {
+        freeze: { begin: () => queue.freeze(), end: () => queue.thaw() },
+        drop: { begin: () => proxy.drop(), end: () => proxy.pass() },
+        refuse: { begin: () => proxy.refuse(), end: () => proxy.pass() },
+        pause: { begin: () => tell(queue, 'CLIENT', 'PAUSE', forMs), end: () => undefined },
+        replicas: setsFor(queue, 'min-replicas-to-write', '9'),
+        full: setsFor(queue, 'maxmemory', '1'),
+      }[how]
+      await begin()
+      await delay(forMs)
+      await end()
+    })
+  }
+
   faultMasters(how: MasterFault, first: number, count: number, forMs: number): Promise<void> {
     return this.#next(async () => {
       const indexes = Array.from({ length: count }, (_, index) => (first + index) % MASTERS)
@@ -153,6 +170,17 @@ async function ask<Answer>(
   } finally {
     redis.disconnect()
   }
+}
+
+function tell(server: TestServer, ...command: readonly (string | number)[]): Promise<unknown> {
+  const [name = '', ...args] = command
+  return ask(server, (redis) => redis.call(String(name), ...args))
+}
+
+/** A setting of a server, and back to none. */
+function setsFor(server: TestServer, name: string, value: string) {
+  const set = (to: string) => (): Promise<unknown> => tell(server, 'CONFIG', 'SET', name, to)
+  return { begin: set(value), end: set('0') }
 }
 
 async function follow(replica: TestServer, primary: TestServer): Promise<void> {

@@ -74,7 +74,8 @@ export class Knowledge {
     this.byUid = new Map(this.jobs.map((job) => [job.uid, job]))
     // A minority of masters slows nobody.
     this.isFaulty =
-      this.all('kill', 'cut', 'cutProducer', 'restartQueue', 'failover', 'stepClock').length > 0 ||
+      this.all('kill', 'cut', 'cutProducer', 'stepClock').length > 0 ||
+      this.all('restartQueue', 'faultQueue', 'failover').length > 0 ||
       this.all('faultMasters').some(({ operation }) => operation.count > 1)
     this.undone = this.all('failover').map(({ answer, at, endedAt = Infinity }) => {
       const { from, to } = (answer as Lost | undefined) ?? { from: at, to: endedAt }

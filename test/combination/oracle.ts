@@ -44,6 +44,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'a delay is waited out': delays,
   'no job is lost': lost,
   'jobs end as they must': endings,
+  'what is done is not done again': doneOnce,
   'attempts count failures': attempts,
   'results are of the job': results,
   'computed once': computedOnce,
@@ -739,6 +740,29 @@ function endings(knowledge: Knowledge): Found {
     if (/child .* failed|pending dependencies/i.test(failedReason)) return []
     if (isLost || knowledge.isFaulty || touches.some(isDeletion)) return []
     return say(`failed: ${failedReason}`)
+  })
+}
+
+/** Whatever happens to the queue's Redis between a job and its end. */
+function doneOnce(knowledge: Knowledge): Found {
+  const { history, runs, byUid } = knowledge
+  const { plainWorkers } = history.plan.settings
+  if (plainWorkers || knowledge.all('obliterate', 'retryAll').length > 0) return []
+  const left = knowledge.all('closeWorker', 'drainWorker', 'kill').map(({ answer }) => answer)
+  return runs.flatMap((run, index) => {
+    const { ended, stopped, id, worker } = run
+    if (ended?.outcome !== 'done' || stopped !== undefined || left.includes(worker)) return []
+    const { plan, touches = [], add } = byUid.get(run.uid) ?? {}
+    if (touches.some(({ operation }) => /^(retry|deleteHash|skip)/.test(operation.do))) return []
+    // BullMQ fails the end of a parent while children are open.
+    if (add?.operation.do === 'flow' || plan?.data.work.moves === 'children') return []
+    if (knowledge.mayBeUndone(run.at, ended.at)) return []
+    const again = runs.slice(index + 1).find((other) => {
+      return other.id === id && knowledge.instance(other) === knowledge.instance(run)
+    })
+    if (again === undefined) return []
+    const detail = `${nameOf(again)} began, and ${run.run} had done it until ${ended.at.toFixed(1)}`
+    return [{ at: again.at, detail }]
   })
 }
 

@@ -138,6 +138,8 @@ export type Action =
   | { readonly do: 'obliterate' | 'restartQueue' | 'settle' }
   /** The queue's Redis is lost, and a replica that lacks its last writes takes over. */
   | { readonly do: 'failover'; readonly lostMs: number }
+  /** The queue's Redis stands still, is cut off, or refuses writes, and is right again. */
+  | { readonly do: 'faultQueue'; readonly how: QueueFault; readonly forMs: number }
   /** Lock masters are away, and right again. */
   | {
       readonly do: 'faultMasters'
@@ -174,6 +176,9 @@ export type Action =
     }
 
 export type Note = 'progress' | 'progressById' | 'log' | 'logById' | 'clearLogs' | 'deduplication'
+
+/** `replicas`: too few follow it. `full`: it has no memory left. */
+export type QueueFault = 'freeze' | 'pause' | 'drop' | 'refuse' | 'replicas' | 'full'
 
 /** `forget`: a kill after which its memory is gone. */
 export type MasterFault = 'kill' | 'forget' | 'freeze' | 'cut'

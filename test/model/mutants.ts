@@ -446,6 +446,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['one-check-in-two-moves', ["spared ~= 'spared'", 'true'], 'jobs of a dead worker'],
     ['returned-server-is-soon-found', ['MAX_RECONNECT_MS', 'Infinity'], 'two seconds at most'],
+    ['command-is-given-up-no-sooner', ['Math.ceil', '0 * Math.ceil'], 'no sooner than with plain'],
+    [
+      'unanswered-end-is-sent-again',
+      ['UNANSWERED.test(error.message)', 'false'],
+      'does not leave its client',
+    ],
   ],
   'tools/cli/refusing-queue': [
     [

@@ -1,6 +1,8 @@
 /** The queue's Redis stands still, or is cut off: what had ended meanwhile is not done again. */
 import { setTimeout as delay } from 'node:timers/promises'
+import { createNodeRedisClient } from 'bullmq'
 import type { Redis } from 'ioredis'
+import { createClient } from 'redis'
 import { expect, test } from 'vitest'
 import {
   batchProcessor,
@@ -146,6 +148,43 @@ test('a worker that closes meanwhile does not wait for the server', async () => 
   await worker.close()
 })
 
+test('a job whose end does not leave its client is done once', async () => {
+  const proxy = await startProxy(fixture.fleet.queue.port)
+  fixture.defer(() => proxy.close())
+  const { port, url } = proxy
+  const raw = createClient({ url, socket: { reconnectStrategy: 20 }, disableOfflineQueue: true })
+  const nodeRedis = createNodeRedisClient(raw)
+  nodeRedis.on('error', () => undefined)
+  fixture.defer(() => {
+    nodeRedis.disconnect()
+  })
+  const queue = queueOf()
+  const gate = fixture.gate()
+  const ran: (string | undefined)[] = []
+  const processor: LeasedProcessor<Data, unknown> = async ({ id }) => {
+    ran.push(id)
+    await gate.passed
+  }
+  // Each gives a command up before the server is back, and has one job.
+  await work(processor, {
+    connection: { port, retryStrategy: () => 20, maxRetriesPerRequest: 5 },
+  })
+  await work(processor, { connection: { port, enableOfflineQueue: false } })
+  await work(processor, { connection: nodeRedis })
+  const jobs = await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
+  await until('all run', () => ran.length === 3)
+  await proxy.refuse()
+  gate.open()
+  await delay(OUTAGE_MS)
+  await proxy.pass()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 3)
+  expect(ran.toSorted()).toEqual(jobs.map(({ id }) => id).toSorted())
+  const found = await Promise.all(jobs.map(({ id = '' }) => queue.getJob(id)))
+  expect(found.map((job) => [job?.attemptsMade, job?.stalledCounter])).toEqual(
+    found.map(() => [1, 0]),
+  )
+})
+
 test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
   const proxy = await startProxy(fixture.fleet.queue.port)
   fixture.defer(() => proxy.close())
@@ -218,4 +257,21 @@ test.each([
     return options.retryStrategy?.(30)
   })
   expect(waits).toEqual([expected, expected])
+})
+
+/** How long a command waits for its server. */
+function patienceMs({ options }: Pick<Redis, 'options'>): number {
+  const { maxRetriesPerRequest, retryStrategy } = options
+  const retries = Array.from({ length: maxRetriesPerRequest ?? 0 }, (_, index) => index + 1)
+  return retries.reduce((sum, retry) => sum + Number(retryStrategy?.(retry)), 0)
+}
+
+test('a command is given up no sooner than with plain BullMQ', async () => {
+  const [locked, plain] = [queueOf(), fixture.plainQueue()]
+  const clients = await Promise.all(
+    [locked, plain].map((queue) => queue.getBackend().connection.client as Promise<unknown>),
+  )
+  const [ours = 0, theirs = 0] = clients.map((client) => patienceMs(client as Redis))
+  expect(theirs).toBeGreaterThan(100_000)
+  expect(ours / theirs).toBeGreaterThan(0.95)
 })

@@ -44,6 +44,16 @@ function isPassing(error: unknown): boolean {
   return error instanceof Error && PASSING.test(error.message)
 }
 
+/** Of ioredis and node-redis. Where a connection was closed on purpose, they say something else. */
+const UNANSWERED =
+  /^(Reached the max retries|Command timed out|Stream isn't writeable|Cluster isn't ready|None of startup nodes|Failed to refresh slots|Socket closed unexpectedly|The client is offline|Connection timeout)|\bE(CONN\w+|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH)\b/
+
+/** The connection is away, and it comes again. What the server has done is not known. */
+function isUnanswered(error: unknown): boolean {
+  // rule: unanswered-end-is-sent-again
+  return error instanceof Error && UNANSWERED.test(error.message)
+}
+
 /** A server that does nothing for this client, for a time or until its operator acts. */
 export function refuses(error: unknown): boolean {
   return isPassing(error) || (error instanceof Error && DENIES.test(error.message))
@@ -53,10 +63,10 @@ export function refuses(error: unknown): boolean {
 const END_RETRY_MS = { minTimeout: 100, maxTimeout: 1_000 }
 
 /**
- * BullMQ fails a job whose result its server refuses, be it for the second of a failover. Here the
- * server is asked again until it takes the end, the job has started elsewhere, or the worker closes
- * its connection.
- * @param refusal what it said to the first `end`.
+ * BullMQ fails a job whose result its server refuses, be it for the second of a failover, or whose
+ * result does not reach its server. Here the server is asked again until it takes the end, the job
+ * has started elsewhere, or the worker closes its connection.
+ * @param refusal what came of the first `end`.
  */
 export async function untilTaken<Next>(
   refusal: unknown,
@@ -65,7 +75,7 @@ export async function untilTaken<Next>(
 ): Promise<Next> {
   const isAskedAgain = ({ error }: { readonly error: unknown }): boolean => {
     // rule: refused-end-fails-no-job
-    if (!isPassing(error)) return false
+    if (!isPassing(error) && !isUnanswered(error)) return false
     onError(error)
     return true
   }
