@@ -96,7 +96,9 @@ export class Knowledge {
 
   /** Its connection broke meanwhile. A client then sends again what was not answered. */
   mayBeSentTwice({ at, endedAt = Infinity }: Done): boolean {
-    return this.all('cutProducer').some((cut) => cut.at < endedAt && (cut.endedAt ?? cut.at) > at)
+    return this.all('cutProducer', 'restartQueue', 'failover', 'faultQueue').some(
+      (cut) => cut.at < endedAt && (cut.endedAt ?? cut.at) > at,
+    )
   }
 
   /** Whether what was done between two times may have been lost with the queue's Redis. */

@@ -562,7 +562,7 @@ function removed(knowledge: Knowledge): Found {
       // BullMQ says that it has removed what is not there.
       if ((job?.add.endedAt ?? Infinity) > at) return []
       if (job === undefined || answer !== 'done' || reusesIds || job.kind === 'scheduler') return []
-      if (job.plan.opts.deduplication !== undefined) return []
+      if (job.plan.opts.deduplication !== undefined || knowledge.mayBeSentTwice(job.add)) return []
       const found = job.runs
         .filter((run) => run.at > endedAt + graceMs)
         .map((run) => ({ at: run.at, detail: `${nameOf(run)} began after it was removed` }))
@@ -599,7 +599,7 @@ function cancelled(knowledge: Knowledge): Found {
       const uid = [...history.ids].find(([, id]) => id === jobId)?.[0]
       const job = jobs.find((each) => each.uid === uid)
       if (job === undefined || job.kind === 'scheduler') return []
-      if (job.plan.opts.deduplication !== undefined) return []
+      if (job.plan.opts.deduplication !== undefined || knowledge.mayBeSentTwice(job.add)) return []
       const retried = job.touches.some(
         (touch) => /^retry/.test(touch.operation.do) && (touch.endedAt ?? Infinity) > at,
       )
