@@ -185,6 +185,26 @@ test('a job whose end does not leave its client is done once', async () => {
   )
 })
 
+test('an add whose reply is lost is sent again, as with BullMQ; with a jobId there is one job', async () => {
+  const proxy = await startProxy(fixture.fleet.queue.port)
+  fixture.defer(() => proxy.close())
+  const connection = { port: proxy.port, retryStrategy: () => 20 }
+  const counts: (number | undefined)[] = []
+  for (const queue of [queueOf({ connection }), fixture.plainQueue(undefined, { connection })]) {
+    for (const opts of [{}, { jobId: 'invoice-7' }]) {
+      queue.on('error', () => undefined)
+      await queue.obliterate({ force: true })
+      await proxy.dropReplies()
+      const added = queue.add('charge', { nr: 1 }, opts)
+      await delay(LOCK_MS / 10)
+      await proxy.pass()
+      await added
+      counts.push(await queue.count())
+    }
+  }
+  expect(counts).toEqual([2, 1, 2, 1])
+})
+
 test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
   const proxy = await startProxy(fixture.fleet.queue.port)
   fixture.defer(() => proxy.close())
