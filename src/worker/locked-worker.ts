@@ -107,7 +107,7 @@ export class LockedWorker<
       { ...bullmq, autorun: false },
       LineBackend.factory({
         ...{ slots, within: 'added', maxWaitMs, onFailure, visits },
-        keepsSteps: ours.checkpoints,
+        keepsSteps: ours.checkpoints || undefined,
         linesOf: isStrict ? (job) => linesOf(resource as never, job as never) : undefined,
         onDrained: () => super.emit('drained'),
       }),

@@ -147,7 +147,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'release-on-every-master',
       [': call', ": callOf({ verb: 'release', resources: ['elsewhere'] })"],
     ],
-    ['tombstone-behind-another-connection', ['return unknown', 'return false']],
+    ['tombstone-behind-another-connection', ["'unknown'", "'keys'"]],
   ],
   'redlock/wire/enrolment-scripts': [
     ['new-run-id-is-quarantined', 'removed'],
