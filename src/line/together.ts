@@ -12,8 +12,6 @@ import type { Replacement } from './line-scripts.ts'
 import type { LinePlacement } from './line-settings.ts'
 import type { LineVisit, Move } from './visit.ts'
 
-type Settle = (value: unknown) => void
-
 /** Of one call, about. */
 const MAX_BYTES = 100_000
 
@@ -26,7 +24,7 @@ abstract class TurnGroup<Item> {
   readonly #maxItems: number
   #waiting: Item[] = []
   /** One for each of them. */
-  #callers: { readonly resolve: Settle; readonly reject: Settle }[] = []
+  #callers: { resolve: (reply: unknown) => void; reject: (error: unknown) => void }[] = []
   #kind = ''
   #bytes = 0
   /** Calls that were sent, and are not settled. */
