@@ -16,7 +16,6 @@ import { systemClock, withinMs } from '../../clock.ts'
 import { StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { chargeShare } from '../../line/shares.ts'
 import { dueAt, rest } from '../../line/turns.ts'
 import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
@@ -235,7 +234,8 @@ export class JobRuns {
   #charge({ share, chargedMs }: Visit, workedMs: number): void {
     const { lines } = this.#options
     if (lines === undefined || share === '' || workedMs === chargedMs) return
-    void chargeShare(lines, share, workedMs - chargedMs).catch(() => undefined)
+    const work = { share, workedMs: workedMs - chargedMs }
+    void lines.run('line/lua/charge', work).catch(() => undefined)
   }
 
   async #giveBack({ job, token }: Visit): Promise<never> {
