@@ -1,36 +1,22 @@
 /**
- * BullMQ's Redis backend with lines: a subclass that sends the composed scripts where BullMQ would
- * send its own. All that BullMQ does to jobs passes here: a job and its places change in one trip.
+ * BullMQ's Redis backend with lines: it sends the composed scripts where BullMQ would send its own.
+ * All that BullMQ does to jobs passes here: a job and its places change in one trip.
  */
-// Through the namespace: a BullMQ without these names is refused later, with what to do.
 import { randomUUID } from 'node:crypto'
 import * as bullmq from 'bullmq'
-import type {
-  BackendFactory,
-  MinimalJob,
-  QueueBaseOptions,
-  RedisQueueBackend,
-  WorkerOptions,
-} from 'bullmq'
+import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
 import { atEndOfTurn, sleep, systemClock } from '../clock.ts'
 import type { Slots } from '../slots.ts'
-import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
-import {
-  ASLEEP_DELAY_MS,
-  keyIn,
-  ScriptSender,
-  VIRTUAL_TIME,
-  type Arguments,
-  type Client,
-  type LineRunner,
-} from './line-runner.ts'
-import type { LineSettings } from './line-settings.ts'
-import { leaveReplicas, leaveSentinels, prepareClient, reconnectSoon } from './queue-connection.ts'
-import { sweepAll } from './sweep.ts'
-import { Additions, Ends } from './together.ts'
-import type { Join, LineVisit } from './visit.ts'
-import { ownScript } from './bullmq/composed-script.ts'
+import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
+import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
+import { absentKeyIn, ASLEEP_DELAY_MS, VIRTUAL_TIME, type LineRunner } from './line-runner.ts'
+import type { Arguments, Client } from './line-runner.ts'
+import type { LineSettings } from './line-settings.ts'
+import { ConnectedBackend, prepareClient } from './queue-connection.ts'
+import { sweepAll } from './sweep.ts'
+import { Additions, Ends, jsonText } from './together.ts'
+import type { Join, LineVisit } from './visit.ts'
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
   ...args: infer Args
@@ -44,15 +30,15 @@ const REFUSED_PAUSE_MS = 250
 /** From here on `maxWaitMs` is no limit. */
 const ANY_TIME_MS = Number.MAX_SAFE_INTEGER / 2
 
-const Backend: typeof RedisQueueBackend =
-  (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
-
-export class LineBackend extends Backend implements LineRunner {
-  /** Of the queue or worker. */
-  readonly options: QueueBaseOptions & Partial<WorkerOptions>
+export class LineBackend extends ConnectedBackend implements LineRunner {
   readonly settings: LineSettings
-  readonly sender: ScriptSender
+  readonly base: string
+  readonly absentKey: string
+  /** Once it is connected: before anything is sent. */
+  readyClient!: Client
   readonly #scripts = lineScripts()
+  /** Commands that the client knows. */
+  readonly #defined = new Set<string>()
   readonly #additions = new Additions(this)
   /** Of this worker, among those of the queue. */
   readonly #name: string = randomUUID()
@@ -82,42 +68,19 @@ export class LineBackend extends Backend implements LineRunner {
   }
 
   private constructor(inner: RedisQueueBackend, name: string, given: LineSettings) {
-    const { connection, blockingConnection, keys } = inner
-    const { queue, ownsConnection } = inner as unknown as {
-      readonly queue: { readonly opts: QueueBaseOptions }
-      readonly ownsConnection: boolean
-    }
-    for (const each of [connection, blockingConnection]) {
-      if (each === undefined) continue
-      // This backend forwards what they emit; the inner one must not do it as well.
-      for (const event of ['error', 'ready', 'close']) each.removeAllListeners(event)
-      leaveReplicas(each)
-      reconnectSoon(each, queue.opts.connection)
-    }
-    const toKey = (type: string): string => inner.toKey(type)
-    super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
+    super(inner, name)
     const { maxWaitMs = Infinity } = given
-    this.options = queue.opts
     this.settings = { ...given, maxWaitMs: maxWaitMs > ANY_TIME_MS ? undefined : maxWaitMs }
-    this.sender = new ScriptSender(toKey(''), given.slots)
-    const { script, keys: count } = this.#scriptFor('finish')
+    this.base = this.toKey('')
+    this.absentKey = absentKeyIn(this.base)
+    const { script, keys: count } = this.#scripts.get('finish') as Replacement
     const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, count)
     this.#ends = new Ends(this, script.command, finishKeys)
-    prepareClient(connection, (client) => {
-      this.sender.ready(client, [...this.#scripts.values()])
+    prepareClient(this.connection, (client) => {
+      this.readyClient = client
+      // Pipelines and transactions know only what was defined before they were made.
+      for (const { script: each } of this.#scripts.values()) this.#define(client, each)
     })
-  }
-
-  /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
-  async recordedResources(jobId: string): Promise<readonly string[] | undefined> {
-    const lines = await (await this.#client()).hget(this.toKey(jobId), 'redlock:lines')
-    return lines ? (JSON.parse(lines) as string[]) : undefined
-  }
-
-  /** When the delay of a job ends; undefined for one that has none. */
-  async dueAt(jobId: string): Promise<Date | undefined> {
-    const score = await (await this.#client()).zscore(this.toKey('delayed'), jobId)
-    return score ? new Date(Number(score) / 4096) : undefined
   }
 
   /** An idle worker of this queue looks whether there is a job. */
@@ -129,18 +92,48 @@ export class LineBackend extends Backend implements LineRunner {
     return this.name
   }
 
-  keyOf(key: string): string {
-    return keyIn(this.toKey(''), key)
-  }
-
   async run(path: string, args: Arguments): Promise<unknown> {
+    const script = ownScript(path)
+    const client: Client = await this.connection.client
+    this.#define(client, script)
+    const text = jsonText({ base: this.base, slots: this.settings.slots, ...args })
     // A key on the queue's slot of a cluster.
-    return this.sender.run(await this.#client(), ownScript(path), this.keys['meta'] ?? '', args)
+    return client.runCommand(script.command, [this.keys['meta'], this.absentKey, text])
   }
 
   /** @param name of what takes the place of a script: see `lineScripts`. */
   async send(name: string, args: readonly unknown[], ours: Arguments): Promise<unknown> {
-    return this.sender.send(await this.#client(), this.#scriptFor(name), args, ours)
+    const replaced = this.#scripts.get(name) as Replacement
+    return this.sendTo(await this.connection.client, replaced, args, ours)
+  }
+
+  /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
+  async sendTo(
+    client: Client,
+    { name, script, keys: count }: Replacement,
+    args: readonly unknown[],
+    ours: Arguments | undefined,
+  ): Promise<unknown> {
+    const { base, absentKey, settings } = this
+    const keys = args.slice(0, count)
+    // It may take the place of another script, which has more of them.
+    while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
+    const text = jsonText({ base, slots: settings.slots, replaces: name, ...ours })
+    const all = [...keys, absentKey, ...args.slice(count), text]
+    return await client.runCommand(script.command, all)
+  }
+
+  #define(client: Client, { command, numberOfKeys, lua }: ComposedScript): void {
+    if (this.#defined.has(command)) return
+    client.defineCommand(command, { numberOfKeys, lua })
+    this.#defined.add(command)
+    const { options } = client
+    const others = options?.autoPipeliningIgnoredCommands
+    if (options === undefined || others === undefined || others.includes(command)) return
+    // A pipeline of `enableAutoPipelining` that was made before a script was defined does not know
+    // it. Then ioredis gives every caller of that pipeline the reply of another one.
+    // rule: script-joins-no-older-pipeline
+    options.autoPipeliningIgnoredCommands = [...others, command]
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -152,9 +145,9 @@ export class LineBackend extends Backend implements LineRunner {
     }
     const to = client as Client
     if (adds) return this.#additions.place(to, replaced, args)
-    const looks = { runs: this.settings.visits?.size, worker: this.#name }
+    const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
     const told = name === 'moveToActive' ? looks : replaced.told?.(args.slice(replaced.keys))
-    const sent = this.sender.send(to, replaced, args, told)
+    const sent = this.sendTo(to, replaced, args, told)
     return FETCHES.includes(name) ? this.#fetched(name, sent) : sent
   }
 
@@ -215,11 +208,6 @@ export class LineBackend extends Backend implements LineRunner {
     const found = await super.moveToDelayed(...args)
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
-  }
-
-  override async close(force?: boolean): Promise<void> {
-    await super.close(force)
-    leaveSentinels(this)
   }
 
   override async drain(delayed: boolean): Promise<void> {
@@ -305,13 +293,5 @@ export class LineBackend extends Backend implements LineRunner {
       if (name === 'moveToActive') await sleep(systemClock, REFUSED_PAUSE_MS)
       throw error
     }
-  }
-
-  #scriptFor(name: string): Replacement {
-    return this.#scripts.get(name) as Replacement
-  }
-
-  #client(): Promise<Client> {
-    return this.connection.client
   }
 }

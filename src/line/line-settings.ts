@@ -33,7 +33,7 @@ export interface LineSettings {
   /** JSON of the resources of a job that fails before it has lines; undefined where it has none. */
   readonly linesOf?: ((job: MinimalJob) => string | undefined) | undefined
   /** Jobs have results of steps, which end with them. */
-  readonly keepsSteps?: boolean
+  readonly keepsSteps?: true | undefined
   /** Called when the queue's Redis has no job to give, and none sleeps in line. */
   readonly onDrained?: (() => void) | undefined
 }

@@ -1,5 +1,7 @@
 /** The connections by which BullMQ reaches the queue's Redis, with what its types hide of them. */
-import type { RedisQueueBackend } from 'bullmq'
+// Through the namespace: a BullMQ without these names is refused later, with what to do.
+import * as bullmq from 'bullmq'
+import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import type { Client } from './line-runner.ts'
@@ -26,6 +28,55 @@ const LEAVE_ONCE_MS = 50
 /** BullMQ's longest wait before it connects anew is 20 s. Jobs would wait as long for workers. */
 const MAX_RECONNECT_MS = 2_000
 
+const Backend: typeof RedisQueueBackend =
+  (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
+
+/** Takes the place of a backend that BullMQ has made, with its connections. */
+export abstract class ConnectedBackend extends Backend {
+  /** Of the queue or worker. */
+  readonly options: QueueBaseOptions & Partial<WorkerOptions>
+
+  protected constructor(inner: RedisQueueBackend, name: string) {
+    const { connection, blockingConnection, keys } = inner
+    const { queue, ownsConnection } = inner as unknown as {
+      readonly queue: { readonly opts: QueueBaseOptions }
+      readonly ownsConnection: boolean
+    }
+    for (const each of [connection, blockingConnection]) {
+      if (each === undefined) continue
+      // This backend forwards what they emit; the inner one must not do it as well.
+      for (const event of ['error', 'ready', 'close']) each.removeAllListeners(event)
+      leaveReplicas(each)
+      reconnectSoon(each, queue.opts.connection)
+    }
+    const toKey = (type: string): string => inner.toKey(type)
+    super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
+    this.options = queue.opts
+  }
+
+  override async close(force?: boolean): Promise<void> {
+    await super.close(force)
+    for (const each of [this.connection, this.blockingConnection]) {
+      const client = unreadyClientOf(each)
+      // A client that has quit keeps ioredis' connections to Sentinels, and so its process.
+      // rule: closed-queue-leaves-its-sentinels
+      if (client?.status === 'end') client.connector?.failoverDetector?.cleanup()
+    }
+  }
+
+  /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
+  async recordedResources(jobId: string): Promise<readonly string[] | undefined> {
+    const lines = await (await this.connection.client).hget(this.toKey(jobId), 'redlock:lines')
+    return lines ? (JSON.parse(lines) as string[]) : undefined
+  }
+
+  /** When the delay of a job ends; undefined for one that has none. */
+  async dueAt(jobId: string): Promise<Date | undefined> {
+    const score = await (await this.connection.client).zscore(this.toKey('delayed'), jobId)
+    return score ? new Date(Number(score) / 4096) : undefined
+  }
+}
+
 /** There before it is connected. */
 function unreadyClientOf(connection: Connection | undefined): UnreadyClient | undefined {
   return (connection as { readonly _client?: UnreadyClient } | undefined)?._client
@@ -49,15 +100,6 @@ export function disconnectNow({ connection, blockingConnection }: RedisQueueBack
   for (const each of [connection, blockingConnection]) unreadyClientOf(each)?.disconnect()
 }
 
-/** A client that has quit keeps ioredis' connections to Sentinels, and so its process. */
-export function leaveSentinels({ connection, blockingConnection }: RedisQueueBackend): void {
-  for (const each of [connection, blockingConnection]) {
-    const client = unreadyClientOf(each)
-    // rule: closed-queue-leaves-its-sentinels
-    if (client?.status === 'end') client.connector?.failoverDetector?.cleanup()
-  }
-}
-
 /** Whether all of its connections are ready: the one that waits for jobs may be so long before. */
 export function isConnected(backend: Partial<RedisQueueBackend>): boolean {
   const clients = [backend.connection, backend.blockingConnection].map(unreadyClientOf)
@@ -78,7 +120,7 @@ export function prepareClient(connection: Connection, prepare: (client: Client) 
  * After a failover the former master may keep its connections, as a replica that refuses every
  * write. Its name leads to the new master, for a client that connects anew.
  */
-export function leaveReplicas(connection: Connection): void {
+function leaveReplicas(connection: Connection): void {
   const options = unreadyClientOf(connection)?.options
   if (options === undefined) return
   let leftAt = -Infinity
@@ -92,7 +134,7 @@ export function leaveReplicas(connection: Connection): void {
 }
 
 /** @param given what the queue or worker was given. Its own client or waits stay as they are. */
-export function reconnectSoon(connection: Connection, given: object): void {
+function reconnectSoon(connection: Connection, given: object): void {
   const options = unreadyClientOf(connection)?.options
   const usual = options?.retryStrategy
   if (options === undefined || usual === undefined) return

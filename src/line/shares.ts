@@ -1,6 +1,5 @@
 /** Whose job one is, and how much of the work that tenant may have while all are busy. */
 import { numberOption, refuse } from '../options.ts'
-import type { LineRunner } from './line-runner.ts'
 
 export interface Share {
   readonly tenant: string
@@ -19,27 +18,13 @@ export function checkedTenant(tenant: unknown): string {
   return refuse('tenant', `a function that returns 1 to ${MAX_TENANT_LENGTH} characters`, tenant)
 }
 
-/** @throws TypeError for what is no weight. */
-export function checkedWeight(weight: unknown): number {
-  return numberOption('weight', weight, MIN_WEIGHT, MAX_WEIGHT)
-}
-
-/** As a job's hash has it. */
+/** As a job's hash has it. @throws TypeError for what is no weight. */
 export function shareText({ tenant, weight }: Share): string {
-  return `${weight} ${tenant}`
+  return `${numberOption('weight', weight, MIN_WEIGHT, MAX_WEIGHT)} ${tenant}`
 }
 
 export function shareFrom(text: string): Share | undefined {
   const space = text.indexOf(' ')
   if (space < 0) return undefined
   return { tenant: text.slice(space + 1), weight: Number(text.slice(0, space)) }
-}
-
-/** Counts work for the tenant of a share, also of a job that has not ended. */
-export async function chargeShare(
-  runner: LineRunner,
-  share: string,
-  workedMs: number,
-): Promise<void> {
-  await runner.run('line/lua/charge', { share, workedMs })
 }

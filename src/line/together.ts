@@ -7,15 +7,13 @@ import type { Job, JobsOptions, KeepJobs } from 'bullmq'
 import { atEndOfCallback, atEndOfTurn, ownCallback, systemClock } from '../clock.ts'
 import { LineFullError } from '../errors.ts'
 import type { LineBackend } from './line-backend.ts'
-import { jsonText, type Arguments, type Client } from './line-runner.ts'
+import type { Arguments, Client } from './line-runner.ts'
 import type { Replacement } from './line-scripts.ts'
 import type { LinePlacement } from './line-settings.ts'
 import type { LineVisit, Move } from './visit.ts'
 
-interface Caller {
-  readonly resolve: (reply: unknown) => void
-  readonly reject: (error: unknown) => void
-}
+/** Of one call, about. */
+const MAX_BYTES = 100_000
 
 /**
  * Sends items a few at a time, and gives each its own reply: see `lua/together.lua`. While no call
@@ -23,18 +21,18 @@ interface Caller {
  */
 abstract class TurnGroup<Item> {
   protected readonly backend: LineBackend
-  readonly #most: { readonly items: number; readonly bytes: number }
+  readonly #maxItems: number
   #waiting: Item[] = []
   /** One for each of them. */
-  #callers: Caller[] = []
+  #callers: { resolve: (reply: unknown) => void; reject: (error: unknown) => void }[] = []
   #kind = ''
   #bytes = 0
   /** Calls that were sent, and are not settled. */
   #underWay = 0
 
-  constructor(backend: LineBackend, most: { items: number; bytes: number }) {
+  constructor(backend: LineBackend, maxItems: number) {
     this.backend = backend
-    this.#most = most
+    this.#maxItems = maxItems
   }
 
   protected abstract send(items: readonly Item[]): Promise<unknown>
@@ -54,8 +52,7 @@ abstract class TurnGroup<Item> {
       this.#waiting.push(item)
       this.#callers.push({ resolve, reject })
       this.#bytes += bytes
-      const { items: mostItems, bytes: mostBytes } = this.#most
-      if (this.#waiting.length >= mostItems || this.#bytes >= mostBytes) void this.#flush()
+      if (this.#waiting.length >= this.#maxItems || this.#bytes >= MAX_BYTES) void this.#flush()
     })
   }
 
@@ -104,24 +101,25 @@ export class Additions extends TurnGroup<Addition> {
   #lastAdd: Promise<unknown> = Promise.resolve()
 
   constructor(backend: LineBackend) {
-    super(backend, { items: 16, bytes: 100_000 })
+    super(backend, 16)
   }
 
   place(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
-    const { sender, settings } = this.backend
+    const { backend } = this
     const data = String(given[replaced.keys + 1])
-    const { resources, ...more } = settings.placement?.(JSON.parse(data)) as LinePlacement
+    const { resources, ...more } = backend.settings.placement?.(JSON.parse(data)) as LinePlacement
     const args = [...given, JSON.stringify(resources), jsonText(more)]
     const job = { replaced, args, bytes: data.length }
     // The replies of a transaction come together.
-    if (client !== sender.client) return this.send([job], client)
-    if (settings.maxLength !== undefined) return this.#addToFull(job)
+    if (client !== backend.readyClient) return this.send([job], client)
+    if (backend.settings.maxLength !== undefined) return this.#addToFull(job)
     return this.add(job, job.bytes, replaced.name)
   }
 
   /** Of a full line, a job is dropped first, where `whenFull` says so. */
   #addToFull(job: Addition): Promise<unknown> {
-    const { maxLength = 0, drops } = this.backend.settings
+    const { backend } = this
+    const { maxLength = 0, drops } = backend.settings
     const add = async (): Promise<unknown> => {
       let dropped = ''
       for (;;) {
@@ -130,10 +128,10 @@ export class Additions extends TurnGroup<Addition> {
         const [, resource, id] = reply as [number, string, string]
         // rule: add-that-dropped-is-not-refused
         if (id === '' || id === dropped) {
-          throw new LineFullError(this.backend.queueName, resource, maxLength)
+          throw new LineFullError(backend.queueName, resource, maxLength)
         }
         // Other producers may take the room that was made, and more may be there than was allowed.
-        await this.backend.remove(id, false)
+        await backend.remove(id, false)
         dropped = id
       }
     }
@@ -146,24 +144,20 @@ export class Additions extends TurnGroup<Addition> {
 
   /** @param transaction to which they are added. */
   protected override send(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
-    const { sender, settings } = this.backend
+    const { backend } = this
     const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
-    const { within, maxWaitMs, maxLength, drops } = settings
+    const { within, maxWaitMs, drops, maxLength: most } = backend.settings
     const all = [...args]
     for (const each of others) all.push(...each.args.slice(replaced.keys))
+    // A flow adds jobs to several queues.
     const key = args[0] as string
+    const base = key.slice(0, key.lastIndexOf(':') + 1)
+    const mayStart = AT_ONCE.has(replaced.name) || undefined
+    const isDelayed = replaced.name === 'addDelayedJob' || undefined
     const isOne = transaction !== undefined || undefined
-    return sender.send(transaction ?? sender.client, replaced, all, {
-      // A flow adds jobs to several queues.
-      base: key.slice(0, key.lastIndexOf(':') + 1),
-      mayStart: AT_ONCE.has(replaced.name) || undefined,
-      isDelayed: replaced.name === 'addDelayedJob' || undefined,
-      within,
-      maxWaitMs,
-      drops,
-      isOne,
-      maxLength: isOne ? undefined : maxLength,
-    })
+    const maxLength = isOne ? undefined : most
+    const ours = { base, mayStart, isDelayed, within, maxWaitMs, drops, isOne, maxLength }
+    return backend.sendTo(transaction ?? backend.readyClient, replaced, all, ours)
   }
 }
 
@@ -184,8 +178,6 @@ interface End {
   finishedOn: number
 }
 
-type Completed = Awaited<ReturnType<bullmq.RedisQueueBackend['moveToCompleted']>>
-
 export class Ends extends TurnGroup<End> {
   readonly #command: string
   readonly #keys: readonly unknown[]
@@ -195,7 +187,7 @@ export class Ends extends TurnGroup<End> {
   /** @param keys what BullMQ's script is given as KEYS. Some are other ones for each job. */
   constructor(backend: LineBackend, command: string, keys: readonly unknown[]) {
     // The server and its clients wait for each other where more leave together.
-    super(backend, { items: 8, bytes: 100_000 })
+    super(backend, 8)
     this.#command = command
     this.#keys = keys
   }
@@ -208,17 +200,17 @@ export class Ends extends TurnGroup<End> {
     fetches: boolean,
     keepJobs: KeepJobs,
     { target, holds, lines, fields }: Arguments = {},
-  ): Promise<Completed> {
+  ): ReturnType<bullmq.RedisQueueBackend['moveToCompleted']> {
     const { id = '' } = job
-    const { settings, options } = this.backend
+    const { backend } = this
+    const { visits, keepsSteps: steps } = backend.settings
     // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
-    const visit = settings.visits?.ending(job)
+    const visit = visits?.ending(job)
     const keeps = !fetches || undefined
     const { back, runs, share, chargeMs }: Partial<Move> = visit?.move ?? {}
-    const steps = settings.keepsSteps || undefined
     // Named one by one: JSON of an object that is spread from others takes ten times as long.
     const more = { target, holds, lines, fields, steps, keeps, back, runs, share, chargeMs }
-    const opts = finishOptions(job.opts, keepJobs, options)
+    const opts = finishOptions(job.opts, keepJobs, backend.options)
     let end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
     try {
@@ -231,10 +223,10 @@ export class Ends extends TurnGroup<End> {
       }
       if (typeof reply === 'number' && reply < 0) {
         const command = 'moveToFinished'
-        throw this.backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })
+        throw backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })
       }
       const asksNone = keeps === true || runs !== undefined
-      next = this.backend.heard(reply, asksNone)
+      next = backend.heard(reply, asksNone)
       const found = bullmq.raw2NextJobData(reply as unknown[])
       // rule: reply-that-asked-nothing-says-nothing
       const result = asksNone && found.length === 0 ? undefined : found
@@ -245,11 +237,12 @@ export class Ends extends TurnGroup<End> {
   }
 
   protected override send(ends: readonly End[]): Promise<unknown> {
-    const { base, slots, absentKey, client } = this.backend.sender
+    const { base, settings, absentKey, readyClient } = this.backend
     const at = systemClock.wallNow()
     const { opts } = ends[0] as End
     if (this.#usual?.opts !== opts) {
-      this.#usual = { opts, text: jsonText({ base, slots, opts: JSON.parse(opts) as unknown }) }
+      const usual = { base, slots: settings.slots, opts: JSON.parse(opts) as unknown }
+      this.#usual = { opts, text: jsonText(usual) }
     }
     const args = [...this.#keys, absentKey, String(at)]
     for (const end of ends) {
@@ -266,7 +259,7 @@ export class Ends extends TurnGroup<End> {
       args.push(value, jsonText(unusual))
     }
     args.push(this.#usual.text)
-    const sent = client.runCommand(this.#command, args)
+    const sent = readyClient.runCommand(this.#command, args)
     for (const { visit } of ends) visit?.sent?.()
     return sent
   }
@@ -296,4 +289,12 @@ function finishOptions(
     lockDuration: String(lockDuration),
     maxMetricsSize: metrics?.maxDataPoints ? metrics.maxDataPoints : '',
   })
+}
+
+/** JSON for Lua, which refuses half a surrogate pair. The message of an error may end in one. */
+export function jsonText(value: unknown): string {
+  const text = JSON.stringify(value)
+  if (!text.includes('\\ud')) return text
+  // As a client writes it: half a surrogate pair becomes a replacement character.
+  return text.replace(/\\\\|\\ud.../g, (found) => (found === '\\\\' ? found : '\ufffd'))
 }

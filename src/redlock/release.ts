@@ -21,9 +21,10 @@ export function releaseEverywhere(attempt: Attempt, graceMs = 0, waiter = ''): P
   const call = callOf({ verb: 'release', resources, token, waitMs: graceMs, waiter })
   attempt.releaseCall = call
   const callOn = (index: number): Call | undefined => {
-    if (waiter === '' && keptNothing(attempt, index)) return undefined
+    const left = leftOn(attempt, index)
+    if (left === 'nothing' && waiter === '') return undefined
     // rule: release-on-every-master
-    return mayStillChange(attempt, index) ? forGood(attempt, call) : call
+    return left === 'unknown' ? forGood(attempt, call) : call
   }
   return new Poll(attempt, release, callOn, fleet.settings.masterTimeoutMs)
 }
@@ -37,7 +38,7 @@ function forGood({ maxLeaseMs }: Attempt, { asked }: Call): Call {
 export async function releaseLater(attempt: Attempt, master: Master): Promise<void> {
   const { fleet, terms, releaseCall } = attempt
   // While a master is away this is most of what the client has on its hands.
-  if (releaseCall === undefined || keptNothing(attempt, master.index)) return
+  if (releaseCall === undefined || leftOn(attempt, master.index) === 'nothing') return
   const { clock } = fleet.settings
   const call = forGood(attempt, releaseCall)
   const until = clock.now() + terms.leaseMs
@@ -51,22 +52,20 @@ export async function releaseLater(attempt: Attempt, master: Master): Promise<vo
   }
 }
 
-/** Another token had the resource, or the question never ran; and no key was given back. */
-function keptNothing({ healing, votes }: Attempt, index: number): boolean {
-  const vote = votes?.[index]
-  const neverRan = vote?.kind === 'failed' && !vote.mayHaveRun
-  return healing === undefined && (neverRan || vote?.kind === 'taken')
-}
-
 /**
- * Whether a master may grant or heal after a release that leaves now: it gave no answer, or none
- * that says the script did not run, and it has another connection now. On the same connection the
- * release comes behind the question, because a server runs in order what arrives on one.
+ * What a release that leaves now finds on a master. `nothing`: another token had the resource, or
+ * the question never ran; and no key was given back. `unknown`: it may still grant or heal after
+ * the release, because it gave no answer, or none that says the script did not run, and it has
+ * another connection now. On the same connection the release comes behind the question: a server
+ * runs in order what arrives on one.
  */
-function mayStillChange({ healing, votes, states, fleet }: Attempt, index: number): boolean {
-  if (healing?.has(index) === true) return true
+function leftOn(attempt: Attempt, index: number): 'nothing' | 'keys' | 'unknown' {
+  const { healing, votes, states, fleet } = attempt
+  if (healing?.has(index) === true) return 'unknown'
   const vote = votes?.[index]
-  const unknown = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
+  const mayHaveRun = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
   // rule: tombstone-behind-another-connection
-  return unknown && fleet.masters[index]?.state !== states[index]
+  if (mayHaveRun) return fleet.masters[index]?.state !== states[index] ? 'unknown' : 'keys'
+  const keptNone = vote.kind === 'failed' || vote.kind === 'taken'
+  return keptNone && healing === undefined ? 'nothing' : 'keys'
 }

@@ -16,7 +16,7 @@ import { positionOf, type LinePosition } from '../line/position.ts'
 import { resourceName } from '../line/resource.ts'
 import { resourcesOf } from '../names.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
-import { checkedTenant, checkedWeight, shareText, type Share } from '../line/shares.ts'
+import { checkedTenant, shareText } from '../line/shares.ts'
 import { checkedSlots } from '../slots.ts'
 import { standstillOf } from './standstill.ts'
 import { queueOptions, type LockedQueueOptions } from './locked-queue-options.ts'
@@ -237,17 +237,18 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 function placementOf<Data>(options: LockedQueueOptions<Data>): Placement {
   const { resource, slots, rate, tenant, weight } = options
   const hasShares = tenant !== undefined || weight !== undefined
-  const shareOf = (data: Data, resources: readonly string[]): Share => ({
-    tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
-    weight: weight === undefined ? 1 : checkedWeight(weight(data)),
-  })
+  const shareOf = (data: Data, resources: readonly string[]): string =>
+    shareText({
+      tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
+      weight: weight === undefined ? 1 : weight(data),
+    })
   return (given, jobId) => {
     const data = given as Data
     const resources = resourcesOf(resource, data, jobId)
     const ofJob = rate?.(data)
     return {
       resources,
-      share: hasShares ? shareText(shareOf(data, resources)) : undefined,
+      share: hasShares ? shareOf(data, resources) : undefined,
       slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
       rate: ofJob && rateText(checkedRate(ofJob, 'rate')),
     }

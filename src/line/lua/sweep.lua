@@ -12,11 +12,16 @@
 --- @include "line"
 --- @include "order"
 --- @include "set-limit"
---- @include "takes-turn"
 -- Twice the interval that BullMQ has without the option.
 local LONGEST_CHECK_MS = 60000
 local limit, isAll = ARGV.most, ARGV.everyMs == nil
-if not isAll and not takesTurn('sweeper', '1', ARGV.everyMs) then return {-1, 0, 0} end
+local SWEEPER = SPACE .. 'sweeper'
+if not isAll and not redis.call('SET', SWEEPER, '1', 'NX', 'PX', ARGV.everyMs) then
+  -- One that lives longer was written before the clock of the server was set back.
+  -- rule: clock-that-was-set-back-keeps-no-turn
+  if redis.call('PTTL', SWEEPER) <= ARGV.everyMs then return {-1, 0, 0} end
+  redis.call('SET', SWEEPER, '1', 'PX', ARGV.everyMs)
+end
 -- BullMQ's own, which would keep all workers from looking for jobs that stall.
 -- rule: clock-that-was-set-back-stops-no-check
 if redis.call('PTTL', BASE .. 'stalled-check') > LONGEST_CHECK_MS then redis.call('DEL', BASE .. 'stalled-check') end

@@ -5,7 +5,7 @@ import type { MasterStatus, Question } from '../../facts.ts'
 import { Deadlines, withinMs, type Timer } from '../../clock.ts'
 import { LeaseRegistry } from '../../lock/lease-registry.ts'
 import { quarantineMs } from '../../lock/trust.ts'
-import { Announcements } from '../announcements.ts'
+import type { Announcements } from '../announcements.ts'
 import { Proposals } from '../attempt.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Poll } from '../poll.ts'
@@ -35,7 +35,8 @@ export class LockFleet {
   readonly deadlines: Deadlines<Poll>
   readonly clocks: ClockWatch
   readonly leases: LeaseRegistry
-  readonly announcements: Announcements = new Announcements(this)
+  /** Once a call has waited. */
+  announcements: Announcements | undefined
   readonly proposals: Proposals
   /** The duration of the last attempt that a quorum answered; retries wait longer than this. */
   attemptMs = 0
@@ -126,7 +127,7 @@ export class LockFleet {
   /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
   async close(): Promise<void> {
     const { clock, masterTimeoutMs } = this.settings
-    this.announcements.close()
+    this.announcements?.close()
     await this.leases.close()
     // Quarantined masters hear how long this client has waited for them.
     for (const voter of this.voters) this.inBackground(voter.report())

@@ -3,6 +3,7 @@ import type { Inspect } from './lines.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { known } from './queue-server.ts'
 import { linesIn, type QueueView } from './queue-view.ts'
+import { keyIn } from '../../line/line-runner.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { stepsKey } from '../../worker/run/result-store.ts'
 
@@ -160,7 +161,7 @@ export async function completedSteps(
   jobId: string,
 ): Promise<readonly string[]> {
   const place = await places.ofJob(queue, jobId)
-  const store = place.keyOf(stepsKey(jobId))
+  const store = keyIn(place.base, stepsKey(jobId))
   const [own, number, fields] = await Promise.all([
     places.server.command('HGET', place.base + jobId, 'redlock:steps'),
     places.server.command('HGET', store, 'number'),

@@ -1,6 +1,7 @@
 /** The lines of all queues, as an operator looks at them. */
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
+import { keyIn } from '../../line/line-runner.ts'
 import { membersOf, type LineEntry } from '../../line/members.ts'
 import type { ResourceLimits } from '../../line/limits.ts'
 import type { Inspection } from '../../lock/inspection.ts'
@@ -148,7 +149,7 @@ async function sleepingLines(
   place: QueuePlace,
   text: string,
 ): Promise<Sleeping> {
-  const index = place.keyOf('sleeping-lines')
+  const index = keyIn(place.base, 'sleeping-lines')
   const [total, oldest] = (await Promise.all([
     server.command('ZCARD', index),
     server.command('ZRANGE', index, 0, MAX_LINES - 1),

@@ -5,7 +5,8 @@
 import { systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
-import { absentKeyIn, jsonText, keyIn, type LineRunner } from '../../line/line-runner.ts'
+import { absentKeyIn, type LineRunner } from '../../line/line-runner.ts'
+import { jsonText } from '../../line/together.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
 import { prefixesOf, shardNamed, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
@@ -17,8 +18,6 @@ import { known, type QueueServer } from './queue-server.ts'
 export interface QueuePlace extends LineRunner {
   /** BullMQ's prefix of this queue, or of this shard. */
   readonly prefix: string
-  /** What its keys begin with. */
-  readonly base: string
 }
 
 /** How often new queues are looked for. */
@@ -196,7 +195,7 @@ export class Places {
   #at(prefix: string, queueName: string): QueuePlace {
     const base = `${prefix}:${queueName}:`
     return {
-      ...{ queueName, prefix, base, keyOf: (key) => keyIn(base, key) },
+      ...{ queueName, prefix, base },
       run: (path, args) => {
         const script = getOrInsert(this.#scripts, path, () =>
           defineScript(path, ownScript(path).lua),

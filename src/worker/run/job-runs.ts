@@ -16,7 +16,6 @@ import { systemClock, withinMs } from '../../clock.ts'
 import { StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { chargeShare } from '../../line/shares.ts'
 import { dueAt, rest } from '../../line/turns.ts'
 import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
 import { settledValue } from './batch.ts'
@@ -78,7 +77,6 @@ export class JobRuns {
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
   readonly #options: JobRunsOptions
-  #isStopping = false
 
   constructor(options: JobRunsOptions) {
     const { visits, channel } = options
@@ -88,7 +86,7 @@ export class JobRuns {
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
   stop(reason: ShutdownError): void {
-    this.#isStopping = true
+    this.isLeaving = true
     this.running.abortAll(reason)
   }
 
@@ -99,11 +97,16 @@ export class JobRuns {
     await Promise.all([visits.close(), ...running.map(({ lease }) => lease?.release())])
   }
 
-  /** `signal` is BullMQ's, of a worker that asks for it. */
-  async run(job: Job, token: string | undefined, signal?: AbortSignal): Promise<unknown> {
+  /** What BullMQ calls for a job. `signal` is its own, of a worker that asks for it. */
+  readonly run = async (
+    job: Job,
+    token: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<unknown> => {
     const { visits, channel } = this.#options
     const visit = visits.start(job, token, signal)
     try {
+      if (!channel.hears('within')) return await this.#run(visit)
       return await channel.within({ kind: 'job', job }, () => this.#run(visit))
     } finally {
       visits.end(visit)
@@ -116,8 +119,6 @@ export class JobRuns {
     const isMember = visit.outcome !== undefined
     try {
       if (!isMember) {
-        // A paused BullMQ worker that was waiting for a job still takes one.
-        this.#assertMayStart()
         const named = visit.lines !== '' && (JSON.parse(visit.lines) as string[])
         visit.resources = named || resourcesOf(resource, job, job.id)
         const stored = await shared?.peek(visit)
@@ -132,7 +133,9 @@ export class JobRuns {
       }
       // rule: started-job-adds-the-next-of-its-scheduler
       if (visit.addNext !== undefined) await this.#addNext(visit)
-      if (!isMember) this.#assertMayStart()
+      // A paused BullMQ worker that was waiting for a job still takes one.
+      // rule: leaving-worker-starts-no-job
+      if (this.isLeaving && !isMember) throw new NotStarted()
     } catch (error) {
       // That of a batch is its first job's.
       if (!isMember) await this.#leaveUnused(visit)
@@ -160,11 +163,6 @@ export class JobRuns {
     if (addNext === undefined) return
     await insistToStart(visit, this.#options, () => visit.awaits(addNext()))
     visit.addNext = undefined
-  }
-
-  #assertMayStart(): void {
-    // rule: leaving-worker-starts-no-job
-    if (this.isLeaving || this.#isStopping) throw new NotStarted()
   }
 
   /** Gives back what was kept for a job that does not run: a lease, and the time of its tenant. */
@@ -206,7 +204,7 @@ export class JobRuns {
       const tookMs = systemClock.now() - startedAt
       if (visit.outcome === undefined) {
         stop.end()
-        const mayPass = isDone && lost === undefined && visit.lines !== '' && !this.#isStopping
+        const mayPass = isDone && lost === undefined && visit.lines !== ''
         if (lines === undefined) await visit.letGo()?.release()
         else if (mayPass) visits.done(visit, tookMs, channel.hears('lease:ended'))
         else {
@@ -236,7 +234,8 @@ export class JobRuns {
   #charge({ share, chargedMs }: Visit, workedMs: number): void {
     const { lines } = this.#options
     if (lines === undefined || share === '' || workedMs === chargedMs) return
-    void chargeShare(lines, share, workedMs - chargedMs).catch(() => undefined)
+    const work = { share, workedMs: workedMs - chargedMs }
+    void lines.run('line/lua/charge', work).catch(() => undefined)
   }
 
   async #giveBack({ job, token }: Visit): Promise<never> {

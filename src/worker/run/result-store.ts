@@ -5,7 +5,7 @@
  */
 import { JobLockLostError, ValueTooLargeError } from '../../errors.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
-import type { Arguments } from '../../line/line-runner.ts'
+import { keyIn, type Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
 
@@ -89,7 +89,7 @@ export class ResultStore {
 
   /** The whole name of a store. */
   keyOf(store: string): string {
-    return this.#lines.keyOf(store)
+    return keyIn(this.#lines.base, store)
   }
 
   /** As `lua/fence.lua` allows. @returns what is stored, if the script says that. */
