@@ -119,6 +119,8 @@ export class JobRuns {
     const isMember = visit.outcome !== undefined
     try {
       if (!isMember) {
+        // A paused BullMQ worker that was waiting for a job still takes one.
+        this.#assertMayStart()
         const named = visit.lines !== '' && (JSON.parse(visit.lines) as string[])
         visit.resources = named || resourcesOf(resource, job, job.id)
         const stored = await shared?.peek(visit)
@@ -133,9 +135,7 @@ export class JobRuns {
       }
       // rule: started-job-adds-the-next-of-its-scheduler
       if (visit.addNext !== undefined) await this.#addNext(visit)
-      // A paused BullMQ worker that was waiting for a job still takes one.
-      // rule: leaving-worker-starts-no-job
-      if (this.isLeaving && !isMember) throw new NotStarted()
+      if (!isMember) this.#assertMayStart()
     } catch (error) {
       // That of a batch is its first job's.
       if (!isMember) await this.#leaveUnused(visit)
@@ -163,6 +163,11 @@ export class JobRuns {
     if (addNext === undefined) return
     await insistToStart(visit, this.#options, () => visit.awaits(addNext()))
     visit.addNext = undefined
+  }
+
+  #assertMayStart(): void {
+    // rule: leaving-worker-starts-no-job
+    if (this.isLeaving) throw new NotStarted()
   }
 
   /** Gives back what was kept for a job that does not run: a lease, and the time of its tenant. */
