@@ -25,7 +25,13 @@ import {
   type LineRunner,
 } from './line-runner.ts'
 import type { LineSettings } from './line-settings.ts'
-import { leaveReplicas, leaveSentinels, prepareClient, reconnectSoon } from './queue-connection.ts'
+import {
+  endClosedCluster,
+  leaveReplicas,
+  leaveSentinels,
+  prepareClient,
+  reconnectSoon,
+} from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import type { Join, LineVisit } from './visit.ts'
@@ -215,6 +221,11 @@ export class LineBackend extends Backend implements LineRunner {
     const found = await super.moveToDelayed(...args)
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
+  }
+
+  override async reconnectBlocking(): Promise<void> {
+    endClosedCluster(this.blockingConnection)
+    await super.reconnectBlocking()
   }
 
   override async close(force?: boolean): Promise<void> {

@@ -15,7 +15,9 @@ interface UnreadyClient {
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined
   }
-  readonly status?: string
+  status?: string
+  /** Of an ioredis `Cluster`: it was told to disconnect. */
+  readonly manuallyClosing?: boolean
   /** Of ioredis, with `failoverDetector`. */
   readonly connector?: { readonly failoverDetector?: { cleanup(): void } | null }
   disconnect(): void
@@ -47,6 +49,16 @@ export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<s
 /** BullMQ waits for a connection before it closes it; this ends its clients at once. */
 export function disconnectNow({ connection, blockingConnection }: RedisQueueBackend): void {
   for (const each of [connection, blockingConnection]) unreadyClientOf(each)?.disconnect()
+}
+
+/**
+ * An ioredis `Cluster` that has ended says `close` once more when its last node has closed. BullMQ
+ * connects a client that has ended, and would wait for this one without end.
+ */
+export function endClosedCluster(connection: Connection | undefined): void {
+  const client = unreadyClientOf(connection)
+  // rule: closed-cluster-is-connected-again
+  if (client?.status === 'close' && client.manuallyClosing === true) client.status = 'end'
 }
 
 /** A client that has quit keeps ioredis' connections to Sentinels, and so its process. */

@@ -586,6 +586,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'worker/queue-cluster': [
+    ['closed-cluster-is-connected-again', 'never', 'a busy worker pauses when'],
     [
       'no-script-runs-while-its-slot-moves',
       ["keyIn(base, 'absent')", '`${base}meta`'],
