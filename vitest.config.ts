@@ -16,7 +16,7 @@ const STORIES = [
   'test/{deploy/live-monitoring,line/limits-crash,tools/dashboard/page}.test.ts',
   'test/{docs/recipes,examples/nestjs}.test.ts',
   'test/workers/{demo,dev,ledger,modules}.test.ts',
-  'test/sharded/{disturbed-cluster,sharded-queue}.test.ts',
+  'test/sharded/{cuts,disturbed-cluster,sharded-queue}.test.ts',
   'test/tools/{cli/cluster,operator/resize}.test.ts',
 ]
 /** Every state of a small fleet, also by Spin: `npm run test:model`. */

@@ -17,7 +17,9 @@ interface UnreadyClient {
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined
   }
-  readonly status?: string
+  status?: string
+  /** Of an ioredis `Cluster`: it was told to disconnect. */
+  readonly manuallyClosing?: boolean
   /** Of ioredis, with `failoverDetector`. */
   readonly connector?: { readonly failoverDetector?: { cleanup(): void } | null }
   disconnect(): void
@@ -52,6 +54,15 @@ export abstract class ConnectedBackend extends Backend {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.options = queue.opts
+  }
+
+  override async reconnectBlocking(): Promise<void> {
+    const client = unreadyClientOf(this.blockingConnection)
+    // An ioredis `Cluster` that has ended says `close` once more when its last node has closed.
+    // BullMQ connects a client that has ended, and would wait for this one without end.
+    // rule: closed-cluster-is-connected-again
+    if (client?.status === 'close' && client.manuallyClosing === true) client.status = 'end'
+    await super.reconnectBlocking()
   }
 
   override async close(force?: boolean): Promise<void> {

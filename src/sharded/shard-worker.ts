@@ -47,6 +47,8 @@ export class ShardWorker extends LockedWorker {
   declare readonly shards: ShardWorkers
   /** By BullMQ's tokens: jobs that follow each other have the same one. */
   readonly held: Map<string, Permit> = new Map()
+  /** Of all that ask its server, until it answers. A refusal is none. */
+  #asked: Permit | undefined
 
   protected override async ready(): Promise<void> {
     // rule: worker-waits-for-the-first-shard
@@ -86,6 +88,7 @@ export class ShardWorker extends LockedWorker {
     let job: Job | undefined
     try {
       job = await next
+      this.#asked = undefined
       return job
     } finally {
       const { visits } = LineBackend.of(this).settings
@@ -97,7 +100,9 @@ export class ShardWorker extends LockedWorker {
   }
 
   #asks(token: string): void {
-    this.held.set(token, { waitsSince: systemClock.now() })
+    // rule: refusing-server-keeps-no-permit
+    this.#asked ??= { waitsSince: systemClock.now() }
+    this.held.set(token, this.#asked)
   }
 
   #giveBack(token: string): void {

@@ -424,6 +424,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'worker/queue-trouble': [['refused-end-fails-no-job', 'always', 'is taken when the server']],
   'worker/queue-cuts': [
+    ['result-that-is-not-stored-ends-its-job', 'always', 'a job with a shared result whose end'],
     ['done-job-ends-without-its-lock', 'never', 'of one resource'],
     [
       'check-after-a-silence-only-marks',
@@ -581,6 +582,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'worker/queue-cluster': [
+    ['closed-cluster-is-connected-again', 'never', 'a busy worker pauses when'],
     [
       'no-script-runs-while-its-slot-moves',
       ["keyIn(base, 'absent')", '`${base}meta`'],
@@ -631,6 +633,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['shard-runs-no-job-of-another', 'always', 'a worker fails a job'],
     ['locks-of-shards-are-told-apart', 'always', 'bad options'],
     ['silent-server-keeps-no-permit', ['PATIENCE_MS', 'Infinity'], 'a node that hangs leaves'],
+    ['refusing-server-keeps-no-permit', ['??=', '='], 'a node that gives no jobs'],
     [
       'job-that-waits-for-an-answer-keeps-no-permit',
       ["visits?.waiting(job?.id ?? '')", 'undefined'],

@@ -12,6 +12,7 @@ import {
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { shardOf, slotOf } from '../../src/sharded/placement.ts'
 import { LENT } from '../../src/sharded/sharded-queue.ts'
+import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 import { useCluster } from './cluster.ts'
@@ -502,87 +503,125 @@ describe('the whole queue', () => {
   })
 })
 
-test.each(['a checkpoint', 'a requeue'])(
-  'a node that hangs at %s leaves its share',
-  async (when) => {
+/** How the server of a node is in trouble. Returns how it goes on. */
+const TROUBLES = {
+  hangs: async (node: TestServer) => {
+    await node.freeze()
+    return () => node.thaw()
+  },
+  refuses: async (node: TestServer) => {
+    const redis = fixture.redis(node)
+    await redis.config('SET', 'min-replicas-to-write', '1')
+    return () => redis.config('SET', 'min-replicas-to-write', '0')
+  },
+}
+type Trouble = keyof typeof TROUBLES
+
+test.each<[Trouble, string]>([
+  ['hangs', 'a checkpoint'],
+  ['hangs', 'a requeue'],
+  ['refuses', 'a checkpoint'],
+  ['refuses', 'a requeue'],
+])('a node that %s at %s leaves its share', async (trouble, when) => {
+  const queue = fixture.queue()
+  const [gate, ran] = [fixture.gate(), [] as string[]]
+  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+  let isThere = false
+  const arrive = async (): Promise<void> => {
+    isThere = true
+    await gate.passed
+  }
+  const run: LeasedProcessor<Charge, unknown> = async ({ data: { customer } }, lease) => {
+    if (customer === one) await lease.step('charge', arrive)
+    ran.push(customer)
+  }
+  const name = resourceOf({ customer: one, nr: 0 })
+  const other = await fixture.redlock()
+  const held = when === 'a requeue' ? await other.acquire(name, { autoExtend: true }) : undefined
+  if (held !== undefined) {
+    const tryAcquire = redlock.tryAcquire.bind(redlock)
+    vi.spyOn(redlock, 'tryAcquire').mockImplementation(async (resource, options) => {
+      if ([resource].flat().includes(name)) await arrive()
+      return tryAcquire(resource, options)
+    })
+  }
+  // Its lock lasts: the job is not stopped.
+  await fixture.worker(run, { concurrency: 1, checkpoints: true, redlock, lockDuration: 60_000 })
+  await queue.add('charge', { customer: one, nr: 0 })
+  await until('the job is there', () => isThere)
+  const shard = shardOfCustomer(one)
+  const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
+  for (const customer of others) await queue.add('charge', { customer, nr: 0 })
+  const goOn = await TROUBLES[trouble](fixture.nodes[shard] as TestServer)
+  try {
+    gate.open() // What it asks next is not answered.
+    await until('the others have run', () => ran.length === others.length, 20_000)
+  } finally {
+    await goOn()
+  }
+  await held?.release()
+  await until('it has run', () => ran.includes(one))
+  for (const customer of CUSTOMERS) await queue.add('charge', { customer, nr: 1 })
+  await until('all have run', () => ran.length === others.length + 1 + CUSTOMERS.length)
+})
+
+test.each<Trouble>(['hangs', 'refuses'])(
+  'a node that %s leaves its share of the concurrency to the others',
+  async (trouble) => {
     const queue = fixture.queue()
-    const [gate, ran] = [fixture.gate(), [] as string[]]
-    const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
-    let isThere = false
-    const arrive = async (): Promise<void> => {
-      isThere = true
-      await gate.passed
-    }
-    const run: LeasedProcessor<Charge, unknown> = async ({ data: { customer } }, lease) => {
-      if (customer === one) await lease.step('charge', arrive)
+    const gate = fixture.gate()
+    const ran: string[] = []
+    const run = async ({ data: { customer, nr } }: { readonly data: Charge }): Promise<void> => {
       ran.push(customer)
+      if (nr === 1) await gate.passed
     }
-    const name = resourceOf({ customer: one, nr: 0 })
-    const other = await fixture.redlock()
-    const held = when === 'a requeue' ? await other.acquire(name, { autoExtend: true }) : undefined
-    if (held !== undefined) {
-      const tryAcquire = redlock.tryAcquire.bind(redlock)
-      vi.spyOn(redlock, 'tryAcquire').mockImplementation(async (resource, options) => {
-        if ([resource].flat().includes(name)) await arrive()
-        return tryAcquire(resource, options)
-      })
-    }
-    await fixture.worker(run, { concurrency: 1, checkpoints: true, redlock })
-    await queue.add('charge', { customer: one, nr: 0 })
-    await until('the job is there', () => isThere)
+    // A shard whose wait for a job ends would wait for the permit, and be given it too early.
+    await fixture.worker(run, { concurrency: 1, drainDelay: 600 })
+    const haveRun = (count: number): Promise<void> =>
+      until(`${count} have run`, () => ran.length === count)
+    await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'first', data: { customer, nr: 0 } })))
+    await haveRun(8)
+    const servers = fixture.nodes.map(({ url }) => new Redis(url))
+    fixture.defer(() => Promise.all(servers.map((server) => server.quit())))
+    await until('every shard waits for a job, and none for a permit', async () => {
+      const said = await Promise.all(servers.map((server) => server.info('clients')))
+      return said.every((clients) => clients.includes('blocked_clients:1'))
+    })
+    await queue.add('held', { customer: one, nr: 1 })
+    await haveRun(9)
     const shard = shardOfCustomer(one)
     const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
-    for (const customer of others) await queue.add('charge', { customer, nr: 0 })
-    const node = fixture.nodes[shard]
-    await node?.freeze()
+    const goOn = await TROUBLES[trouble](fixture.nodes[shard] as TestServer)
     try {
-      gate.open() // What it asks next is not answered.
-      await until('the others have run', () => ran.length === others.length)
+      gate.open() // Its end is not taken.
+      for (const customer of others) await queue.add('charge', { customer, nr: 2 })
+      await haveRun(9 + others.length)
     } finally {
-      await node?.thaw()
+      await goOn()
     }
-    await held?.release()
-    await until('it has run', () => ran.includes(one))
-    for (const customer of CUSTOMERS) await queue.add('charge', { customer, nr: 1 })
-    await until('all have run', () => ran.length === others.length + 1 + CUSTOMERS.length)
+    await queue.add('charge', { customer: one, nr: 3 })
+    await haveRun(10 + others.length)
   },
 )
 
-test('a node that hangs leaves its share of the concurrency to the others', async () => {
+test('a node that gives no jobs takes no turn of the others', async () => {
   const queue = fixture.queue()
-  const gate = fixture.gate()
-  const ran: string[] = []
-  const run = async ({ data: { customer, nr } }: { readonly data: Charge }): Promise<void> => {
-    ran.push(customer)
-    if (nr === 1) await gate.passed
-  }
-  // A shard whose wait for a job ends would wait for the permit, and be given it too early.
-  await fixture.worker(run, { concurrency: 1, drainDelay: 600 })
-  const haveRun = (count: number): Promise<void> =>
-    until(`${count} have run`, () => ran.length === count)
-  await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'first', data: { customer, nr: 0 } })))
-  await haveRun(8)
-  const servers = fixture.nodes.map(({ url }) => new Redis(url))
-  fixture.defer(() => Promise.all(servers.map((server) => server.quit())))
-  await until('every shard waits for a job, and none for a permit', async () => {
-    const said = await Promise.all(servers.map((server) => server.info('clients')))
-    return said.every((clients) => clients.includes('blocked_clients:1'))
-  })
-  await queue.add('held', { customer: one, nr: 1 })
-  await haveRun(9)
-  const shard = shardOfCustomer(one)
-  const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
-  const node = fixture.nodes[shard]
-  await node?.freeze()
+  let [ran, refused] = [0, 0]
+  const worker = await fixture.worker(() => Promise.resolve(ran++), { concurrency: 1 })
+  worker.on('error', ({ message }) => (refused += message.startsWith('NOREPLICAS') ? 1 : 0))
+  await queue.addBulk(charges(60))
+  await until('some have run', () => ran > 20)
+  const goOn = await TROUBLES.refuses(fixture.nodes[shardOfCustomer(one)] as TestServer)
   try {
-    gate.open() // Its end is not answered.
-    for (const customer of others) await queue.add('charge', { customer, nr: 2 })
-    await haveRun(9 + others.length)
+    await until('it was asked for a second', () => refused > 5)
+    const [ranBefore, refusedBefore] = [ran, refused]
+    await until('others have run', () => ran > ranBefore + 100)
+    // It was once asked for every second job of the others.
+    expect(refused - refusedBefore).toBeLessThan((ran - ranBefore) / 4)
   } finally {
-    await node?.thaw()
+    await goOn()
   }
-  await queue.add('charge', { customer: one, nr: 3 })
-  await haveRun(10 + others.length)
+  await until('all have run', () => ran === 60 * CUSTOMERS.length)
 })
 
 describe('refusals', () => {

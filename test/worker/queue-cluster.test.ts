@@ -154,6 +154,35 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
   expect([...(await queue.getAllLimits()).keys()]).toEqual(['bob'])
 }, 60_000)
 
+test('a busy worker pauses when its job has ended, and goes on when it resumes', async () => {
+  const common = { connection: connect(), prefix: '{bull}' }
+  const resource = ({ customer }: Charge): string => customer
+  const queue = new LockedQueue<Charge>(fixture.namespace, { ...common, resource })
+  fixture.defer(() => queue.close())
+  const [gate, ran] = [fixture.gate(), [] as number[]]
+  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+  const worker = new LockedWorker<Charge>(
+    fixture.namespace,
+    async ({ data }) => {
+      ran.push(data.nr)
+      if (data.nr === 0) await gate.passed
+    },
+    { ...common, redlock, resource: ({ data }) => resource(data), logger: silentLogger },
+  )
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  await queue.add('charge', { customer: 'ann', nr: 0 })
+  await until('it runs', () => ran.length === 1)
+  const pausing = worker.pause()
+  // Meanwhile the connections of the client that waits for jobs close, one by one.
+  await new Promise((resolve) => setTimeout(resolve, 500))
+  gate.open()
+  await pausing
+  await queue.add('charge', { customer: 'ann', nr: 1 })
+  await worker.resume()
+  await until('the next job has run', () => ran.length === 2)
+}, 30_000)
+
 test('a plain client and a Cluster client of one queue meet', async () => {
   const config = {
     ...{ 'cluster-enabled': 'yes', 'cluster-port': String(await takePort('127.0.0.1')) },

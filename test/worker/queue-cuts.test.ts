@@ -116,7 +116,10 @@ const REFUSE = ['CONFIG', 'SET', 'min-replicas-to-write', '1'] as const
 const TAKE = ['CONFIG', 'SET', 'min-replicas-to-write', '0'] as const
 
 /** A job is done while the server refuses writes. With `closing`, the server goes on to do so. */
-async function endRefused(closing: boolean): Promise<LockedWorker<Data>> {
+async function endRefused(
+  closing: boolean,
+  options: Partial<LockedWorkerOptions<Data>> = {},
+): Promise<LockedWorker<Data>> {
   const redis = fixture.redis()
   fixture.defer(() => redis.call(...TAKE))
   const queue = queueOf()
@@ -125,7 +128,7 @@ async function endRefused(closing: boolean): Promise<LockedWorker<Data>> {
   const worker = await work(async () => {
     runs += 1
     await gate.passed
-  })
+  }, options)
   const job = await queue.add('charge', { nr: 1 })
   await until('it runs', () => runs === 1)
   await redis.call(...REFUSE)
@@ -139,9 +142,12 @@ async function endRefused(closing: boolean): Promise<LockedWorker<Data>> {
   return worker
 }
 
-test('a job whose end the server refuses for longer than its lock lasts is done once', async () => {
-  await endRefused(false)
-})
+test.each(['of one resource', 'with a shared result'])(
+  'a job %s whose end the server refuses for longer than its lock lasts is done once',
+  async (how) => {
+    await endRefused(false, COMBINED[how]?.ofWorker)
+  },
+)
 
 test('a worker that closes meanwhile does not wait for the server', async () => {
   const worker = await endRefused(true)

@@ -53,7 +53,7 @@ export async function takeTurn(
   options: AdmissionOptions,
 ): Promise<void> {
   const { resources } = visit
-  const answer = await insistToStart(visit, options, () => visit.awaits(park(lines, visit)))
+  const answer = await visit.awaits(insistToStart(visit, options, () => park(lines, visit)))
   if (answer === 'late') throw waitedTooLong(visit, options)
   if (typeof answer === 'object') {
     if (visit.lines === '') visit.lines = JSON.stringify(resources)
@@ -77,12 +77,13 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
     if (outcome.status === 'granted') return outcome.lease
     if (await isLate(visit, options)) throw waitedTooLong(visit, options)
     const at = systemClock.now()
-    const why = await insistToStart(visit, options, async () => {
-      if (!staysHere) return visit.awaits(requeue(job, token, outcome, maxUnreachableMs))
+    const goesBack = insistToStart(visit, options, async () => {
+      if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
       const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
       await sleep(systemClock, ms, stop.signal)
       return undefined
     })
+    const why = await (staysHere ? goesBack : visit.awaits(goesBack))
     if (why !== undefined) throw requeued(visit, why, systemClock.now() - at, options)
   }
 }
@@ -90,7 +91,7 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
 async function isLate(visit: Visit, options: AdmissionOptions): Promise<boolean> {
   const { job } = visit
   const { lines, maxWaitMs } = options
-  if (lines) return !(await insistToStart(visit, options, () => visit.awaits(goBack(lines, job))))
+  if (lines) return !(await visit.awaits(insistToStart(visit, options, () => goBack(lines, job))))
   // A worker without lines knows only what the producer wrote.
   return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
 }

@@ -32,15 +32,15 @@ export function checkpointing(process: Process, results: ResultStore, channel: C
         seen.add(name)
         // Read once, and claimed: from now on an older run of this job cannot write.
         const claim = (): Promise<ReadonlyMap<string, unknown>> =>
-          visit.awaits(results.claimAll(store, run, CHECKPOINT_TTL_MS))
-        earlier ??= insist(visit, channel, claim)
+          results.claimAll(store, run, CHECKPOINT_TTL_MS)
+        earlier ??= visit.awaits(insist(visit, channel, claim))
         const values = await earlier
         return values.has(name) ? { value: values.get(name) } : undefined
       },
       async save(name, value) {
         const keep = (): Promise<unknown> =>
-          visit.awaits(results.keep(store, run, CHECKPOINT_TTL_MS, value, name))
-        return insist(visit, channel, keep)
+          results.keep(store, run, CHECKPOINT_TTL_MS, value, name)
+        return visit.awaits(insist(visit, channel, keep))
       },
     }
     return process(visit, lease)

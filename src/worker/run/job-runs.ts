@@ -161,7 +161,7 @@ export class JobRuns {
   async #addNext(visit: Visit): Promise<void> {
     const { addNext } = visit
     if (addNext === undefined) return
-    await insistToStart(visit, this.#options, () => visit.awaits(addNext()))
+    await visit.awaits(insistToStart(visit, this.#options, addNext))
     visit.addNext = undefined
   }
 

@@ -61,9 +61,8 @@ export class SharedResults {
     const what = key === undefined ? resources : key(job)
     const store = `result:${JSON.stringify([job.name, what])}`
     visit.shared = { store, asker: fresh ? asker : undefined }
-    return insistToStart(visit, this.#options, () =>
-      visit.awaits(results.peek(store, visit.shared?.asker)),
-    )
+    const peek = (): Promise<StoredResult | undefined> => results.peek(store, visit.shared?.asker)
+    return visit.awaits(insistToStart(visit, this.#options, peek))
   }
 
   sharing(process: Process): Process {
@@ -86,13 +85,17 @@ export class SharedResults {
       signal.addEventListener('abort', pass)
       try {
         // Another job may have stored a result since the first read.
-        const stored = await insistToStart(visit, this.#options, () =>
-          visit.awaits(results.claimAll(store, lease, resultTtlMs, asker)),
-        )
+        const claim = (): Promise<ReadonlyMap<string, unknown>> =>
+          results.claimAll(store, lease, resultTtlMs, asker)
+        const stored = await visit.awaits(insistToStart(visit, this.#options, claim))
         if (stored.has('result')) return stored.get('result')
         const result = await process(visit, lease)
         const keep = (): Promise<unknown> => results.keep(store, lease, resultTtlMs, result)
-        await insist(visit, channel, () => visit.awaits(keep()))
+        await visit.awaits(insist(visit, channel, keep)).catch((error: unknown) => {
+          // Its work is done, although the job is stopped: only the others do not get the result.
+          // rule: result-that-is-not-stored-ends-its-job
+          if (error !== signal.reason) throw error
+        })
         return result
       } finally {
         signal.removeEventListener('abort', pass)
