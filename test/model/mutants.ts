@@ -693,13 +693,15 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['client-of-one-cluster', 'never', 'gets no lease of a client'],
     ['namespaces-do-not-nest', ['%/', '%'], 'namespaces that nest'],
+    ['refused-release-is-repeated', ['signal }', 'signal, retries: 0 }'], 'that the network lost'],
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
     [
       'attempt-that-fails-late-is-abandoned-again',
-      ['() => this.#driver.abandon(wish)', '() => undefined'],
+      ['() => abandon()', '() => undefined'],
     ],
+    ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
   ],
   'services/zookeeper/zookeeper-locks': [
     [
