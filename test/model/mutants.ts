@@ -697,10 +697,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
-    [
-      'attempt-that-fails-late-is-abandoned-again',
-      ['() => abandon()', '() => undefined'],
-    ],
+    ['attempt-that-fails-late-is-abandoned-again', ['() => abandon()', '() => undefined']],
     ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
   ],
   'services/zookeeper/zookeeper-locks': [
