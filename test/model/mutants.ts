@@ -651,6 +651,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['process-without-a-permit-leaves-the-mark', 'removed', 'a permit that comes free'],
   ],
   'services/postgres/postgres-locks': [
+    ['unanswered-commit-is-unknown', 'always', 'says that it may have committed'],
+    ['rolled-back-commit-is-no-success', 'always', 'rejects where PostgreSQL rolls it back'],
     ['silent-server-keeps-no-session', ['END_LIMIT_MS', 'Infinity'], 'closes while the server'],
     [
       'postgres-answer-that-came-in-time-counts',
