@@ -704,6 +704,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'services/zookeeper/zookeeper-locks': [
     [
+      'answer-that-throws-is-none',
+      ['callback', 'unanswered.delete(answered)\n      callback'],
+      'an error that the library does not know',
+    ],
+    [
       'waiter-keeps-one-place',
       ['waiter?.attempt === wish.token', 'waiter'],
       'a waiter leaves no node of an attempt',
