@@ -256,8 +256,10 @@ export class LockClient implements LockService, AsyncDisposable {
   }
 
   #granted(wish: Wish, claim: Claim, terms: LeaseTerms, startedAt: Instant): AcquireOutcome {
-    const { fencingToken, leaseMs } = claim
-    const trust = this.#server.trust(startedAt, leaseMs, claim.ageMs)
+    const { fencingToken, leaseMs, ageMs = 0 } = claim
+    // The server may have granted more than was asked for.
+    // rule: granted-lease-is-within-its-limit
+    const trust = this.#server.trust(startedAt, Math.min(leaseMs, terms.maxHoldMs + ageMs), ageMs)
     const isLate = trust.until <= this.#settings.clock.now()
     if (isLate || !Number.isSafeInteger(fencingToken)) {
       void this.#server.release(claim)

@@ -704,6 +704,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'services/zookeeper/zookeeper-locks': [
     [
+      'granted-lease-is-within-its-limit',
+      ['Math.min(leaseMs, terms.maxHoldMs + ageMs)', 'leaseMs'],
+      'longer than it may be',
+    ],
+    [
       'answer-that-throws-is-none',
       ['callback', 'unanswered.delete(answered)\n      callback'],
       'an error that the library does not know',

@@ -362,13 +362,17 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     expect((await locks.inspect('wraps')).holder?.name).toContain('holder-1')
   })
 
-  test('8: the negotiated timeout is reported', async () => {
+  test('8: the negotiated timeout is reported, and no reason to hold a lease longer than it may be', async () => {
     const locks = await open(ensemble.servers, {
       ...{ leaseMs: 300, requestTimeoutMs: 300, maxLeaseMs: 30_000 },
     })
     const lease = await locks.acquire('short')
     expect(lease.leaseMs).toBe(2 * TICK_MS)
     await lease.release()
+    const held = await locks.acquire('short', { maxHoldMs: 300 })
+    expect(held.remainingMs()).toBeLessThanOrEqual(300)
+    await aborted(held.signal) // It is released then, and not at the end of the session.
+    await (await locks.acquire('short', { maxHoldMs: 300 })).release()
   })
 
   test('10: a new session from the server ends the old one', async () => {
