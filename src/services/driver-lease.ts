@@ -12,14 +12,14 @@ import type { LockSettings } from './service-settings.ts'
 import { trustFrom, type Trust } from '../lock/trust.ts'
 
 const NO_ANSWER = 'no answer in time'
-const REPEATS = { retries: Infinity, minTimeout: 20, maxTimeout: 500, randomize: true }
+const REPEATS = { retries: Infinity, minTimeout: 50, maxTimeout: 500, randomize: true }
 
 /** A driver whose requests have a deadline, and may go on behind it. */
 export class BoundedDriver<Granted extends Claim> {
   readonly driver: LockDriver<Granted>
   readonly #settings: LockSettings
   readonly #background = new Set<Promise<void>>()
-  readonly #ended = new AbortController()
+  #hasEnded = false
   #problem: string | undefined
 
   constructor(driver: LockDriver<Granted>, settings: LockSettings) {
@@ -74,9 +74,9 @@ export class BoundedDriver<Granted extends Claim> {
    * a failure is not reported.
    */
   #undo(act: () => Promise<void>, leaseMs: number): Promise<void> {
-    const { signal } = this.#ended
+    const limits = { maxRetryTime: leaseMs, shouldRetry: () => !this.#hasEnded }
     // rule: refused-release-is-repeated
-    const done = pRetry(act, { ...REPEATS, maxRetryTime: leaseMs, signal }).catch(() => undefined)
+    const done = pRetry(act, { ...REPEATS, ...limits }).catch(() => undefined)
     this.#background.add(done)
     void done.then(() => this.#background.delete(done))
     return done
@@ -85,7 +85,7 @@ export class BoundedDriver<Granted extends Claim> {
   /** When all is undone, or at the deadline of a request. Then nothing is repeated any more. */
   async ended(): Promise<void> {
     await this.within(Promise.all(this.#background))
-    this.#ended.abort()
+    this.#hasEnded = true
   }
 
   /** How long a lease may be trusted that the server counts from `ageMs` before `startedAt`. */

@@ -695,7 +695,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['client-of-one-cluster', 'never', 'gets no lease of a client'],
     ['namespaces-do-not-nest', ['%/', '%'], 'namespaces that nest'],
-    ['refused-release-is-repeated', ['signal }', 'signal, retries: 0 }'], 'that the network lost'],
+    ['refused-release-is-repeated', ['...limits', 'retries: 0'], 'that the network lost'],
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
