@@ -10,7 +10,6 @@
  * else.
  */
 import type { LockFleet } from './fleet/fleet.ts'
-import { slotNames } from '../lock/slots.ts'
 import type { Turns } from '../lock/waiting.ts'
 import type { Master, Subscription } from './wire/master.ts'
 
@@ -63,13 +62,6 @@ export class Announcements {
 
   /** No waiter is granted anything more: each leaves its places, and asks at once. */
   close(): void {
-    // The first request of a waiter, which takes a place, may be under way.
-    for (const { attempt } of this.#fleet.deadlines.members()) {
-      const { names, terms, waiter } = attempt.demand
-      const all = names.flatMap((name) => slotNames(name, terms.slots))
-      // rule: place-that-is-asked-for-ends-with-its-client
-      if (waiter !== '') this.#fleet.withdraw(all, waiter)
-    }
     for (const [name, waiter] of this.#waiters) {
       // rule: closed-client-keeps-no-place
       this.#fleet.withdraw(waiter.resources, name)
