@@ -25,7 +25,7 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   /** Once it is decided: as early as the outstanding votes cannot change it. */
   verdict: Verdict | undefined
   readonly decided: Promise<void>
-  readonly #attempt: Attempt
+  readonly attempt: Attempt
   readonly #verb: Verb<V>
   readonly #call: Call | CallOn
   /** Masters that are asked nothing else. */
@@ -42,7 +42,7 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
     super()
     const { fleet } = attempt
     const { masters } = fleet
-    this.#attempt = attempt
+    this.attempt = attempt
     this.#verb = verb
     this.#isHeard = fleet.channel.hears('master:voted')
     this.#call = call
@@ -84,12 +84,12 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
 
   hear(index: number, result: CallResult): void {
     const { votes } = this
-    const { fleet } = this.#attempt
+    const { fleet } = this.attempt
     const { masters, quorum } = fleet
     const master = masters[index]
     if ((votes[index] ?? ASKED) !== ASKED || master === undefined) return
     const { question, usual } = this.#verb
-    const said = voteOf(this.#verb, result, this.#attempt)
+    const said = voteOf(this.#verb, result, this.attempt)
     const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
     const isSure = asked !== 'time' && !fleet.clocks.distrusts
     const vote = (isSure ? said : counted(asked, said, master, fleet.clocks)) as V
@@ -100,14 +100,14 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
     if (this.verdict !== undefined) this.#decide()
     const isTold = this.#isHeard && result !== NOT_ASKED
     if (isTold || vote.kind === 'failed') fleet.voted(master, question, vote)
-    if (vote.kind === 'failed' && question === 'release') this.#attempt.releaseLater(master)
+    if (vote.kind === 'failed' && question === 'release') this.attempt.releaseLater(master)
     if (this.#for + this.#against < votes.length) return
     leave(this)
     this.#completed?.()
   }
 
   expire(timeoutMs: number): void {
-    const { clock } = this.#attempt.fleet.settings
+    const { clock } = this.attempt.fleet.settings
     endOverdue(clock, this.endsAt, () => {
       for (const [index, vote] of this.votes.entries()) {
         this.hear(index, noReply(timeoutMs, vote === ASKED))

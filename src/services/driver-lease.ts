@@ -1,4 +1,5 @@
 /** A lease at one lock server, and the deadlines of what is asked there. */
+import pRetry from 'p-retry'
 import { withinMs, type Instant } from '../clock.ts'
 import type { MasterStatus } from '../facts.ts'
 import type { MasterAnswer } from '../lock-errors.ts'
@@ -6,17 +7,19 @@ import { messageOf } from '../message-of.ts'
 import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import type { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'
-import type { Claim, LockDriver, Wish } from './lock-driver.ts'
+import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
 import type { LockSettings } from './service-settings.ts'
 import { trustFrom, type Trust } from '../lock/trust.ts'
 
 const NO_ANSWER = 'no answer in time'
+const REPEATS = { retries: Infinity, minTimeout: 50, maxTimeout: 500, randomize: true }
 
 /** A driver whose requests have a deadline, and may go on behind it. */
 export class BoundedDriver<Granted extends Claim> {
   readonly driver: LockDriver<Granted>
   readonly #settings: LockSettings
   readonly #background = new Set<Promise<void>>()
+  #hasEnded = false
   #problem: string | undefined
 
   constructor(driver: LockDriver<Granted>, settings: LockSettings) {
@@ -50,19 +53,39 @@ export class BoundedDriver<Granted extends Claim> {
     }
   }
 
-  /** Its failure is not reported: the server forgets the lease when its time is over. */
-  inBackground(work: Promise<unknown>): void {
-    const done = work.then(
-      () => undefined,
-      () => undefined,
-    )
-    this.#background.add(done)
-    void done.then(() => this.#background.delete(done))
+  release(claim: Granted): Promise<void> {
+    return this.#undo(() => this.driver.release(claim), claim.leaseMs)
   }
 
-  /** When the background work is done, or at the deadline of a request. */
-  async quiet(): Promise<void> {
+  /** What is granted behind the deadline is released; what has not arrived yet is refused there. */
+  abandon(wish: Wish, request?: Promise<ClaimOutcome<Granted>>): void {
+    const abandon = (): Promise<void> => this.#undo(() => this.driver.abandon(wish), wish.leaseMs)
+    void abandon()
+    request?.then(
+      (late) => (late.status === 'granted' ? this.release(late.claim) : undefined),
+      // It may have been granted after the first look.
+      // rule: attempt-that-fails-late-is-abandoned-again
+      () => abandon(),
+    )
+  }
+
+  /**
+   * Repeats it until the server confirms it. After `leaseMs` the server has forgotten the lease, so
+   * a failure is not reported.
+   */
+  #undo(act: () => Promise<void>, leaseMs: number): Promise<void> {
+    const limits = { maxRetryTime: leaseMs, shouldRetry: () => !this.#hasEnded }
+    // rule: refused-release-is-repeated
+    const done = pRetry(act, { ...REPEATS, ...limits }).catch(() => undefined)
+    this.#background.add(done)
+    void done.then(() => this.#background.delete(done))
+    return done
+  }
+
+  /** When all is undone, or at the deadline of a request. Then nothing is repeated any more. */
+  async ended(): Promise<void> {
     await this.within(Promise.all(this.#background))
+    this.#hasEnded = true
   }
 
   /** How long a lease may be trusted that the server counts from `ageMs` before `startedAt`. */
@@ -118,13 +141,11 @@ export class DriverLease<Granted extends Claim> extends HeldLease {
   }
 
   protected async free(): Promise<void> {
-    const releasing = this.#server.driver.release(this.claim)
-    this.#server.inBackground(releasing)
-    await this.#server.within(releasing).catch(() => undefined)
+    await this.#server.within(this.#server.release(this.claim))
   }
 
   /** A server that knows sessions keeps the lease as long as this process lives. */
   protected override lost(): void {
-    this.#server.inBackground(this.#server.driver.release(this.claim))
+    void this.#server.release(this.claim)
   }
 }

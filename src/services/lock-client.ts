@@ -19,7 +19,7 @@ import type { Inspection } from '../lock/inspection.ts'
 import type { ListedLease, ServiceHealth } from './service-health.ts'
 import type { Lease } from '../lock/lease.ts'
 import { HeardChanges } from './heard-changes.ts'
-import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
+import type { Claim, LockDriver, Wish } from './lock-driver.ts'
 import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { LockSettings } from './service-settings.ts'
 import { type AcquireOutcome, type Unreachable } from '../lock/outcome.ts'
@@ -47,6 +47,7 @@ export class LockClient implements LockService, AsyncDisposable {
   readonly #told: ToldLock
   readonly #leases: LeaseRegistry
   readonly #held = new HeldLeases()
+  readonly #waiting = new Set<HeardChanges>()
   #closed: Promise<void> | undefined
 
   constructor(settings: LockSettings, driver: LockDriver) {
@@ -108,9 +109,11 @@ export class LockClient implements LockService, AsyncDisposable {
     signal?.throwIfAborted()
     const startedAt = clock.now()
     const waiter = waitMs > 0 && slots === 1 ? randomBytes(10).toString('hex') : undefined
-    const heard = new HeardChanges()
-    const listening = waiter && this.#driver.listen?.(names, waiter, heard.wake)
-    const turns = listening ? heard.of(listening) : undefined
+    const driver = this.#driver
+    const turns = new HeardChanges(
+      waiter === undefined ? undefined : (wake) => driver.listen?.(names, waiter, wake),
+    )
+    this.#waiting.add(turns)
     const attempt = (): Promise<AcquireOutcome> => this.#try(names, options, waiter)
     let granted = false
     try {
@@ -119,7 +122,8 @@ export class LockClient implements LockService, AsyncDisposable {
       granted = true
       return lease
     } finally {
-      if (listening) listening.stop()
+      this.#waiting.delete(turns)
+      turns.stop()
       const waited = { resources: names, granted, waitMs: clock.now() - startedAt }
       this.#channel.tell('lease:waited', waited)
     }
@@ -178,8 +182,10 @@ export class LockClient implements LockService, AsyncDisposable {
   }
 
   async #close(): Promise<void> {
+    // rule: closed-service-wakes-its-waiters
+    for (const { wake } of this.#waiting) wake()
     await this.#leases.close()
-    await this.#server.quiet()
+    await this.#server.ended()
     await this.#driver.close()
     this.#channel.tell('lock:closed', this.#told)
   }
@@ -206,7 +212,7 @@ export class LockClient implements LockService, AsyncDisposable {
       // rule: ready-takes-a-lease
       await this.#driver.acquire(wish)
     } catch (error) {
-      this.#abandon(wish)
+      this.#server.abandon(wish)
       throw error
     }
     await this.#driver.abandon(wish)
@@ -226,7 +232,7 @@ export class LockClient implements LockService, AsyncDisposable {
       const request = this.#driver.acquire(wish)
       const answer = await this.#server.granting(request)
       if (answer === undefined) {
-        this.#abandon(wish, request)
+        this.#server.abandon(wish, request)
         outcome = this.#unreachable(wish, `no answer within ${this.#settings.requestTimeoutMs} ms`)
       } else if (answer.status === 'granted') {
         outcome = this.#granted(wish, answer.claim, terms, startedAt)
@@ -234,7 +240,7 @@ export class LockClient implements LockService, AsyncDisposable {
         outcome = { ...answer, answers: [] }
       }
     } catch (error) {
-      this.#abandon(wish)
+      this.#server.abandon(wish)
       outcome = this.#unreachable(wish, messageOf(error))
     }
     const { status } = outcome
@@ -250,11 +256,13 @@ export class LockClient implements LockService, AsyncDisposable {
   }
 
   #granted(wish: Wish, claim: Claim, terms: LeaseTerms, startedAt: Instant): AcquireOutcome {
-    const { fencingToken, leaseMs } = claim
-    const trust = this.#server.trust(startedAt, leaseMs, claim.ageMs)
+    const { fencingToken, leaseMs, ageMs = 0 } = claim
+    // The server may have granted more than was asked for.
+    // rule: granted-lease-is-within-its-limit
+    const trust = this.#server.trust(startedAt, Math.min(leaseMs, terms.maxHoldMs + ageMs), ageMs)
     const isLate = trust.until <= this.#settings.clock.now()
     if (isLate || !Number.isSafeInteger(fencingToken)) {
-      this.#server.inBackground(this.#driver.release(claim))
+      void this.#server.release(claim)
       return this.#unreachable(
         wish,
         isLate
@@ -272,20 +280,6 @@ export class LockClient implements LockService, AsyncDisposable {
     const resource = labelOf(resources)
     const answers = this.#server.says(why)
     return { status: 'unreachable', answers, resource, retryAfterMs: 0, quorum: 1 }
-  }
-
-  /** What is granted behind the deadline is released; what has not arrived yet is refused there. */
-  #abandon(wish: Wish, request?: Promise<ClaimOutcome<Claim>>): void {
-    this.#server.inBackground(this.#driver.abandon(wish))
-    if (request === undefined) return
-    this.#server.inBackground(
-      request.then(
-        (late) => (late.status === 'granted' ? this.#driver.release(late.claim) : undefined),
-        // It may have been granted after the first look.
-        // rule: attempt-that-fails-late-is-abandoned-again
-        () => this.#driver.abandon(wish),
-      ),
-    )
   }
 
   #answer<Value>(promise: Promise<Value>): Promise<Value> {

@@ -47,7 +47,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['as-many-hand-overs-as-tokens', 'removed', 'has a token for each'],
     ['holder-does-not-wait-for-itself', 'always', 'without the place of a holder'],
     ['holder-of-a-slot-waits-for-no-other', 'removed', 'leave no place where'],
-    ['closed-client-keeps-no-place', 'removed', 'of a client that closes'],
+    ['closed-client-keeps-no-place', 'removed', 'ends at once, and leaves its place'],
+    ['place-that-is-asked-for-ends-with-its-client', 'removed', 'leaves no place that its first'],
   ],
   'redlock/pure': [['quorum-is-a-majority', ['+ 1', ''], 'two quorums always share a master']],
   'bad-input/unfit-masters': [['masters-are-distinct', 'never']],
@@ -653,6 +654,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['process-without-a-permit-leaves-the-mark', 'removed', 'a permit that comes free'],
   ],
   'services/postgres/postgres-locks': [
+    ['unanswered-commit-is-unknown', 'always', 'says that it may have committed'],
+    ['rolled-back-commit-is-no-success', 'always', 'rejects where PostgreSQL rolls it back'],
     ['silent-server-keeps-no-session', ['END_LIMIT_MS', 'Infinity'], 'closes while the server'],
     [
       'postgres-answer-that-came-in-time-counts',
@@ -695,15 +698,24 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['client-of-one-cluster', 'never', 'gets no lease of a client'],
     ['namespaces-do-not-nest', ['%/', '%'], 'namespaces that nest'],
+    ['refused-release-is-repeated', ['...limits', 'retries: 0'], 'that the network lost'],
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
-    [
-      'attempt-that-fails-late-is-abandoned-again',
-      ['() => this.#driver.abandon(wish)', '() => undefined'],
-    ],
+    ['attempt-that-fails-late-is-abandoned-again', ['() => abandon()', '() => undefined']],
+    ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
   ],
   'services/zookeeper/zookeeper-locks': [
+    [
+      'granted-lease-is-within-its-limit',
+      ['Math.min(leaseMs, terms.maxHoldMs + ageMs)', 'leaseMs'],
+      'longer than it may be',
+    ],
+    [
+      'answer-that-throws-is-none',
+      ['callback', 'unanswered.delete(answered)\n      callback'],
+      'an error that the library does not know',
+    ],
     [
       'waiter-keeps-one-place',
       ['waiter?.attempt === wish.token', 'waiter'],

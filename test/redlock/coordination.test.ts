@@ -406,6 +406,24 @@ describe('waiting', () => {
     await lease.release()
   })
 
+  test('of a client that closes leaves no place that its first request takes meanwhile', async () => {
+    const options = { leaseMs: 60_000, maxLeaseMs: 60_000 }
+    const [holder, waiter] = [await fixture.redlock(options), await fixture.redlock(options)]
+    const leases = [await granted(holder, 'a'), await granted(holder, 'b#1')]
+    const places = async (): Promise<number> => {
+      const keys = ['a', 'b#1', 'b#2'].map((name) => `${fixture.namespace}:wait:${name}`)
+      const counts = [0, 1, 2, 3, 4].flatMap((at) => keys.map((key) => master(at).zcard(key)))
+      return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0)
+    }
+    const refused = [waiter.acquire('a'), waiter.acquire('b', { slots: 2 })].map((acquiring) =>
+      expect(acquiring).rejects.toThrow(RedlockClosedError),
+    )
+    await waiter.close()
+    await Promise.all(refused)
+    await until('it has no place', async () => (await places()) === 0, 20_000)
+    await Promise.all(leases.map((lease) => lease.release()))
+  })
+
   test('is known to who asks for what clients wait', async () => {
     const [redlock, waiter] = [await fixture.redlock(), await fixture.redlock()]
     const leases = [await granted(redlock, 'a'), await granted(redlock, 'b')]

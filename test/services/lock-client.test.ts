@@ -1,34 +1,65 @@
 /** What every lock service does with the answers of its driver. */
 import { expect, test } from 'vitest'
+import { systemClock, type Clock } from '../../src/clock.ts'
 import { LockClient } from '../../src/services/lock-client.ts'
 import type { ClaimOutcome, LockDriver } from '../../src/services/lock-driver.ts'
-import { lockSettings } from '../../src/services/service-settings.ts'
-import { silentLogger } from '../../src/index.ts'
-import { until } from '../fixtures.ts'
+import { lockSettings, type LockOptions } from '../../src/services/service-settings.ts'
+import { RedlockClosedError, silentLogger } from '../../src/index.ts'
+import { until, useClosers } from '../fixtures.ts'
+
+const closers = useClosers()
+
+function open(driver: Partial<LockDriver>, options: LockOptions = {}): LockClient {
+  const whole: LockDriver = {
+    name: 'a service',
+    ready: () => Promise.resolve(),
+    acquire: () => Promise.resolve({ status: 'split', resource: 'a' }),
+    extend: () => Promise.resolve('gone'),
+    release: () => Promise.resolve(),
+    abandon: () => Promise.resolve(),
+    inspect: (resource) => Promise.resolve({ resource, masters: [] }),
+    close: () => Promise.resolve(),
+    ...driver,
+  }
+  const given = { leaseMs: 1_000, requestTimeoutMs: 50, logger: silentLogger, ...options }
+  return closers.closing(new LockClient(lockSettings(given, {}), whole))
+}
 
 test('an attempt that fails behind its deadline is abandoned again', async () => {
   const abandoned: string[] = []
   let fail: (error: Error) => void = () => undefined
-  const driver: LockDriver = {
-    name: 'a service',
-    ready: () => Promise.resolve(),
+  const locks = open({
     acquire: () =>
       new Promise<ClaimOutcome<never>>((_, reject) => {
         fail = reject
       }),
-    extend: () => Promise.resolve('gone'),
-    release: () => Promise.resolve(),
     abandon: ({ token }) => Promise.resolve(void abandoned.push(token)),
-    inspect: (resource) => Promise.resolve({ resource, masters: [] }),
-    close: () => Promise.resolve(),
-  }
-  const given = { leaseMs: 1_000, requestTimeoutMs: 50, logger: silentLogger }
-  const settings = lockSettings(given, {})
-  const locks = new LockClient(settings, driver)
+  })
   expect((await locks.tryAcquire('a')).status).toBe('unreachable')
   expect(abandoned).toHaveLength(1)
   fail(new Error('CONNECTION_LOSS'))
   await until('it is abandoned again', () => abandoned.length === 2)
   expect(new Set(abandoned).size).toBe(1)
+})
+
+test.each(['with announcements', 'without'])('a close wakes its waiters, %s', async (how) => {
+  let attempts = 0
+  // A waiter does not look again by itself.
+  const clock: Clock = { ...systemClock, after: () => ({ cancel: () => undefined }) }
+  const stop = (): void => undefined
+  const locks = open(
+    {
+      acquire() {
+        attempts++
+        const taken = { status: 'taken', resource: 'a', holder: 'b', retryAfterMs: 60_000 } as const
+        return Promise.resolve(taken)
+      },
+      ...(how === 'with announcements' && { listen: () => ({ stop }) }),
+    },
+    { clock },
+  )
+  const refused = expect(locks.acquire('a', { waitMs: 60_000 })).rejects.toThrow(RedlockClosedError)
+  await until('it waits', () => attempts > 0)
   await locks.close()
+  await refused
 })

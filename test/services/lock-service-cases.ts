@@ -63,6 +63,7 @@ const CASES: readonly {
   { name: 'a late grant is refused and leaves nothing behind', needs: 'network', run: lateGrant },
   { name: 'fencing tokens increase', run: fencingTokens },
   { name: 'release is idempotent and spares the next holder', run: idempotentRelease },
+  { name: 'a release that the network lost is repeated', needs: 'network', run: lostRelease },
   { name: 'taken and unreachable differ', needs: 'network', run: takenOrUnreachable },
   { name: 'several resources are granted together or not at all', run: severalResources },
   { name: 'a waiting acquire is granted after a release', run: waiting },
@@ -249,6 +250,16 @@ async function idempotentRelease({ a, b, resource }: Clients): Promise<void> {
   const again = await a.tryAcquire(name)
   check(again.status === 'taken', 'the release of a lost lease freed that of the next holder')
   await third.release()
+}
+
+async function lostRelease({ a, b, network, resource }: Clients): Promise<void> {
+  const name = resource()
+  const { maxLeaseMs } = a
+  const lease = await acquired(a, name, { leaseMs: maxLeaseMs })
+  await network.cut()
+  await lease.release()
+  await network.heal()
+  await (await b.acquire(name, { waitMs: Math.ceil(maxLeaseMs / 2) })).release()
 }
 
 async function takenOrUnreachable({ a, b, network, resource }: Clients): Promise<void> {

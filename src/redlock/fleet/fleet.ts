@@ -4,6 +4,7 @@ import type { Channel } from '../../channel.ts'
 import type { MasterStatus, Question } from '../../facts.ts'
 import { Deadlines, withinMs, type Timer } from '../../clock.ts'
 import { LeaseRegistry } from '../../lock/lease-registry.ts'
+import { slotNames } from '../../lock/slots.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import type { Announcements } from '../announcements.ts'
 import { Proposals } from '../attempt.ts'
@@ -127,6 +128,13 @@ export class LockFleet {
   /** Releases its leases, and waits for the masters at most one `masterTimeoutMs`. */
   async close(): Promise<void> {
     const { clock, masterTimeoutMs } = this.settings
+    // The first request of a waiter, which takes a place, may be under way.
+    for (const { attempt } of this.deadlines.members()) {
+      const { names, terms, waiter } = attempt.demand
+      const all = names.flatMap((name) => slotNames(name, terms.slots))
+      // rule: place-that-is-asked-for-ends-with-its-client
+      if (waiter !== '') this.withdraw(all, waiter)
+    }
     this.announcements?.close()
     await this.leases.close()
     // Quarantined masters hear how long this client has waited for them.

@@ -4,6 +4,8 @@ import type { LockSettings } from '../service-settings.ts'
 
 export interface PgRows {
   readonly rows: readonly unknown[]
+  /** What the server did, such as `COMMIT`. */
+  readonly command?: string
 }
 
 export interface PgQuery {

@@ -8,6 +8,7 @@ import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { LockClient } from '../lock-client.ts'
 import { lockSettings, type LockOptions, type LockSettings } from '../service-settings.ts'
+import { messageOf } from '../../message-of.ts'
 import { labelOf, resourceNames } from '../../names.ts'
 import { refuse } from '../../options.ts'
 import { ignored, inTime, type PgListener, type PgPool, type PgQueryable } from './pg.ts'
@@ -81,9 +82,11 @@ export class PostgresLocks extends LockClient {
    * the row is the lock for the time of the transaction, and a live lease keeps it out.
    *
    * It waits for its turn and for the statements of `write` as long as the pool lets it. If the
-   * server stands still, `connectionTimeoutMillis` and `query_timeout` of the pool end it.
+   * server stands still, `connectionTimeoutMillis` and `query_timeout` of the pool end it. It waits
+   * for its commit at most `maxLeaseMs`.
    * @throws LeaseLostError when another lease followed; ResourceTakenError when a lease is live;
-   * else what `write` throws, after a rollback.
+   * Error that says so when it is not known whether the transaction was committed; else what
+   * `write` throws, after a rollback.
    */
   async transaction<Result>(
     lock: HeldResources | string | readonly string[],
@@ -100,7 +103,7 @@ export class PostgresLocks extends LockClient {
           ? await this.#hold(client, lock)
           : await this.#claim(client, this.namesOf(lock))
       const result = await write({ client, fencingToken })
-      await client.query({ text: 'COMMIT', values: [] })
+      await this.#commit(client)
       isBroken = false
       return result
     } catch (error) {
@@ -123,6 +126,25 @@ export class PostgresLocks extends LockClient {
       refuse('resource', 'a string without NUL, which PostgreSQL cannot store', resource)
     }
     return names
+  }
+
+  async #commit(client: PgQueryable): Promise<void> {
+    const { clock, maxLeaseMs } = this.#settings
+    const commit = { text: 'COMMIT', values: [] }
+    const limit = { clock, requestTimeoutMs: maxLeaseMs }
+    const { command } = await inTime(client, commit, limit).catch((cause: unknown) => {
+      // After an error the server has rolled back. A connection that ends says nothing of that.
+      // rule: unanswered-commit-is-unknown
+      if ((cause as { severity?: string }).severity === 'ERROR') throw cause
+      const unknown = 'It is not known whether the transaction was committed'
+      throw new Error(`${unknown}: ${messageOf(cause)}`, { cause })
+    })
+    // rule: rolled-back-commit-is-no-success
+    if (command !== 'ROLLBACK') return
+    throw new Error(
+      'PostgreSQL rolled the transaction back: a statement of it had failed. ' +
+        'Let `write` reject with the error of the statement, or use a savepoint.',
+    )
   }
 
   async #hold(client: PgQueryable, lease: HeldResources): Promise<number> {

@@ -5,7 +5,7 @@ import { guidOf } from './places.ts'
 import type { Session } from './session.ts'
 
 /** Each waits until the session is connected again. */
-const REPEATS = { retries: 50, minTimeout: 10, maxTimeout: 500, randomize: true }
+const REPEATS = { retries: Infinity, minTimeout: 10, maxTimeout: 500, randomize: true }
 
 /** A transaction that changes nothing: a quorum commits it, unless a node is gone. */
 export async function touch(session: Session, paths: readonly string[]): Promise<void> {

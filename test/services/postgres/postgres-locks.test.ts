@@ -348,6 +348,22 @@ describeService('postgres', 'PostgresLocks', () => {
       expect(db.totalCount - db.idleCount).toBe(0)
     })
 
+    test('without limits of the pool it ends at its commit, and says that it may have committed', async () => {
+      const locks = await open({ maxLeaseMs: 2_000 })
+      await locks.transaction('frozen', nothing)
+      const late = delay(CLOSE_LIMIT_MS, 'still waiting', { ref: false })
+      const ended = locks.transaction('frozen', () => {
+        server.process.freeze()
+        return nothing()
+      })
+      try {
+        const said = /^It is not known whether the transaction was committed: .* within 2000 ms$/
+        await expect(Promise.race([ended, late])).rejects.toThrow(said)
+      } finally {
+        server.process.thaw()
+      }
+    })
+
     test('without limits of the pool it does not begin', async () => {
       const locks = await open()
       await locks.transaction('frozen', nothing)
@@ -461,6 +477,24 @@ describeService('postgres', 'PostgresLocks', () => {
         expect((await db.query(extend, values)).rows).toEqual([])
         await db.query("UPDATE redlock_leases SET expires_at = 'epoch'")
       }
+    })
+
+    test('rejects where PostgreSQL rolls it back at its commit', async () => {
+      const db = pool()
+      const locks = await open({ pool: db })
+      await db.query('CREATE TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)')
+      const insert = { text: 'INSERT INTO late VALUES (1)', values: [] }
+      const twice = locks.transaction('late', async ({ client }) => {
+        await client.query(insert)
+        await client.query(insert)
+      })
+      await expect(twice).rejects.toMatchObject({ code: '23505' })
+      const careless = locks.transaction('late', async ({ client }) => {
+        await client.query(insert)
+        await client.query({ text: 'SELECT 1 / 0', values: [] }).catch(() => undefined)
+      })
+      await expect(careless).rejects.toThrow('rolled the transaction back')
+      expect((await db.query('SELECT FROM late')).rows).toEqual([])
     })
 
     test('locks every row, also where one is deleted meanwhile', async () => {

@@ -129,6 +129,22 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     })
   })
 
+  test('3: an attempt that makes the parent leaves no node, where its last answer is late and lost', async () => {
+    const options = { namespace: 'cold', leaseMs: 8_000, requestTimeoutMs: 900 }
+    const locks = await open(`127.0.0.1:${proxy.port}`, options)
+    const client = await byHand(ensemble.servers)
+    const made = (): Promise<string[]> => children(client, `/cold/${bucketOf('new')}`)
+    // Its second `create` leaves after three answers. What was abandoned is looked for before that.
+    proxy.delay({ repliesMs: 600 })
+    const attempt = locks.tryAcquire('new')
+    await until('its node is there', async () => (await made()).length > 0)
+    await delay(450) // The answer to the look is here, and that to the `create` is not.
+    proxy.reset()
+    proxy.delay({ repliesMs: 0 })
+    expect((await attempt).status).toBe('unreachable')
+    await until('nothing is left of it', async () => (await made()).length === 0)
+  })
+
   test('3: a waiter leaves no node of an attempt that the servers answered late', async () => {
     const slow = { leaseMs: 6_000, requestTimeoutMs: 300 }
     const holder = await open(ensemble.servers, { leaseMs: 6_000 })
@@ -239,6 +255,33 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
       await (await locks.acquire('forgotten', { waitMs: 6_000 })).release()
     })
 
+    test('an error that the library does not know', async () => {
+      let isOdd = true
+      const [noNode, quotaExceeded] = [-101, -125].map((code) => {
+        const bytes = Buffer.alloc(4)
+        bytes.writeInt32BE(code)
+        return bytes
+      })
+      const port = await startBetween((client, server) => {
+        if (server === undefined || noNode === undefined) return
+        client.pipe(server)
+        server.on('data', (data) => {
+          for (let at = 0; isOdd && (at = data.indexOf(noNode, at)) >= 0; at += 4) {
+            quotaExceeded?.copy(data, at)
+          }
+          client.write(data)
+        })
+      }, true)
+      const servers = `127.0.0.1:${port}`
+      const options = { leaseMs: 6_000, requestTimeoutMs: 4_000, logger: silentLogger }
+      const locks = new ZooKeeperLocks({ servers, ...options, namespace: 'odd', tickMs: TICK_MS })
+      closers.add(() => locks.close())
+      const answers = [{ master: 'ZooKeeper', answer: expect.stringContaining('LOSS') as unknown }]
+      expect(await locks.tryAcquire('odd')).toMatchObject({ status: 'unreachable', answers })
+      isOdd = false
+      await (await locks.acquire('odd', { waitMs: 6_000 })).release()
+    })
+
     const frame = (...bytes: number[]): Buffer => Buffer.from(bytes)
     test.each([
       ['a page', Buffer.from('HTTP/1.1 400 Bad Request\r\n\r\n')],
@@ -319,13 +362,17 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     expect((await locks.inspect('wraps')).holder?.name).toContain('holder-1')
   })
 
-  test('8: the negotiated timeout is reported', async () => {
+  test('8: the negotiated timeout is reported, and no reason to hold a lease longer than it may be', async () => {
     const locks = await open(ensemble.servers, {
       ...{ leaseMs: 300, requestTimeoutMs: 300, maxLeaseMs: 30_000 },
     })
     const lease = await locks.acquire('short')
     expect(lease.leaseMs).toBe(2 * TICK_MS)
     await lease.release()
+    const held = await locks.acquire('short', { maxHoldMs: 300 })
+    expect(held.remainingMs()).toBeLessThanOrEqual(300)
+    await aborted(held.signal) // It is released then, and not at the end of the session.
+    await (await locks.acquire('short', { maxHoldMs: 300 })).release()
   })
 
   test('10: a new session from the server ends the old one', async () => {
