@@ -1,6 +1,6 @@
 /** The process of one contender: loads its library and runs the loads that it is asked for. */
+import { serve } from '../../test/support/remote-process.ts'
 import { OURS } from '../peers/libraries.ts'
-import { serve } from '../peers/remote.ts'
 import { adapterOf, type LockClient } from './contender.ts'
 import type { Calls } from './loads/calls.ts'
 import { runFlow } from './loads/flow.ts'

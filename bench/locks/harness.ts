@@ -3,8 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { ProxiedMasters } from '../../test/support/proxied-masters.ts'
+import type { RemoteProcess } from '../../test/support/remote-process.ts'
 import type { Setup } from '../peers/adapter.ts'
-import { RemoteProcess } from '../peers/remote.ts'
+import { startLibrary } from '../peers/libraries.ts'
 import type { Contender } from '../beside.ts'
 import type { Effort } from '../effort.ts'
 import type { MeasuredRow } from '../measured.ts'
@@ -45,7 +46,7 @@ export class Harness implements AsyncDisposable {
 
   /** The process of a contender, always the same one. */
   process({ name }: Contender): Promise<ContenderProcess> {
-    const running = this.#processes.get(name) ?? RemoteProcess.start<Calls>(CHILD, name)
+    const running = this.#processes.get(name) ?? startLibrary<Calls>(CHILD, name)
     this.#processes.set(name, running)
     return running
   }

@@ -70,10 +70,7 @@ async function kill(harness: OrderedHarness, { name }: Ordered): Promise<Outcome
     Array.from({ length: PROCESSES }, () => WorkerProcess.start(undefined, kind)),
   )
   for (const [process, worker] of workers.entries()) {
-    worker.listen((report) => {
-      if (report.report === 'entered' || report.report === 'left')
-        events.push({ ...report, process })
-    })
+    worker.listen((sighting) => events.push({ ...sighting, process }))
   }
   await runs.add(name, queue, jobs)
   const orders = { ...runs.orders(name, queue, CONCURRENCY), keys: KEYS, announce: true }
