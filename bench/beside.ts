@@ -41,11 +41,6 @@ export function besideBestPeer<Result>(
   return { measured, beside: peer.title, unit: 'x' }
 }
 
-/** For `--json`: by the contenders' names. */
-export function named<Result>(rounds: All<Result>): Readonly<Record<string, readonly Result[]>> {
-  return Object.fromEntries(rounds.contenders.map((one) => [one.name, rounds.of(one)]))
-}
-
 /** A row of a table for each contender. */
 export function tableRows<Result>(
   rounds: All<Result>,

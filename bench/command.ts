@@ -8,7 +8,6 @@ export interface BenchArguments<Row> {
   readonly rows: readonly Row[]
   readonly rounds: number
   readonly smoke: boolean
-  readonly json: boolean
   readonly markdown: boolean
 }
 
@@ -36,14 +35,13 @@ export async function startBench<Row extends { readonly name: string; readonly l
   --rounds N  in which the contenders take turns; the median counts (default ${rounds})
   --smoke     every load once and small: it shows that the row works, not how fast
   --list      the rows and their loads
-  --json      one JSON object
   --markdown  writes the figures of these rows into ${command.page}
 
 Exit code: 0 measured (a figure that misses its target is only marked), 1 something went wrong that
 must not at any speed, 2 bad arguments.`
   const { list, words, ...given } = readOptions(
     usage,
-    { rounds: integer(), smoke: flag, list: flag, json: flag, markdown: flag },
+    { rounds: integer(), smoke: flag, list: flag, markdown: flag },
     command.rows.map(({ name }) => name),
   )
   if (given.markdown && given.smoke) refuse(usage, 'The figures of --smoke mean nothing')

@@ -29,8 +29,6 @@ export interface Measured {
   readonly figures: readonly Figure[]
   /** What must not happen at any speed: a second holder, a lease of ours that was not granted. */
   readonly wrong: readonly string[]
-  /** Everything that was measured, for `--json`. */
-  readonly samples: unknown
 }
 
 /** `Harness` is where it runs. */

@@ -29,9 +29,7 @@ export async function runPageBench<Harness extends AsyncDisposable>(
   const { name, title, rows, rounds } = bench
   const chosen = await startBench({ name, title, rows, rounds, page: PAGE })
   const report = await measure(bench, chosen.rows, effortOf(chosen.rounds, chosen.smoke))
-  // JSON has no Infinity.
-  const replacer = (_: string, value: unknown): unknown => (value === Infinity ? 'never' : value)
-  console.log(chosen.json ? JSON.stringify(report, replacer) : text(report))
+  console.log(text(report))
   if (chosen.markdown) await updatePage(name, report)
   const wrong = report.rows.flatMap((row) => row.wrong)
   for (const what of wrong) console.error(`WRONG: ${what}`)
@@ -79,7 +77,7 @@ async function measure<Harness extends AsyncDisposable>(
 function brokenOff(error: unknown): Measured {
   console.error(error)
   const what = error instanceof Error ? error.message : String(error)
-  return { tables: [], figures: [], wrong: [`broken off: ${what}`], samples: [] }
+  return { tables: [], figures: [], wrong: [`broken off: ${what}`] }
 }
 
 /** Each row has two marks on the page; everything outside them is written by hand and stays. */

@@ -2,7 +2,9 @@
  * What most integration tests need: a fleet per file, and a Redlock with its own key prefix per
  * test.
  */
+import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type QueueOptions } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -19,6 +21,7 @@ import {
   type RedlockOptions,
 } from '../src/index.ts'
 import { startFleet, type Fleet, type TestServer } from '../src/testing/index.ts'
+import { forkProgram } from './support/programs.ts'
 import { undisturbed } from './support/undisturbed.ts'
 
 /** A third of it is left for a machine that stands still, also where a lease is just renewed. */
@@ -49,6 +52,8 @@ export interface Fixture {
   plainQueue<Data>(name?: string, options?: Partial<QueueOptions>): Queue<Data>
   /** The prefix that this test's Redlocks share. */
   readonly namespace: string
+  /** A program with its setup in JSON, told to end (SIGTERM) after the test. */
+  child(program: URL, setup: object): ChildProcess
   /** Closed after the test, in reverse order. */
   defer(close: () => unknown): void
   /** What the test's jobs wait for. Opened after the test at the latest, before anything closes. */
@@ -115,6 +120,17 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     },
     get namespace() {
       return namespace
+    },
+    child(program, setup) {
+      const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
+      const child = forkProgram(program, [JSON.stringify(setup)], { stdio: [...stdio] })
+      closers.push(async () => {
+        if (child.exitCode !== null || child.signalCode !== null) return
+        const exited = once(child, 'exit')
+        child.kill('SIGTERM')
+        await exited
+      })
+      return child
     },
     defer: (close) => closers.push(close),
     redis(server = started().queue) {

@@ -6,8 +6,6 @@ export interface KeyedJob {
   /** Counts the jobs of a key in the order in which they are added. */
   readonly nr: number
   readonly workMs: number
-  /** The job runs until the benchmark releases it. */
-  readonly held?: true
   /** It fails the first time that a process runs it. */
   readonly fails?: true
 }
@@ -23,12 +21,10 @@ export interface Run {
 /**
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
  * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
- * as `strict`, in batches. `sharded`: a ShardedWorker on a ShardedQueue of one shard. `relaxed`:
- * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. A {@link Peer}:
- * that library.
+ * as `strict`, in batches. `relaxed`: no lines, a refused job comes back after a random delay.
+ * `plain`: BullMQ alone. A {@link Peer}: that library.
  */
-export type Contender =
-  'strict' | 'tenants' | 'batch' | 'sharded' | 'gate' | 'relaxed' | 'plain' | Peer
+export type Contender = 'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | Peer
 
 /** Other libraries that keep an order by key. */
 export type Peer = 'groupmq' | 'bunqueue' | 'pg-boss' | 'graphile-worker'
@@ -79,12 +75,16 @@ export interface Tally {
   readonly cpuMs: number
 }
 
-export type Command =
-  | { readonly command: 'work'; readonly orders: Orders }
+/** What a worker process is asked to do: its argument and its answer. */
+export interface Calls {
+  work: { readonly argument: Orders; readonly answer: null }
   /** A peer adds jobs in its own runtime. */
-  | { readonly command: 'add'; readonly orders: Orders; readonly jobs: readonly KeyedJob[] }
-  | { readonly command: 'release' }
-  | { readonly command: 'stop' }
+  add: {
+    readonly argument: { readonly orders: Orders; readonly jobs: readonly KeyedJob[] }
+    readonly answer: null
+  }
+  stop: { readonly argument: null; readonly answer: Tally }
+}
 
 /** The start or the end of one run. */
 export interface Sighting {
@@ -94,23 +94,5 @@ export interface Sighting {
   readonly at: number
 }
 
-export type Report =
-  | { readonly report: 'ready' }
-  | { readonly report: 'working' }
-  | { readonly report: 'added' }
-  | { readonly report: 'done'; readonly count: number }
-  | Sighting
-  | { readonly report: 'stopped'; readonly tally: Tally }
-
-/** A producer that adds jobs until it is killed. */
-export interface ProducerOrders {
-  readonly contender: Contender
-  readonly queue: string
-  readonly connection: Orders['connection']
-  readonly namespace: string
-  readonly keys: readonly string[]
-  /** The number of its first job. */
-  readonly firstNr: number
-  /** How many jobs a call adds: 1 by `add`, more by `addBulk`. */
-  readonly atOnce: number
-}
+/** What a worker process tells by itself. */
+export type WorkerEvent = Sighting | { readonly report: 'done'; readonly count: number }

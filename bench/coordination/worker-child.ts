@@ -1,7 +1,7 @@
 /** One worker process of the benchmark, on Node. */
 import { Worker, type Job, type KeepJobs } from 'bullmq'
-import { batchProcessor, LockedWorker, Redlock, ShardedWorker, silentLogger } from '../built.ts'
-import type { JobLease, LockedWorkerOptions } from '../../src/index.ts'
+import { batchProcessor, LockedWorker, Redlock, silentLogger } from '../built.ts'
+import type { LockedWorkerOptions } from '../../src/index.ts'
 import { BATCH_SIZE, type KeyedJob, type Orders } from './job.ts'
 import { isPeer, peerQueue } from './peer-queue.ts'
 import { serveWorker, type Work } from './serve-worker.ts'
@@ -49,7 +49,7 @@ const lockedWork: Work = async (orders, run, completed) => {
     logger: silentLogger,
   })
   await redlock.ready()
-  const one = (job: Job<KeyedJob>, lease?: JobLease): Promise<void> => run(job.data, lease)
+  const one = (job: Job<KeyedJob>): Promise<void> => run(job.data)
   const several = batchProcessor<KeyedJob, void>({ size: BATCH_SIZE }, (jobs) =>
     Promise.allSettled(jobs.map((job) => one(job))),
   )
@@ -62,10 +62,7 @@ const lockedWork: Work = async (orders, run, completed) => {
     logger: silentLogger,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
   }
-  const worker =
-    contender === 'sharded'
-      ? new ShardedWorker<KeyedJob>(queue, one, { ...options, shards: 1 })
-      : new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
+  const worker = new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
   let wasted = 0
   worker.on('completed', completed).on('failed', failed(orders))
   worker.on('requeued', () => wasted++)

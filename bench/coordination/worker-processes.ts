@@ -1,16 +1,11 @@
 /** The worker processes of a run, from outside. */
-import { fork, type ChildProcess } from 'node:child_process'
+import { fork } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
+import { RemoteProcess } from '../../test/support/remote-process.ts'
 import { sum } from '../statistics.ts'
-import type { Command, KeyedJob, Orders, Report, Sighting, Tally } from './job.ts'
+import type { Calls, KeyedJob, Orders, Sighting, Tally, WorkerEvent } from './job.ts'
 
-const START_LIMIT_MS = 60_000
-const STOP_LIMIT_MS = 30_000
 const LOAD_LIMIT_MS = 300_000
-
-type ReportOf<Kind extends Report['report']> = Kind extends Sighting['report']
-  ? Sighting
-  : Extract<Report, { readonly report: Kind }>
 
 /** What a worker process runs, and on what where that is not Node. */
 export interface Kind {
@@ -21,8 +16,7 @@ export interface Kind {
 const NODE: Kind = { file: 'worker-child.ts' }
 
 export class WorkerProcess {
-  readonly #child: ChildProcess
-  readonly #listeners = new Set<(report: Report) => void>()
+  readonly #remote: RemoteProcess<Calls, WorkerEvent>
   #done = 0
 
   /** `progress` emits `done` whenever jobs were completed. */
@@ -33,23 +27,20 @@ export class WorkerProcess {
         : { execPath: kind.program, execArgv: [] }),
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     })
-    const worker = new WorkerProcess(child, progress)
-    await worker.next('ready', START_LIMIT_MS)
-    return worker
+    return new WorkerProcess(await RemoteProcess.start('a worker', child), progress)
   }
 
-  private constructor(child: ChildProcess, progress: EventEmitter) {
-    this.#child = child
-    child.on('message', (message) => {
-      const report = message as Report
-      if (report.report === 'done') this.#done = report.count
-      for (const listener of this.#listeners) listener(report)
-      if (report.report === 'done') progress.emit('done')
+  private constructor(remote: RemoteProcess<Calls, WorkerEvent>, progress: EventEmitter) {
+    this.#remote = remote
+    remote.listen((event) => {
+      if (event.report !== 'done') return
+      this.#done = event.count
+      progress.emit('done')
     })
   }
 
   get pid(): number {
-    return this.#child.pid ?? 0
+    return this.#remote.pid
   }
 
   /** Jobs completed since it was told to work. */
@@ -59,80 +50,31 @@ export class WorkerProcess {
 
   async work(orders: Orders): Promise<void> {
     this.#done = 0
-    const working = this.next('working', START_LIMIT_MS)
-    this.#send({ command: 'work', orders })
-    await working
+    await this.#remote.ask('work', orders)
   }
 
   async add(orders: Orders, jobs: readonly KeyedJob[]): Promise<void> {
-    const added = this.next('added', START_LIMIT_MS)
-    this.#send({ command: 'add', orders, jobs })
-    await added
+    await this.#remote.ask('add', { orders, jobs })
   }
 
-  /** Ends the runs of held jobs. */
-  release(): void {
-    this.#send({ command: 'release' })
+  stop(): Promise<Tally> {
+    return this.#remote.ask('stop', null)
   }
 
-  async stop(): Promise<Tally> {
-    const stopped = this.next('stopped', STOP_LIMIT_MS)
-    this.#send({ command: 'stop' })
-    return (await stopped).tally
-  }
-
-  /** Calls `listener` for every report until the returned function is called. */
-  listen(listener: (report: Report) => void): () => void {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
-  }
-
-  /** The next report of a kind that `matches`. */
-  next<Kind extends Report['report']>(
-    kind: Kind,
-    limitMs: number,
-    matches: (report: ReportOf<Kind>) => boolean = () => true,
-  ): Promise<ReportOf<Kind>> {
-    return new Promise((resolve, reject) => {
-      const end = (): void => {
-        clearTimeout(limit)
-        unlisten()
-        this.#child.off('exit', exited)
-      }
-      const exited = (): void => {
-        end()
-        reject(new Error(`A worker process ended before it was ${kind}`))
-      }
-      const unlisten = this.listen((report) => {
-        if (report.report !== kind || !matches(report as ReportOf<Kind>)) return
-        end()
-        resolve(report as ReportOf<Kind>)
-      })
-      const limit = setTimeout(() => {
-        end()
-        reject(new Error(`A worker process was not ${kind} within ${limitMs} ms`))
-      }, limitMs)
-      this.#child.once('exit', exited)
+  /** Tells `listener` of every run's start and end until the returned function is called. */
+  listen(listener: (sighting: Sighting) => void): () => void {
+    return this.#remote.listen((event) => {
+      if (event.report !== 'done') listener(event)
     })
   }
 
-  async kill(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
-    const exited = once(this.#child, 'exit')
-    this.#child.kill('SIGKILL')
-    await exited
+  kill(): Promise<void> {
+    return this.#remote.kill()
   }
 
   /** Ends by itself, as it would at the end of the benchmark. */
   async leave(): Promise<void> {
-    if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
-    const exited = once(this.#child, 'exit')
-    this.#child.disconnect()
-    await exited
-  }
-
-  #send(command: Command): void {
-    this.#child.send(command)
+    await this.#remote.leave()
   }
 }
 

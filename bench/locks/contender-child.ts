@@ -1,6 +1,6 @@
 /** The process of one contender: loads its library and runs the loads that it is asked for. */
+import { serve } from '../../test/support/remote-process.ts'
 import { OURS } from '../peers/libraries.ts'
-import { serve } from '../peers/remote.ts'
 import { adapterOf, type LockClient } from './contender.ts'
 import type { Calls } from './loads/calls.ts'
 import { runFlow } from './loads/flow.ts'
@@ -9,7 +9,7 @@ import { runTurns } from './loads/turns.ts'
 
 const name = process.argv[2] ?? ''
 const adapter = await adapterOf(name)
-const groups: (readonly LockClient[])[] = []
+const clients: LockClient[] = []
 
 if (name !== OURS) {
   // A library that lets a rejection escape is measured nevertheless.
@@ -19,36 +19,22 @@ if (name !== OURS) {
 
 serve<Calls>({
   versions: () => adapter.versions,
-  async open({ setup, clients }) {
-    const group: LockClient[] = []
-    for (let index = 0; index < clients; index++) {
-      const fresh = setup.fresh === true && index === 0
-      group.push(await adapter.connect({ ...setup, fresh }))
-    }
-    return groups.push(group) - 1
-  },
-  async close(group) {
-    await Promise.all(clientsOf(group).map((client) => client.close()))
-    groups[group] = []
+  open: async (setup) => clients.push(await adapter.connect(setup)) - 1,
+  async close(client) {
+    await clientOf(client).close()
     return null
   },
-  flow: (flow) => runFlow(clientOf(flow.group), flow),
-  turns: (turns) => runTurns(clientsOf(turns.group), turns),
-  hold: (holding) => hold(clientOf(holding.group), holding),
+  flow: (flow) => runFlow(clientOf(flow.client), flow),
+  turns: (turns) => runTurns(clientOf(turns.client), turns),
+  hold: (holding) => hold(clientOf(holding.client), holding),
   async letGo() {
     await letGo()
     return null
   },
 })
 
-function clientsOf(group: number): readonly LockClient[] {
-  const clients = groups[group]
-  if (clients === undefined) throw new Error(`There is no group ${group}`)
-  return clients
-}
-
-function clientOf(group: number): LockClient {
-  const [client] = clientsOf(group)
-  if (client === undefined) throw new Error(`Group ${group} is closed`)
+function clientOf(index: number): LockClient {
+  const client = clients[index]
+  if (client === undefined) throw new Error(`There is no client ${index}`)
   return client
 }

@@ -3,12 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { ProxiedMasters } from '../../test/support/proxied-masters.ts'
+import type { RemoteProcess } from '../../test/support/remote-process.ts'
 import type { Setup } from '../peers/adapter.ts'
-import { RemoteProcess } from '../peers/remote.ts'
+import { startLibrary } from '../peers/libraries.ts'
 import type { Contender } from '../beside.ts'
 import type { Effort } from '../effort.ts'
 import type { MeasuredRow } from '../measured.ts'
-import type { Calls } from './loads/calls.ts'
+import type { Calls, Flow, FlowResult } from './loads/calls.ts'
 
 const CHILD = new URL('contender-child.ts', import.meta.url)
 
@@ -45,7 +46,7 @@ export class Harness implements AsyncDisposable {
 
   /** The process of a contender, always the same one. */
   process({ name }: Contender): Promise<ContenderProcess> {
-    const running = this.#processes.get(name) ?? RemoteProcess.start<Calls>(CHILD, name)
+    const running = this.#processes.get(name) ?? startLibrary<Calls>(CHILD, name)
     this.#processes.set(name, running)
     return running
   }
@@ -57,19 +58,18 @@ export class Harness implements AsyncDisposable {
     return { ...common, ...(name === 'redlock-universal' && UNIVERSAL), ...options }
   }
 
-  /** Clients of each contender, in its process. */
+  /** A client of each contender, in its process. */
   async open(
     contenders: readonly Contender[],
     options: (contender: Contender) => Partial<Setup> = () => ({}),
-    clients = 1,
-  ): Promise<Groups> {
-    const groups = new Map<Contender, Group>()
+  ): Promise<Clients> {
+    const clients = new Map<Contender, RemoteClient>()
     for (const contender of contenders) {
       const process = await this.process(contender)
       const setup = this.#setup(contender, options(contender))
-      groups.set(contender, { process, group: await process.ask('open', { setup, clients }) })
+      clients.set(contender, { process, client: await process.ask('open', setup) })
     }
-    return new Groups(groups)
+    return new Clients(clients)
   }
 
   /** Close them after the clients that go through them. */
@@ -125,29 +125,33 @@ export class Harness implements AsyncDisposable {
   }
 }
 
-interface Group {
+interface RemoteClient {
   readonly process: ContenderProcess
-  /** What the process calls these clients. */
-  readonly group: number
+  /** What the process calls it. */
+  readonly client: number
 }
 
-export class Groups implements AsyncDisposable {
-  readonly #groups: ReadonlyMap<Contender, Group>
+export class Clients implements AsyncDisposable {
+  readonly #clients: ReadonlyMap<Contender, RemoteClient>
 
-  constructor(groups: ReadonlyMap<Contender, Group>) {
-    this.#groups = groups
+  constructor(clients: ReadonlyMap<Contender, RemoteClient>) {
+    this.#clients = clients
   }
 
-  of(contender: Contender): Group {
-    const group = this.#groups.get(contender)
-    if (group === undefined) throw new Error(`${contender.name} has no clients`)
-    return group
+  of(contender: Contender): RemoteClient {
+    const client = this.#clients.get(contender)
+    if (client === undefined) throw new Error(`${contender.name} has no client`)
+    return client
+  }
+
+  /** Acquires and releases free resources. */
+  flow(contender: Contender, flow: Omit<Flow, 'client' | 'ttlMs'>): Promise<FlowResult> {
+    const { process, client } = this.of(contender)
+    return process.ask('flow', { ...flow, client, ttlMs: LEASE_MS })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { process, group } of this.#groups.values()) {
-      await process.ask('close', group)
-    }
+    for (const { process, client } of this.#clients.values()) await process.ask('close', client)
   }
 }
 

@@ -1,6 +1,6 @@
 /**
  * What a hazard needs of a lock library, and nothing that only one of them has. Each adapter runs
- * in a process of its own (see `remote.ts`) and uses its library as the library's own
+ * in a process of its own and uses its library as the library's own
  * documentation shows it.
  */
 

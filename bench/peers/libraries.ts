@@ -1,4 +1,6 @@
 /** The libraries of the tables, in their order, and what was configured in their favour. */
+import { fork } from 'node:child_process'
+import { RemoteProcess, type CallsOf } from '../../test/support/remote-process.ts'
 import type { Adapter } from './adapter.ts'
 
 export interface Library {
@@ -42,4 +44,16 @@ export const libraries: readonly Library[] = [
 export async function loadAdapter(name: string): Promise<Adapter> {
   const file = new URL(`adapters/${name}.ts`, import.meta.url)
   return ((await import(file.href)) as { readonly adapter: Adapter }).adapter
+}
+
+/** A program that is given the name of a library, in a process of its own. */
+export function startLibrary<Calls extends CallsOf<Calls>>(
+  file: URL,
+  library: string,
+): Promise<RemoteProcess<Calls>> {
+  const child = fork(file, [library], {
+    execArgv: ['--expose-gc', '--import', import.meta.resolve('tsx')],
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  })
+  return RemoteProcess.start(library, child)
 }

@@ -8,8 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Fleet } from '../../src/testing/index.ts'
 import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
 import { ProxiedMasters } from '../../test/support/proxied-masters.ts'
+import type { RemoteProcess } from '../../test/support/remote-process.ts'
 import type { Setup } from '../peers/adapter.ts'
-import type { RemoteProcess } from '../peers/remote.ts'
 import type { AcquireResult, Calls, WorkState } from './calls.ts'
 
 const CONNECT_LIMIT_MS = 10_000
@@ -45,8 +45,9 @@ export class RemoteClient {
   async acquire(resource: string, ttlMs: number, limitMs: number): Promise<Acquired> {
     const lock = { client: this.#client, resource, ttlMs }
     const outcome = await this.#library.call('acquire', lock, limitMs)
-    if (outcome.status === 'failed') throw new Error(outcome.message)
-    return outcome.status === 'pending' ? outcome : outcome.answer
+    if (outcome.status === 'answered') return outcome.answer
+    if (outcome.status === 'pending') return outcome
+    throw new Error(outcome.message)
   }
 
   async isHeld(held: number): Promise<boolean> {

@@ -1,8 +1,8 @@
 /** The process in which one library runs: loads its adapter and does what it is told over IPC. */
 import { monotonicMs } from '../../test/faults/monotonic.ts'
+import { messageOf, serve } from '../../test/support/remote-process.ts'
 import type { Client, Held } from '../peers/adapter.ts'
 import { loadAdapter } from '../peers/libraries.ts'
-import { messageOf, serve } from '../peers/remote.ts'
 import type { AcquireResult, Calls, Lock, WorkState } from './calls.ts'
 
 interface Work {

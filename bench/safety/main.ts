@@ -15,7 +15,6 @@ const USAGE = `The hazards that every lock library meets sooner or later: publis
 
   --only LIBRARY   only this one; may be given several times
   --hazard NAME    only this one; may be given several times
-  --json           one JSON object
   --markdown       writes docs/compare-safety.md
 
 Exit code: 0 this project passes each, 1 it fails one, 2 bad arguments, 3 a fault could not be shown to have
@@ -27,7 +26,6 @@ const LANES = 3
 const given = readOptions(USAGE, {
   only: someOf(libraries.map(({ name }) => name)),
   hazard: someOf(hazards.map(({ name }) => name)),
-  json: flag,
   markdown: flag,
 })
 const chosen = pick(libraries, given.only)
@@ -82,8 +80,7 @@ async function write(finished: Report): Promise<void> {
     const page = new URL('../../docs/compare-safety.md', import.meta.url)
     await writeFile(page, document(finished, rows))
   }
-  if (given.json) console.log(JSON.stringify(finished))
-  else console.log(`${verdictTable(finished, rows)}\n\n${evidenceList(finished, rows)}`)
+  console.log(`${verdictTable(finished, rows)}\n\n${evidenceList(finished, rows)}`)
 }
 
 function pick<Item extends { readonly name: string }>(

@@ -1,8 +1,7 @@
 /** Runs the rows of one library, one after the other, on masters of its own. */
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import type { ClockShim } from '../../test/faults/shimmed-clock.ts'
-import type { Library } from '../peers/libraries.ts'
-import { RemoteProcess } from '../peers/remote.ts'
+import { startLibrary, type Library } from '../peers/libraries.ts'
 import { Bench, FaultNotSeenError, type LibraryProcess } from './bench.ts'
 import { fail, type Cell, type Hazard } from './hazard.ts'
 
@@ -97,8 +96,8 @@ class ProcessPair {
   }
 
   async #fit(library: LibraryProcess | undefined): Promise<LibraryProcess> {
-    if (library?.stuck === false) return library
+    if (library?.isStuck === false) return library
     await library?.[Symbol.asyncDispose]()
-    return RemoteProcess.start(new URL('library-child.ts', import.meta.url), this.#library)
+    return startLibrary(new URL('library-child.ts', import.meta.url), this.#library)
   }
 }

@@ -11,8 +11,6 @@ import {
   type Settings,
 } from './plan.ts'
 
-type Mutable<Value> = { -readonly [Key in keyof Value]: Value[Key] }
-
 /** What actions of an episode are drawn from. */
 export interface Draw {
   readonly random: SeededRandom
@@ -31,9 +29,14 @@ export interface Draw {
 /** `alone`: in no flow. */
 type Meant = 'failing' | 'delayed' | 'long' | 'alone'
 
+interface Options {
+  readonly settings: Settings
+  readonly random: SeededRandom
+}
+
 interface FeatureRules {
   /** What it changes of the options. */
-  readonly settings?: (settings: Mutable<Settings>, random: SeededRandom) => void
+  readonly settings?: Partial<Settings> | ((draw: Options) => Partial<Settings>)
   /** An action that it brings. */
   readonly action?: (draw: Draw) => Action
   /** In so many of a hundred operations; 6 where it says nothing. */
@@ -52,148 +55,63 @@ const MS = { short: [0, 12], delay: [0, 150] } as const
 /** Everything that a user can combine. */
 export const FEATURES = {
   // Options.
-  relaxed: {
-    settings: (settings) => {
-      settings.order = 'relaxed'
-    },
-  },
-  slots: {
-    settings: (settings, random) => {
-      settings.slots = random.integer(2, 3)
-    },
-  },
-  'slots by job': {
-    settings: (settings, random) => {
-      settings.slots = random.integer(2, 3)
-      settings.slotsByJob = true
-    },
-  },
+  relaxed: { settings: { order: 'relaxed' } },
+  slots: { settings: ({ random }) => ({ slots: random.integer(2, 3) }) },
+  'slots by job': { settings: ({ random }) => ({ slots: random.integer(2, 3), slotsByJob: true }) },
   'several resources': {},
-  'within priority': {
-    settings: (settings) => {
-      settings.within = 'priority'
-    },
-  },
-  block: {
-    settings: (settings) => {
-      settings.onFailure = 'block'
-    },
-  },
-  dedupe: {
-    settings: (settings) => {
-      settings.dedupe = { fresh: false, byKey: false }
-    },
-  },
+  'within priority': { settings: { within: 'priority' } },
+  block: { settings: { onFailure: 'block' } },
+  dedupe: { settings: { dedupe: { fresh: false, byKey: false } } },
   'dedupe fresh': {
-    settings: (settings) => {
-      settings.dedupe = { fresh: true, byKey: settings.dedupe?.byKey ?? false }
-    },
+    settings: ({ settings }) => ({
+      dedupe: { fresh: true, byKey: settings.dedupe?.byKey ?? false },
+    }),
   },
   'dedupe key': {
-    settings: (settings) => {
-      settings.dedupe = { fresh: settings.dedupe?.fresh ?? false, byKey: true }
-    },
+    settings: ({ settings }) => ({
+      dedupe: { fresh: settings.dedupe?.fresh ?? false, byKey: true },
+    }),
   },
-  checkpoints: {
-    settings: (settings) => {
-      settings.checkpoints = true
-    },
-  },
-  'no burst': {
-    settings: (settings) => {
-      settings.burstMs = 0
-    },
-  },
-  maxWaitMs: {
-    settings: (settings, random) => {
-      settings.maxWaitMs = random.pick([100, 300, 1_000])
-    },
-  },
+  checkpoints: { settings: { checkpoints: true } },
+  'no burst': { settings: { burstMs: 0 } },
+  maxWaitMs: { settings: ({ random }) => ({ maxWaitMs: random.pick([100, 300, 1_000]) }) },
   maxLength: {
-    settings: (settings, random) => {
-      settings.maxLength = random.integer(1, 5)
-      settings.whenFull = random.pick(['refuse', 'drop-oldest', 'drop-newest'])
-    },
+    settings: ({ random }) => ({
+      maxLength: random.integer(1, 5),
+      whenFull: random.pick(['refuse', 'drop-oldest', 'drop-newest']),
+    }),
   },
-  'rate by job': {
-    settings: (settings, random) => {
-      settings.rate = rate(random)
-    },
-  },
-  tenants: {
-    settings: (settings) => {
-      settings.tenant = true
-    },
-  },
-  weights: {
-    settings: (settings) => {
-      settings.weight = true
-    },
-  },
+  'rate by job': { settings: ({ random }) => ({ rate: rate(random) }) },
+  tenants: { settings: { tenant: true } },
+  weights: { settings: { weight: true } },
   batches: {
-    settings: (settings, random) => {
-      settings.batch = { size: random.integer(2, 4), waitMs: random.pick([0, 0, 10]) }
-    },
+    settings: ({ random }) => ({
+      batch: { size: random.integer(2, 4), waitMs: random.pick([0, 0, 10]) },
+    }),
   },
-  concurrency: {
-    settings: (settings, random) => {
-      settings.concurrency = random.pick([1, 5, 10])
-    },
-  },
+  concurrency: { settings: ({ random }) => ({ concurrency: random.pick([1, 5, 10]) }) },
   'several workers': {
-    settings: (settings) => {
-      settings.workers = [...settings.workers, 'process']
-    },
+    settings: ({ settings }) => ({ workers: [...settings.workers, 'process'] }),
     action: () => ({ do: 'startWorker', in: 'process' }),
     weight: 2,
   },
-  'plain workers': {
-    settings: (settings) => {
-      settings.order = 'relaxed'
-      settings.plainWorkers = true
-    },
-  },
+  'plain workers': { settings: { order: 'relaxed', plainWorkers: true } },
   costs: {
-    settings: (settings, random) => {
-      settings.rate ??= rate(random)
-      settings.costs = true
-    },
+    settings: ({ settings, random }) => ({ rate: settings.rate ?? rate(random), costs: true }),
   },
-  'tuned workers': {
-    settings: (settings) => {
-      settings.tuned = true
-    },
-  },
-  prefix: {
-    settings: (settings) => {
-      settings.prefix = 'combined'
-    },
-  },
-  defaultJobOptions: {
-    settings: (settings) => {
-      settings.defaultJobOptions = true
-    },
-  },
+  'tuned workers': { settings: { tuned: true } },
+  prefix: { settings: { prefix: 'combined' } },
+  defaultJobOptions: { settings: { defaultJobOptions: true } },
   'worker processes': {
-    settings: (settings) => {
-      settings.workers = ['child', ...settings.workers.slice(1)]
-    },
+    settings: ({ settings }) => ({ workers: ['child', ...settings.workers.slice(1)] }),
     isSlow: true,
   },
-  removeOnComplete: {
-    settings: (settings, random) => {
-      settings.removeOnComplete = random.pick([true, 2])
-    },
-  },
-  removeOnFail: {
-    settings: (settings, random) => {
-      settings.removeOnFail = random.pick([true, 2])
-    },
-  },
+  removeOnComplete: { settings: ({ random }) => ({ removeOnComplete: random.pick([true, 2]) }) },
+  removeOnFail: { settings: ({ random }) => ({ removeOnFail: random.pick([true, 2]) }) },
   limiter: {
-    settings: (settings, random) => {
-      settings.limiter = { max: random.integer(1, 4), duration: random.integer(20, 60) }
-    },
+    settings: ({ random }) => ({
+      limiter: { max: random.integer(1, 4), duration: random.integer(20, 60) },
+    }),
   },
   // Ways to add.
   addBulk: {
@@ -247,9 +165,7 @@ export const FEATURES = {
   'own limits': {},
   'removal by job': {},
   'many tenants': {
-    settings: (settings) => {
-      settings.tenant = true
-    },
+    settings: { tenant: true },
     action: (draw): Action => {
       const add = (tenant: string, resource: string): JobPlan => {
         const job = draw.job()
@@ -308,9 +224,7 @@ export const FEATURES = {
     weight: 4,
   },
   promoteAll: { action: () => ({ do: 'promoteAll' }), weight: 4 },
-  notes: {
-    action: (draw) => ({ do: 'note', uid: draw.uid(), what: draw.random.pick(NOTES) }),
-  },
+  notes: { action: (draw) => ({ do: 'note', uid: draw.uid(), what: draw.random.pick(NOTES) }) },
   'cancel all here': {
     action: (draw) => ({ do: 'cancelAllHere', worker: draw.worker() }),
     weight: 2,
@@ -462,17 +376,13 @@ export const FEATURES = {
     weight: 4,
   },
   'kill a worker': {
-    settings: (settings) => {
-      settings.workers = ['child', ...settings.workers.slice(1)]
-    },
+    settings: ({ settings }) => ({ workers: ['child', ...settings.workers.slice(1)] }),
     action: () => ({ do: 'kill', worker: 0 }),
     weight: 3,
     isSlow: true,
   },
   'wrong clocks': {
-    settings: (settings) => {
-      settings.workers = ['child', ...settings.workers.slice(1)]
-    },
+    settings: ({ settings }) => ({ workers: ['child', ...settings.workers.slice(1)] }),
     action: (draw) => ({
       ...{ do: 'stepClock', worker: 0 },
       aheadMs: draw.random.pick([-5_000, -500, 0, 300, 500, 700, 5_000, 30_000, 3_600_000]),
@@ -678,10 +588,12 @@ function drawFeatures(random: SeededRandom, must: readonly Feature[]): readonly 
 }
 
 function drawSettings(features: readonly Feature[], random: SeededRandom): Settings {
-  const settings: Mutable<Settings> = { ...DEFAULTS }
-  for (const name of features) RULES[name].settings?.(settings, random)
-  if (settings.within === 'priority') settings.whenFull = 'refuse'
-  return settings
+  const settings = features.reduce((given: Settings, name) => {
+    const { settings: changed } = RULES[name]
+    const options = { settings: given, random }
+    return { ...given, ...(typeof changed === 'function' ? changed(options) : changed) }
+  }, DEFAULTS)
+  return settings.within === 'priority' ? { ...settings, whenFull: 'refuse' } : settings
 }
 
 function drawOperations(

@@ -23,9 +23,9 @@ import {
   type History,
   type StoredJob,
 } from './history.ts'
-import type { JobData, JobPlan, Note, Operation, Plan, Producer } from './plan.ts'
+import type { Action, ActionOf, JobData, JobPlan, Note, Operation, Plan, Producer } from './plan.ts'
 import { machineMs } from './seen.ts'
-import { cutConnection } from './worker-host.ts'
+import { cutConnection, type Command } from './worker-host.ts'
 import { LEASE_MS, type Servers } from './servers.ts'
 import type { World } from './world.ts'
 
@@ -45,6 +45,11 @@ const STATES = [
   ...['active', 'waiting', 'prioritized', 'delayed', 'waiting-children', 'completed', 'failed'],
 ] as const
 const UNFINISHED = STATES.slice(0, 5)
+
+/** What each action does. */
+type Acts = {
+  readonly [Kind in Action['do']]: (operation: ActionOf<Kind>) => unknown
+}
 
 const HARMFUL: ReadonlySet<string> = new Set([
   ...['restartQueue', 'faultQueue', 'failover', 'faultMasters'],
@@ -205,205 +210,136 @@ class Episode {
     }
   }
 
-  async #act(operation: Operation): Promise<unknown> {
-    const queue = this.#queue
-    switch (operation.do) {
-      case 'add':
-        return this.#add(operation.by, operation.job)
-      case 'addBulk': {
-        const jobs = operation.jobs.map((job) => ({
-          name: 'job',
-          data: this.#dataOf(job),
-          opts: this.#optsOf(job),
-        }))
-        const added = await this.#producer(operation.by).addBulk(jobs)
-        return added.map((job) => this.#note(job.data.uid, job))
+  #act(operation: Operation): unknown {
+    const act = this.#acts[operation.do] as (operation: Operation) => unknown
+    return act(operation)
+  }
+
+  readonly #acts: Acts = {
+    add: ({ by, job }) => this.#add(by, job),
+    addBulk: async ({ by, jobs }) => {
+      const added = await this.#producer(by).addBulk(jobs.map((job) => this.#entry(job)))
+      return added.map((job) => this.#note(job.data.uid, job))
+    },
+    flow: (flow) => this.#flow(flow),
+    scheduler: async ({ by, id, everyMs, limit, job, offset, startMs, endMs }) => {
+      const repeat = {
+        ...{ every: everyMs, limit },
+        ...(offset !== undefined && { offset }),
+        ...(startMs !== undefined && { startDate: Date.now() + startMs }),
+        ...(endMs !== undefined && { endDate: Date.now() + endMs }),
       }
-      case 'flow': {
-        const node = (job: JobPlan): FlowJob => ({
-          ...{ name: 'job', queueName: this.#name, data: this.#dataOf(job) },
-          opts: this.#optsOf(job),
-        })
-        const { parent, children, across, bulk } = operation
-        const root: FlowJob = {
-          ...{ ...node(parent), children: children.map(node) },
-          ...(across === true && { queueName: this.#openOther() }),
-        }
-        const tree =
-          bulk === true ? (await this.#flows.addBulk([root]))[0] : await this.#flows.add(root)
-        if (tree === undefined) return undefined
-        for (const child of tree.children ?? []) {
-          this.#note((child.job.data as JobData).uid, child.job as Job<JobData>)
-        }
-        return this.#note(parent.data.uid, tree.job as Job<JobData>)
-      }
-      case 'scheduler': {
-        const { by, id, everyMs, limit, job, offset, startMs, endMs } = operation
-        const repeat = {
-          ...{ every: everyMs, limit },
-          ...(offset !== undefined && { offset }),
-          ...(startMs !== undefined && { startDate: Date.now() + startMs }),
-          ...(endMs !== undefined && { endDate: Date.now() + endMs }),
-        }
-        const template = { name: 'job', data: this.#dataOf(job), opts: this.#optsOf(job) }
-        const added = await this.#producer(by).upsertJobScheduler(id, repeat, template)
-        return added.id
-      }
-      case 'removeScheduler':
-        return queue.removeJobScheduler(operation.id)
-      case 'remove':
-        return this.#with(operation.uid, (job) => job.remove())
-      case 'removeById':
-        return (await this.#producer(operation.by).remove(this.#idOf(operation.uid))) === 1
-          ? 'done'
-          : 'absent'
-      case 'deleteHash': {
-        const id = this.#idOf(operation.uid)
-        // A worker that runs the job could end another one, which has its id by now.
-        if (id.startsWith('own')) return 'absent'
-        return this.#redis.del(...this.#bases.map((base) => base + id))
-      }
-      case 'retryAll':
-        return queue.retryJobs({ state: operation.state })
-      case 'promoteAll':
-        return queue.promoteJobs()
-      case 'restQueue':
-        return queue.rateLimit(operation.ms)
-      case 'wakeQueue':
-        return queue.removeRateLimitKey()
-      case 'trimEvents':
-        return queue.trimEvents(10)
-      case 'removeOrphans':
-        return queue.removeOrphanedJobs()
-      case 'globalConcurrency':
-        return this.#refusedWithShards(
-          operation.most === undefined
-            ? queue.removeGlobalConcurrency()
-            : queue.setGlobalConcurrency(operation.most),
-        )
-      case 'globalRate':
-        return this.#refusedWithShards(
-          operation.most === undefined
-            ? queue.removeGlobalRateLimit()
-            : queue.setGlobalRateLimit(operation.most, operation.ms ?? 1),
-        )
-      case 'note':
-        return this.#noteOn(this.#idOf(operation.uid), operation.what)
-      case 'retry':
-        return this.#with(operation.uid, (job) => job.retry('failed'))
-      case 'orphan':
-        return this.#with(operation.uid, (job) => job.removeUnprocessedChildren())
-      case 'promote':
-        return this.#with(operation.uid, (job) => job.promote())
-      case 'skip':
-        return queue.skip(this.#idOf(operation.uid))
-      case 'look':
-        return this.#look(operation.uid)
-      case 'changePriority':
-        return this.#with(operation.uid, (job) =>
-          job.changePriority({ priority: operation.priority }),
-        )
-      case 'changeDelay':
-        return this.#with(operation.uid, (job) => job.changeDelay(operation.delayMs))
-      case 'updateData':
-        return this.#with(operation.uid, (job) => job.updateData({ ...job.data, weight: 3 }))
-      case 'cancel':
-        return queue.cancel(this.#idOf(operation.uid), {
-          reason: WHY.reason,
-          timeoutMs: operation.timeoutMs,
-        })
-      case 'cancelLine':
-        return queue.cancel(
-          { resource: this.#prefix + operation.resource },
-          { reason: WHY.reason, timeoutMs: operation.timeoutMs },
-        )
-      case 'pauseLine': {
-        const { resource, forMs } = operation
-        return queue.pauseResource(this.#prefix + resource, limitOptions(forMs))
-      }
-      case 'resumeLine':
-        return queue.resumeResource(this.#prefix + operation.resource)
-      case 'setSlots':
-        return queue.setSlots(
-          this.#prefix + operation.resource,
-          operation.slots,
-          limitOptions(operation.forMs),
-        )
-      case 'resetSlots':
-        return queue.resetSlots(this.#prefix + operation.resource)
-      case 'setRate': {
-        const { limit, perMs, burst } = operation
-        return queue.setRate(
-          this.#prefix + operation.resource,
-          { limit, perMs, burst },
-          limitOptions(undefined),
-        )
-      }
-      case 'resetRate':
-        return queue.resetRate(this.#prefix + operation.resource)
-      case 'pauseQueue':
-        return queue.pause()
-      case 'resumeQueue':
-        return queue.resume()
-      case 'leaveLines':
-        return queue.leaveLines()
-      case 'census':
-        return this.#quietCensus()
-      case 'flushScripts':
-        return flushScripts(this.#redis)
-      case 'obliterate':
-        return queue.obliterate({ force: true })
-      case 'restartQueue':
-        return this.#frail?.restartQueue()
-      case 'failover':
-        return this.#frail?.failover(operation.lostMs)
-      case 'faultQueue':
-        return this.#frail?.faultQueue(operation.how, operation.forMs)
-      case 'faultMasters': {
-        const { how, first, count, forMs } = operation
-        return this.#frail?.faultMasters(how, first, count, forMs)
-      }
-      case 'settle':
-        return this.#untilEnded(REST_MS)
-      case 'drainQueue':
-        return queue.drain(operation.delayed)
-      case 'clean':
-        return queue.clean(0, 1_000, operation.state)
-      case 'startWorker':
-        return this.#startWorker(operation.in)
-      case 'pauseWorker':
-        return this.#worker(operation.worker)?.pause()
-      case 'resumeWorker':
-        return this.#worker(operation.worker)?.resume()
-      case 'cut':
-        return this.#worker(operation.worker)?.cut()
-      case 'kill': {
-        const worker = this.#worker(operation.worker)
-        if (worker === undefined || !worker.isChild) return 'absent'
-        this.#left.add(worker)
-        await worker.kill()
-        this.#noteKilled(worker.name)
-        return worker.name
-      }
-      case 'closeWorker':
-        return this.#leave(operation.worker, (worker) => worker.close(operation.force))
-      case 'drainWorker':
-        return this.#leave(operation.worker, (worker) => worker.drain(operation.timeoutMs))
-      case 'cancelHere':
-        return this.#worker(operation.worker)?.cancel(this.#idOf(operation.uid))
-      case 'cancelAllHere':
-        return this.#worker(operation.worker)?.cancelAll()
-      case 'setConcurrency':
-        return this.#worker(operation.worker)?.setConcurrency(operation.most)
-      case 'ask':
-        return this.#worker(operation.worker)?.ask(this.#idOf(operation.uid), `${this.#prefix}r0`)
-      case 'stepClock':
-        return this.#worker(operation.worker)?.stepClock(operation.aheadMs)
-      case 'cutProducer':
-        return cutConnection(this.#producer(operation.by))
-      case 'hold':
-        return this.#hold(operation)
+      const added = await this.#producer(by).upsertJobScheduler(id, repeat, this.#entry(job))
+      return added.id
+    },
+    removeScheduler: ({ id }) => this.#queue.removeJobScheduler(id),
+    remove: ({ uid }) => this.#with(uid, (job) => job.remove()),
+    removeById: async ({ by, uid }) =>
+      (await this.#producer(by).remove(this.#idOf(uid))) === 1 ? 'done' : 'absent',
+    deleteHash: ({ uid }) => {
+      const id = this.#idOf(uid)
+      // A worker that runs the job could end another one, which has its id by now.
+      if (id.startsWith('own')) return 'absent'
+      return this.#redis.del(...this.#bases.map((base) => base + id))
+    },
+    retryAll: ({ state }) => this.#queue.retryJobs({ state }),
+    promoteAll: () => this.#queue.promoteJobs(),
+    restQueue: ({ ms }) => this.#queue.rateLimit(ms),
+    wakeQueue: () => this.#queue.removeRateLimitKey(),
+    trimEvents: () => this.#queue.trimEvents(10),
+    removeOrphans: () => this.#queue.removeOrphanedJobs(),
+    globalConcurrency: ({ most }) =>
+      this.#refusedWithShards(
+        most === undefined
+          ? this.#queue.removeGlobalConcurrency()
+          : this.#queue.setGlobalConcurrency(most),
+      ),
+    globalRate: ({ most, ms = 1 }) =>
+      this.#refusedWithShards(
+        most === undefined
+          ? this.#queue.removeGlobalRateLimit()
+          : this.#queue.setGlobalRateLimit(most, ms),
+      ),
+    note: ({ uid, what }) => this.#noteOn(this.#idOf(uid), what),
+    retry: ({ uid }) => this.#with(uid, (job) => job.retry('failed')),
+    orphan: ({ uid }) => this.#with(uid, (job) => job.removeUnprocessedChildren()),
+    promote: ({ uid }) => this.#with(uid, (job) => job.promote()),
+    skip: ({ uid }) => this.#queue.skip(this.#idOf(uid)),
+    look: ({ uid }) => this.#look(uid),
+    changePriority: ({ uid, priority }) =>
+      this.#with(uid, (job) => job.changePriority({ priority })),
+    changeDelay: ({ uid, delayMs }) => this.#with(uid, (job) => job.changeDelay(delayMs)),
+    updateData: ({ uid }) => this.#with(uid, (job) => job.updateData({ ...job.data, weight: 3 })),
+    cancel: ({ uid, timeoutMs }) =>
+      this.#queue.cancel(this.#idOf(uid), { reason: WHY.reason, timeoutMs }),
+    cancelLine: ({ resource, timeoutMs }) =>
+      this.#queue.cancel({ resource: this.#prefix + resource }, { reason: WHY.reason, timeoutMs }),
+    pauseLine: ({ resource, forMs }) =>
+      this.#queue.pauseResource(this.#prefix + resource, limitOptions(forMs)),
+    resumeLine: ({ resource }) => this.#queue.resumeResource(this.#prefix + resource),
+    setSlots: ({ resource, slots, forMs }) =>
+      this.#queue.setSlots(this.#prefix + resource, slots, limitOptions(forMs)),
+    resetSlots: ({ resource }) => this.#queue.resetSlots(this.#prefix + resource),
+    setRate: ({ resource, limit, perMs, burst }) => {
+      const rate = { limit, perMs, burst }
+      return this.#queue.setRate(this.#prefix + resource, rate, limitOptions(undefined))
+    },
+    resetRate: ({ resource }) => this.#queue.resetRate(this.#prefix + resource),
+    pauseQueue: () => this.#queue.pause(),
+    resumeQueue: () => this.#queue.resume(),
+    leaveLines: () => this.#queue.leaveLines(),
+    census: () => this.#quietCensus(),
+    flushScripts: () => flushScripts(this.#redis),
+    obliterate: () => this.#queue.obliterate({ force: true }),
+    restartQueue: () => this.#frail?.restartQueue(),
+    failover: ({ lostMs }) => this.#frail?.failover(lostMs),
+    faultQueue: ({ how, forMs }) => this.#frail?.faultQueue(how, forMs),
+    faultMasters: ({ how, first, count, forMs }) =>
+      this.#frail?.faultMasters(how, first, count, forMs),
+    settle: () => this.#untilEnded(REST_MS),
+    drainQueue: ({ delayed }) => this.#queue.drain(delayed),
+    clean: ({ state }) => this.#queue.clean(0, 1_000, state),
+    startWorker: ({ in: where }) => this.#startWorker(where),
+    pauseWorker: ({ worker }) => this.#worker(worker)?.tell({ do: 'pause' }),
+    resumeWorker: ({ worker }) => this.#worker(worker)?.tell({ do: 'resume' }),
+    cut: ({ worker }) => this.#worker(worker)?.tell({ do: 'cut' }),
+    kill: async ({ worker: index }) => {
+      const worker = this.#worker(index)
+      if (worker?.kill === undefined) return 'absent'
+      this.#left.add(worker)
+      await worker.kill()
+      this.#noteKilled(worker.name)
+      return worker.name
+    },
+    closeWorker: ({ worker, force }) => this.#leave(worker, { do: 'close', force }),
+    drainWorker: ({ worker, timeoutMs }) => this.#leave(worker, { do: 'drain', timeoutMs }),
+    cancelHere: ({ worker, uid }) =>
+      this.#worker(worker)?.tell({ do: 'cancel', id: this.#idOf(uid) }),
+    cancelAllHere: ({ worker }) => this.#worker(worker)?.tell({ do: 'cancelAll' }),
+    setConcurrency: ({ worker, most }) =>
+      this.#worker(worker)?.tell({ do: 'setConcurrency', most }),
+    ask: ({ worker, uid }) =>
+      this.#worker(worker)?.tell({
+        ...{ do: 'ask', id: this.#idOf(uid), resource: `${this.#prefix}r0` },
+      }),
+    stepClock: ({ worker, aheadMs }) => this.#worker(worker)?.tell({ do: 'stepClock', aheadMs }),
+    cutProducer: ({ by }) => cutConnection(this.#producer(by)),
+    hold: (operation) => this.#hold(operation),
+  }
+
+  async #flow({ parent, children, across, bulk }: ActionOf<'flow'>): Promise<unknown> {
+    const node = (job: JobPlan): FlowJob => ({ ...this.#entry(job), queueName: this.#name })
+    const root: FlowJob = {
+      ...{ ...node(parent), children: children.map(node) },
+      ...(across === true && { queueName: this.#openOther() }),
     }
+    const tree =
+      bulk === true ? (await this.#flows.addBulk([root]))[0] : await this.#flows.add(root)
+    if (tree === undefined) return undefined
+    for (const child of tree.children ?? []) {
+      this.#note((child.job.data as JobData).uid, child.job as Job<JobData>)
+    }
+    return this.#note(parent.data.uid, tree.job as Job<JobData>)
   }
 
   async #refusedWithShards(call: Promise<unknown>): Promise<unknown> {
@@ -418,9 +354,8 @@ class Episode {
   }
 
   async #add(by: Producer, plan: JobPlan): Promise<string> {
-    const { uid } = plan.data
-    const opts = this.#optsOf(plan)
-    return this.#note(uid, await this.#producer(by).add('job', this.#dataOf(plan), opts))
+    const { name, data, opts } = this.#entry(plan)
+    return this.#note(data.uid, await this.#producer(by).add(name, data, opts))
   }
 
   #note(uid: string, { id = '' }: { readonly id?: string | undefined }): string {
@@ -428,13 +363,14 @@ class Episode {
     return id
   }
 
-  #dataOf({ data }: JobPlan): JobData {
-    return { ...data, resources: data.resources.map((name) => this.#prefix + name) }
-  }
-
-  #optsOf({ opts }: JobPlan): JobsOptions {
+  /** As BullMQ is given it. */
+  #entry({ data, opts }: JobPlan): { name: string; data: JobData; opts: JobsOptions } {
     const { timestamp, ...rest } = opts
-    return { ...rest, ...(timestamp !== undefined && { timestamp: Date.now() + timestamp }) }
+    return {
+      name: 'job',
+      data: { ...data, resources: data.resources.map((name) => this.#prefix + name) },
+      opts: { ...rest, ...(timestamp !== undefined && { timestamp: Date.now() + timestamp }) },
+    }
   }
 
   /** Opens the queue of parents, and its worker. */
@@ -527,11 +463,11 @@ class Episode {
     return worker !== undefined && this.#left.has(worker) ? undefined : worker
   }
 
-  async #leave(index: number, act: (worker: Hands) => Promise<unknown>): Promise<string> {
+  async #leave(index: number, command: Command): Promise<string> {
     const worker = this.#worker(index)
     if (worker === undefined) return 'absent'
     this.#left.add(worker)
-    await act(worker)
+    await worker.tell(command)
     return worker.name
   }
 
@@ -556,15 +492,15 @@ class Episode {
       this.#workers.push(openHere(setup, redlock, seen))
     } else {
       const child = await this.#servers.takeChild()
-      const giveBack = (each: typeof child): void => {
-        this.#servers.returnChild(each)
+      const giveBack = (): void => {
+        this.#servers.returnChild(child)
       }
       this.#workers.push(await openInChild(child, setup, seen, giveBack))
     }
     return name
   }
 
-  async #hold(operation: Extract<Operation, { do: 'hold' }>): Promise<unknown> {
+  async #hold(operation: ActionOf<'hold'>): Promise<unknown> {
     const { forMs, waitMs, how, autoExtends, abortsAfterMs } = operation
     const [redlock] = this.#servers.redlocks as [Redlock]
     const names = operation.resources.map((name) => this.#prefix + name)
@@ -665,7 +601,7 @@ class Episode {
     if (isClosed || (await this.#queue.isPaused())) await delay(CLOSED_MS)
     history.settlingAt = machineMs()
     for (const worker of this.#workers) {
-      if (!this.#left.has(worker)) await worker.resume().catch(() => undefined)
+      if (!this.#left.has(worker)) await worker.tell({ do: 'resume' }).catch(() => undefined)
     }
     for (const [resource, { rate }] of limits) {
       await this.#queue.resumeResource(resource)
@@ -763,7 +699,7 @@ class Episode {
       .filter((worker) => !this.#left.has(worker))
       .map(async (worker) => {
         this.#left.add(worker)
-        const closed = worker.close(false).then(() => true)
+        const closed = worker.tell({ do: 'close', force: false }).then(() => true)
         if ((await within(ANSWER_LIMIT_MS, closed)) !== true)
           this.#history.unclosed.push(worker.name)
       })
@@ -817,7 +753,8 @@ class Episode {
 
   async #close(): Promise<void> {
     for (const worker of this.#workers) {
-      if (!this.#left.has(worker)) await within(ANSWER_LIMIT_MS, worker.close(true))
+      if (this.#left.has(worker)) continue
+      await within(ANSWER_LIMIT_MS, worker.tell({ do: 'close', force: true }))
     }
     await this.#otherWorker?.close()
     const all = [...this.#producers, this.#plain, this.#other, this.#flows]

@@ -1,6 +1,6 @@
 /** What the oracle knows of an episode: who was added when, and what was done to whom. */
 import type { Done, History, Run, StoredJob } from './history.ts'
-import type { Action, JobPlan } from './plan.ts'
+import type { Action, ActionOf, JobPlan } from './plan.ts'
 import { instanceOf } from './seen.ts'
 import type { Lost } from './frail.ts'
 
@@ -23,12 +23,9 @@ export interface Known {
   readonly resources: readonly string[]
 }
 
-type With<Each, Kind> = Each extends { readonly do: unknown }
-  ? Kind extends Each['do']
-    ? Each
-    : never
-  : never
-type Of<Kind extends Action['do']> = Done & { readonly operation: With<Done['operation'], Kind> }
+type Of<Kind extends Action['do']> = Done & {
+  readonly operation: ActionOf<Kind, Done['operation']>
+}
 
 export class Knowledge {
   readonly history: History

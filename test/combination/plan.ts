@@ -175,6 +175,13 @@ export type Action =
       readonly abortsAfterMs?: number
     }
 
+/** Those of a kind, also where several kinds have one form. */
+export type ActionOf<Kind, Each = Action> = Each extends { readonly do: unknown }
+  ? Kind extends Each['do']
+    ? Each
+    : never
+  : never
+
 export type Note = 'progress' | 'progressById' | 'log' | 'logById' | 'clearLogs' | 'deduplication'
 
 /** `replicas`: too few follow it. `full`: it has no memory left. */

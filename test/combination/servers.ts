@@ -1,11 +1,11 @@
 /** Lock masters and a queue's Redis, with clients and processes that use them. */
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { Redis } from 'ioredis'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { foundFleet } from '../support/found-fleet.ts'
 import { forkProgram } from '../support/programs.ts'
+import { RemoteProcess } from '../support/remote-process.ts'
+import type { Child } from './hands.ts'
 
 export const LEASE_MS = 1_000
 const MAX_LEASE_MS = 2_000
@@ -39,7 +39,7 @@ export class Servers implements AsyncDisposable {
   readonly redlockSettings: RedlockSettings
   /** Asked without what stands between. */
   readonly masters: readonly Redis[]
-  readonly #children: ChildProcess[] = []
+  readonly #children: Child[] = []
 
   /** @param urls of the masters for clients, where they are not the masters' own. */
   static async open(
@@ -71,22 +71,21 @@ export class Servers implements AsyncDisposable {
   }
 
   /** A process for workers, ready. */
-  async takeChild(): Promise<ChildProcess> {
+  async takeChild(): Promise<Child> {
     const spare = this.#children.pop()
-    if (spare?.connected === true && spare.exitCode === null) return spare
+    if (spare?.isStuck === false) return spare
     const child = forkProgram(new URL('worker-child.ts', import.meta.url), [
       JSON.stringify(this.redlockSettings),
     ])
-    await once(child, 'message')
-    return child
+    return RemoteProcess.start('a worker', child)
   }
 
-  returnChild(child: ChildProcess): void {
-    if (child.connected) this.#children.push(child)
+  returnChild(child: Child): void {
+    if (!child.isStuck) this.#children.push(child)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const child of this.#children) child.kill('SIGKILL')
+    await Promise.all(this.#children.map((child) => child.kill()))
     for (const redis of this.masters) redis.disconnect()
     await Promise.all(this.redlocks.map((redlock) => redlock.close()))
   }

@@ -30,6 +30,16 @@ export interface HostSetup {
   readonly leaseMs: number
 }
 
+/** What a worker is told. */
+export type Command =
+  | { readonly do: 'close'; readonly force: boolean }
+  | { readonly do: 'drain'; readonly timeoutMs: number }
+  | { readonly do: 'pause' | 'resume' | 'cut' | 'cancelAll' }
+  | { readonly do: 'cancel'; readonly id: string }
+  | { readonly do: 'ask'; readonly id: string; readonly resource: string }
+  | { readonly do: 'setConcurrency'; readonly most: number }
+  | { readonly do: 'stepClock'; readonly aheadMs: number }
+
 type OneJob = Job<JobData>
 
 const MOVED_MS = 10
@@ -113,25 +123,41 @@ export class WorkerHost {
     return this.#setup.settings.plainWorkers ? undefined : (this.worker as never)
   }
 
-  async drain(timeoutMs: number): Promise<void> {
-    await (this.#locked?.drain({ timeoutMs }) ?? this.worker.close())
-    await this.#closeChildren()
+  async obey(command: Command): Promise<unknown> {
+    const { worker } = this
+    switch (command.do) {
+      case 'close':
+        await worker.close(command.force)
+        return this.#closeChildren()
+      case 'drain':
+        await (this.#locked?.drain(command) ?? worker.close())
+        return this.#closeChildren()
+      case 'pause':
+        return worker.pause(true)
+      case 'resume':
+        return worker.resume()
+      case 'cut':
+        return cutConnection(worker)
+      case 'cancel':
+        return worker.cancelJob(command.id)
+      case 'cancelAll':
+        worker.cancelAllJobs()
+        return undefined
+      case 'setConcurrency':
+        worker.concurrency = command.most
+        return undefined
+      case 'ask':
+        return this.#ask(command.id, command.resource)
+      case 'stepClock':
+        return undefined // It is that of the process.
+    }
   }
 
-  setConcurrency(most: number): void {
-    this.worker.concurrency = most
-  }
-
-  async ask(id: string, resource: string): Promise<unknown> {
+  async #ask(id: string, resource: string): Promise<unknown> {
     const worker = this.#locked
     if (worker === undefined) return undefined
     const [why, { line }] = await Promise.all([worker.why(id), worker.inspect(resource)])
     return { why, line: line.length, runs: this.worker.isRunning(), rests: this.worker.isPaused() }
-  }
-
-  async close(force: boolean): Promise<void> {
-    await this.worker.close(force)
-    await this.#closeChildren()
   }
 
   /** A run that was left behind may still want to add some. */

@@ -12,10 +12,10 @@ function addedAgain(first: object, second: object): Scenario {
   return async (side) => {
     const queue = side.queue()
     side.worker()
-    const [job] = await side.add(queue, 'a', [1], first)
-    await side.add(queue, 'a', [1], second)
+    const [job] = await side.addTo(queue, 'a', [1], first)
+    await side.addTo(queue, 'a', [1], second)
     const from = performance.now()
-    await side.add(queue, 'a', [2])
+    await side.addTo(queue, 'a', [2])
     await side.ended(1)
     await pause(300)
     return { order: side.order, state: await job?.getState(), gapMs: side.startOf(2) - from }
@@ -45,13 +45,11 @@ sameAndAsSoon(
 same(
   'a delayed job that is added again runs when it is due',
   async (side) => {
-    const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', [1], { jobId: 'j', delay: 2_000 })
-    await side.add(queue, 'a', [1], { jobId: 'j' })
-    await side.add(queue, 'a', [2])
-    await side.ended(2)
-    return { order: side.order }
+    await side.add('a', [1], { jobId: 'j', delay: 2_000 })
+    await side.add('a', [1], { jobId: 'j' })
+    await side.add('a', [2])
+    return side.orderAfter(2)
   },
   { order: [2, 1] },
 )
@@ -60,10 +58,10 @@ same(
   'a job that waits in line and is added again by its jobId keeps its place, data and state',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1])
-    const [job] = await side.add(queue, 'a', [2], { jobId: 'j' })
-    await side.add(queue, 'a', [3])
-    await side.add(queue, 'a', [4], { jobId: 'j' })
+    await side.addTo(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [2], { jobId: 'j' })
+    await side.addTo(queue, 'a', [3])
+    await side.addTo(queue, 'a', [4], { jobId: 'j' })
     const state = await job?.getState()
     const counts = await queue.getJobCounts('waiting', 'delayed')
     side.worker()
@@ -76,14 +74,13 @@ same(
 sameAndAsSoon(
   'a finished job that is added again by its jobId holds up nothing',
   async (side) => {
-    const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', [1], { jobId: 'j' })
+    await side.add('a', [1], { jobId: 'j' })
     await side.ended(1)
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
-    await side.add(queue, 'a', [1], { jobId: 'j' })
+    await side.completed(1)
+    await side.add('a', [1], { jobId: 'j' })
     const from = performance.now()
-    await side.add(queue, 'a', [2])
+    await side.add('a', [2])
     await side.ended(2)
     return { order: side.order, gapMs: side.startOf(2) - from }
   },
@@ -93,14 +90,13 @@ sameAndAsSoon(
 sameAndAsSoon(
   'deduplication with a ttl: what is added after the job is done holds up nothing',
   async (side) => {
-    const queue = side.queue()
     side.worker()
     const deduplication = { id: 'd', ttl: 60_000 }
-    await side.add(queue, 'a', [1], { deduplication })
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
-    for (const nr of [2, 3, 4]) await side.add(queue, 'a', [nr], { deduplication })
+    await side.add('a', [1], { deduplication })
+    await side.completed(1)
+    for (const nr of [2, 3, 4]) await side.add('a', [nr], { deduplication })
     const from = performance.now()
-    await side.add(queue, 'a', [5])
+    await side.add('a', [5])
     await side.ended(2)
     return { order: side.order, gapMs: side.startOf(5) - from }
   },
@@ -110,19 +106,18 @@ sameAndAsSoon(
 same(
   'deduplication without a ttl: the id is free again when the job is done',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     side.worker(async ({ data }) => {
       if (data.nr === 1) await gate.passed
     })
     const deduplication = { id: 'd' }
-    const [first] = await side.add(queue, 'a', [1], { deduplication })
+    const [first] = await side.add('a', [1], { deduplication })
     await side.started(1)
-    const [second] = await side.add(queue, 'a', [2], { deduplication })
+    const [second] = await side.add('a', [2], { deduplication })
     const sameJob = first?.id === second?.id
     gate.open()
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
-    await side.add(queue, 'a', [3], { deduplication })
+    await side.completed(1)
+    await side.add('a', [3], { deduplication })
     await side.ended(2)
     return { sameJob, order: side.order }
   },
@@ -133,13 +128,13 @@ same(
   'deduplication of a job that waits in line: the first one runs, once',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1])
+    await side.addTo(queue, 'a', [1])
     const deduplication = { id: 'd' }
-    const [job] = await side.add(queue, 'a', [2], { deduplication })
-    await side.add(queue, 'a', [3], { deduplication })
+    const [job] = await side.addTo(queue, 'a', [2], { deduplication })
+    await side.addTo(queue, 'a', [3], { deduplication })
     const known = await queue.getDeduplicationJobId('d')
     side.worker()
-    await side.add(queue, 'a', [4])
+    await side.addTo(queue, 'a', [4])
     await side.ended(3)
     return { known: known === job?.id, order: side.order }
   },
@@ -150,11 +145,11 @@ same(
   'removeDeduplicationKey: the id is free while its job waits in line',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1])
+    await side.addTo(queue, 'a', [1])
     const deduplication = { id: 'd' }
-    const [job] = await side.add(queue, 'a', [2], { deduplication })
+    const [job] = await side.addTo(queue, 'a', [2], { deduplication })
     const removed = await job?.removeDeduplicationKey()
-    await side.add(queue, 'a', [3], { deduplication })
+    await side.addTo(queue, 'a', [3], { deduplication })
     const again = await queue.removeDeduplicationKey('d')
     // eslint-disable-next-line @typescript-eslint/no-deprecated -- It is public all the same.
     const last = await queue.removeDebounceKey('d')
@@ -168,17 +163,15 @@ same(
 same(
   'deduplication.extend starts the ttl again',
   async (side) => {
-    const queue = side.queue()
     const deduplication = { id: 'd', ttl: 1_200, extend: true }
-    await side.add(queue, 'a', [0])
-    await side.add(queue, 'a', [1], { deduplication })
+    await side.add('a', [0])
+    await side.add('a', [1], { deduplication })
     await pause(700)
-    await side.add(queue, 'a', [2], { deduplication })
+    await side.add('a', [2], { deduplication })
     await pause(700)
-    await side.add(queue, 'a', [3], { deduplication })
+    await side.add('a', [3], { deduplication })
     side.worker()
-    await side.ended(2)
-    return { order: side.order }
+    return side.orderAfter(2)
   },
   { order: [0, 1] },
 )
@@ -186,14 +179,12 @@ same(
 same(
   'deduplication.replace replaces a delayed job, and holds up nothing',
   async (side) => {
-    const queue = side.queue()
     side.worker()
     const deduplication = { id: 'd', replace: true, ttl: 60_000 }
-    await side.add(queue, 'a', [1], { deduplication, delay: 3_600_000 })
-    await side.add(queue, 'a', [2], { deduplication, delay: 300 })
-    await side.add(queue, 'a', [3])
-    await side.ended(2)
-    return { order: side.order }
+    await side.add('a', [1], { deduplication, delay: 3_600_000 })
+    await side.add('a', [2], { deduplication, delay: 300 })
+    await side.add('a', [3])
+    return side.orderAfter(2)
   },
   { order: [3, 2] },
 )
@@ -201,15 +192,13 @@ same(
 same(
   'deduplication.replace spares a job that waits in line, as one that waits',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1])
+    await side.add('a', [1])
     const deduplication = { id: 'd', replace: true }
-    await side.add(queue, 'a', [2], { deduplication })
-    await side.add(queue, 'a', [3], { deduplication })
+    await side.add('a', [2], { deduplication })
+    await side.add('a', [3], { deduplication })
     side.worker()
-    await side.add(queue, 'a', [4])
-    await side.ended(3)
-    return { order: side.order }
+    await side.add('a', [4])
+    return side.orderAfter(3)
   },
   { order: [1, 2, 4] },
 )
@@ -217,21 +206,19 @@ same(
 same(
   'deduplication.reschedule moves a delayed job, and spares one that waits in line',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1])
-    await side.add(queue, 'a', [2], { deduplication: { id: 'w', reschedule: true } })
-    await side.add(queue, 'a', [3], {
+    await side.add('a', [1])
+    await side.add('a', [2], { deduplication: { id: 'w', reschedule: true } })
+    await side.add('a', [3], {
       deduplication: { id: 'w', reschedule: true },
       delay: 3_600_000,
     })
-    await side.add(queue, 'a', [4], {
+    await side.add('a', [4], {
       deduplication: { id: 'd', reschedule: true },
       delay: 3_600_000,
     })
-    await side.add(queue, 'a', [5], { deduplication: { id: 'd', reschedule: true }, delay: 200 })
+    await side.add('a', [5], { deduplication: { id: 'd', reschedule: true }, delay: 200 })
     side.worker()
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [1, 2, 4] },
 )
@@ -244,13 +231,13 @@ const lastOfThree = async (side: Side): Promise<{ order: readonly number[] }> =>
     if (data.nr === 1) await gate.passed
   })
   const deduplication = { id: 'd', keepLastIfActive: true }
-  await side.add(queue, 'a', [1], { deduplication })
+  await side.addTo(queue, 'a', [1], { deduplication })
   await side.started(1)
-  await side.add(queue, 'a', [2], { deduplication })
-  await side.add(queue, 'a', [3], { deduplication })
+  await side.addTo(queue, 'a', [2], { deduplication })
+  await side.addTo(queue, 'a', [3], { deduplication })
   gate.open()
   await side.ended(2)
-  await side.add(queue, 'a', [9])
+  await side.addTo(queue, 'a', [9])
   await side.ended(3)
   return { order: side.order }
 }
@@ -266,12 +253,11 @@ same(
   async (side) => {
     const { queue, gate } = await side.behindTheFirst()
     const deduplication = { id: 'd', keepLastIfActive: true }
-    await side.add(queue, 'a', [1], { deduplication })
-    await side.add(queue, 'a', [2], { deduplication })
-    await side.add(queue, 'a', [3])
+    await side.addTo(queue, 'a', [1], { deduplication })
+    await side.addTo(queue, 'a', [2], { deduplication })
+    await side.addTo(queue, 'a', [3])
     gate.open()
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [0, 1, 3] },
 )
@@ -291,7 +277,7 @@ differs(
         results.set(name, [...(results.get(name) ?? []), result])
       })
     }
-    for (const name of [one, two]) await side.add(side.queue({ queueName: name }), 'a', [1, 2])
+    for (const name of [one, two]) await side.addTo(side.queue({ queueName: name }), 'a', [1, 2])
     await side.until('all are done', () => [...results.values()].flat().length === 4)
     return { one: results.get(one), two: results.get(two), runs: side.runs.length }
   },

@@ -8,8 +8,7 @@ useSides()
 differs(
   'getNextJob by hand: the customer’s next job comes when the first one is finished',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     const worker = side.worker(() => undefined, { autorun: false })
     const first = await fetched(worker, 'one')
     const second = await fetched(worker, 'two', { block: false })
@@ -26,8 +25,7 @@ differs(
 same(
   'moveToCompleted by hand fetches the customer’s next job',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     const worker = side.worker(() => undefined, { autorun: false })
     const job = await fetched(worker, 'one')
     const [data, id] = ((await job?.moveToCompleted('by hand', 'one', true)) ?? []) as [
@@ -42,8 +40,7 @@ same(
 same(
   'moveToFailed by hand, with attempts left and without',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1], { attempts: 2 })
+    await side.add('a', [1], { attempts: 2 })
     const worker = side.worker(() => undefined, { autorun: false })
     const first = await fetched(worker, 'one')
     await first?.moveToFailed(new Error('on purpose'), 'one', false)
@@ -59,7 +56,7 @@ differs(
   'a job that ends and asks for no other: the reply says nothing',
   async (side) => {
     const worker = side.worker(() => undefined, { autorun: false })
-    await side.add(side.queue(), 'a', [1])
+    await side.addTo(side.queue(), 'a', [1])
     const job = await fetched(worker, 'one')
     return { found: await job?.moveToCompleted('by hand', 'one', false) }
   },
@@ -70,9 +67,8 @@ differs(
 differs(
   'a job that is tried again later: without a next job the reply says nothing',
   async (side) => {
-    const queue = side.queue()
     const worker = side.worker(() => undefined, { autorun: false })
-    await side.add(queue, 'a', [1], { attempts: 2, backoff: 90_000 })
+    await side.add('a', [1], { attempts: 2, backoff: 90_000 })
     const job = await fetched(worker, 'one')
     return { found: await job?.moveToFailed(new Error('no'), 'one', true) }
   },
@@ -83,7 +79,7 @@ differs(
 same(
   'getNextJob of a plain Worker and moveToCompleted: a worker runs the customer’s next job',
   async (side) => {
-    await side.add(side.queue(), 'a', [1, 2, 3])
+    await side.addTo(side.queue(), 'a', [1, 2, 3])
     const job = await fetched(side.plainWorker(), 'one')
     await job?.moveToCompleted('by hand', 'one', false)
     side.worker()
@@ -96,13 +92,12 @@ same(
 same(
   'extendLock and extendJobLocks with job.token',
   async (side) => {
-    const queue = side.queue()
     const found: unknown[] = []
     const worker = side.worker(async (job, { token }) => {
       found.push(await job.extendLock(token, 5_000))
       found.push(await worker.extendJobLocks([job.id ?? ''], [token], 5_000))
     })
-    await side.add(queue, 'a', [1])
+    await side.add('a', [1])
     await side.ended(1)
     return { found }
   },
@@ -112,7 +107,6 @@ same(
 same(
   'locksRenewed is emitted while a job runs',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     const counts: number[] = []
     side
@@ -121,7 +115,7 @@ same(
         counts.push(count)
         gate.open()
       })
-    await side.add(queue, 'a', [1])
+    await side.add('a', [1])
     await side.ended(1)
     return { first: counts[0] }
   },
@@ -131,8 +125,7 @@ same(
 differs(
   'processJob of a job that was fetched by hand: the processor runs under a lease',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     const found: unknown[] = []
     const worker = side.worker(
       async () => {
@@ -173,7 +166,7 @@ differs(
       .on('lockRenewalFailed', (ids) => {
         failed = ids
       })
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [1])
     await side.ended(1)
     return { failed: failed.map((id) => id === job?.id), found }
   },
@@ -183,14 +176,13 @@ differs(
 same(
   'startStalledCheckTimer by hand finds a job whose worker died',
   async (side) => {
-    const queue = side.queue()
     const [gate, redlock] = [side.gate(), await side.ownRedlock()]
     const dead = side.worker(() => gate.passed, {
       lockDuration: 200,
       skipStalledCheck: true,
       ours: { redlock },
     })
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.add('a', [1])
     await side.started(1)
     await dead.close(true)
     await redlock.close()

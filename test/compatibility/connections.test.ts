@@ -27,7 +27,7 @@ const within = (work: Promise<unknown>): Promise<string> =>
 async function runsInOrder(side: Side, connection: ConnectionOptions): Promise<object> {
   const queue = side.queue({ connection })
   side.worker(() => pause(2), { connection })
-  await side.add(queue, 'a', range(1, 5))
+  await side.addTo(queue, 'a', range(1, 5))
   await side.ended(5)
   return { order: side.order, waiting: await queue.getWaitingCount() }
 }
@@ -86,9 +86,8 @@ same(
     })
     await queue.waitUntilReady()
     side.worker(() => undefined, options)
-    await side.add(queue, 'a', [1, 2])
-    await side.ended(2)
-    return { order: side.order }
+    await side.addTo(queue, 'a', [1, 2])
+    return side.orderAfter(2)
   },
   { order: [1, 2] },
 )
@@ -101,7 +100,7 @@ differs(
     const connection = { host: server.host, port: server.port }
     const queue = side.queue({ connection })
     const worker = side.worker(() => undefined, { connection })
-    await side.add(queue, 'a', [1])
+    await side.addTo(queue, 'a', [1])
     await side.ended(1)
     await server.kill()
     await pause(100)
@@ -123,7 +122,7 @@ ours(
     const queue = side.queue({ connection })
     const worker = side.worker(() => undefined, { connection })
     if (!(worker instanceof LockedWorker)) throw new TypeError('it is for our worker')
-    await side.add(queue, 'a', [1])
+    await side.addTo(queue, 'a', [1])
     await side.ended(1)
     await server.kill()
     await pause(100)
@@ -149,7 +148,7 @@ same(
       },
       { connection, stalledInterval: 200, lockDuration: 1_000 },
     )
-    await side.add(queue, 'a', range(1, 4))
+    await side.addTo(queue, 'a', range(1, 4))
     await side.started(1)
     await server.restart()
     gate.open()
@@ -180,9 +179,8 @@ ours(
     side.defer(() => evicting.close())
     const queue = side.queue()
     side.worker(() => undefined, { ours: { redlock } })
-    await side.add(queue, 'a', [1])
-    await side.ended(1)
-    return { order: side.order }
+    await side.addTo(queue, 'a', [1])
+    return side.orderAfter(1)
   },
   { order: [1] },
 )

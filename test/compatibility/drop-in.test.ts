@@ -30,7 +30,6 @@ function bareWorker(side: Side, processor: Processor): Worker<Work> {
 same(
   'the second parameter of a processor stands for the token in BullMQ’s own methods',
   async (side) => {
-    const queue = side.queue()
     const found: unknown[] = []
     bareWorker(side, async (job, token) => {
       if (found.length > 0) return
@@ -39,8 +38,8 @@ same(
       found.push('moved')
       throw new DelayedError()
     })
-    const [job] = await side.add(queue, 'a', [1])
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    const [job] = await side.add('a', [1])
+    await side.completed(1)
     return { found, token: typeof job?.id }
   },
   { found: [1, 'moved'], token: 'string' },
@@ -49,14 +48,13 @@ same(
 differs(
   'typeof of the second parameter of a processor',
   async (side) => {
-    const queue = side.queue()
     let found: unknown
     bareWorker(side, (_, second) => {
       found = [typeof second, typeof String(second)]
       return Promise.resolve()
     })
-    await side.add(queue, 'a', [1])
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    await side.add('a', [1])
+    await side.completed(1)
     return { found }
   },
   { bullmq: { found: ['string', 'string'] }, ours: { found: ['object', 'string'] } },
@@ -65,14 +63,13 @@ differs(
 same(
   'the third parameter of a processor is the signal',
   async (side) => {
-    const queue = side.queue()
     const found: unknown[] = []
     bareWorker(side, (_, __, third) => {
       found.push(third instanceof AbortSignal)
       return Promise.resolve()
     })
-    await side.add(queue, 'a', [1])
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    await side.add('a', [1])
+    await side.completed(1)
     return { found }
   },
   { found: [true] },
@@ -81,7 +78,6 @@ same(
 differs(
   'every job has a signal, also where its processor takes no third parameter',
   async (side) => {
-    const queue = side.queue()
     const started = side.gate()
     const ended = side.gate()
     const ofTwo = bareWorker(side, async (_, second) => {
@@ -89,7 +85,7 @@ differs(
       await ended.passed
       return String(second)
     })
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.add('a', [1])
     await started.passed
     const cancelled = ofTwo.cancelJob(job?.id ?? '')
     ended.open()
@@ -162,7 +158,7 @@ refused(
     const queue = side.queue({
       ours: { resource: ({ step }) => `customer:${String(step)}` },
     })
-    await side.add(queue, 'a', [1])
+    await side.addTo(queue, 'a', [1])
     return {}
   },
   /undefined/,
@@ -196,7 +192,7 @@ same(
       worker.on('error', () => undefined)
       side.defer(() => worker.close())
     } else side.worker(runs)
-    await side.add(queue, 'a', range(1, 5))
+    await side.addTo(queue, 'a', range(1, 5))
     await side.ended(5)
     return { ran: side.ran, overlaps: side.overlaps }
   },
@@ -206,7 +202,6 @@ same(
 ours(
   'checkpoints: a step’s result comes back as JSON keeps it, a Date as a string',
   async (side) => {
-    const queue = side.queue()
     const found: unknown[] = []
     const worker = new LockedWorker<Work>(
       side.queueName,
@@ -223,7 +218,7 @@ ours(
       },
     )
     side.defer(() => worker.close())
-    await side.add(queue, 'a', [1], { attempts: 2 })
+    await side.add('a', [1], { attempts: 2 })
     await side.until('it ran twice', () => found.length === 2)
     return { found }
   },

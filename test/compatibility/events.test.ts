@@ -14,8 +14,7 @@ same(
         seen.set(name, (seen.get(name) ?? 0) + 1)
       })
     }
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2, 3])
+    await side.add('a', [1, 2, 3])
     side.worker()
     await side.ended(3)
     await side.until('all events are there', () => seen.get('completed') === 3)
@@ -33,7 +32,7 @@ same(
     queue.on('waiting', (job) => {
       seen.push(job.data.nr)
     })
-    await side.add(queue, 'a', [1, 2])
+    await side.addTo(queue, 'a', [1, 2])
     await queue.addBulk([{ name: 'work', data: { customer: 'a', nr: 3 } }])
     return { seen }
   },
@@ -50,7 +49,7 @@ same(
     queue.on('progress', (_, progress) => seen.push(`progress ${JSON.stringify(progress)}`))
     queue.on('paused', () => seen.push('paused'))
     queue.on('resumed', () => seen.push('resumed'))
-    const jobs = await side.add(queue, 'a', [1, 2, 3])
+    const jobs = await side.addTo(queue, 'a', [1, 2, 3])
     await jobs[1]?.updateProgress(5)
     await jobs[1]?.remove()
     await queue.pause()
@@ -71,12 +70,12 @@ same(
     for (const name of [...names, ...others]) events.on(name, () => seen.add(name))
     const queue = side.queue()
     await queue.pause()
-    const jobs = await side.add(queue, 'a', [1, 2, 3, 4])
+    const jobs = await side.addTo(queue, 'a', [1, 2, 3, 4])
     await jobs[1]?.updateProgress(5)
     await jobs[2]?.remove()
     for (let time = 0; time < 2; time++) {
-      await side.add(queue, 'a', [5], { deduplication: { id: 'd' } })
-      await side.add(queue, 'a', [6], { jobId: 'j' })
+      await side.addTo(queue, 'a', [5], { deduplication: { id: 'd' } })
+      await side.addTo(queue, 'a', [6], { jobId: 'j' })
     }
     await queue.clean(0, 1, 'wait')
     side.worker(() => {
@@ -95,11 +94,10 @@ same(
 same(
   'queueEvents: a job that waits in line is removed as a waiting one',
   async (side) => {
-    const queue = side.queue()
     const events = await side.events()
     const seen: string[] = []
     events.on('removed', ({ prev }) => seen.push(prev))
-    const [, second] = await side.add(queue, 'a', [1, 2])
+    const [, second] = await side.add('a', [1, 2])
     await second?.remove()
     await side.until('it was removed', () => seen.length > 0)
     return { seen }
@@ -110,7 +108,6 @@ same(
 same(
   'worker.on: ready, active, progress, completed, failed, drained, paused, resumed, closing, closed',
   async (side) => {
-    const queue = side.queue()
     const seen: string[] = []
     const worker = side.worker(async (job) => {
       await job.updateProgress(7)
@@ -136,7 +133,7 @@ same(
     worker.on('closed', () => seen.push('closed'))
     await worker.waitUntilReady()
     await pause(50)
-    await side.add(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     await side.ended(2)
     await side.until('it was drained', () => drained > 0)
     await worker.pause()
@@ -165,11 +162,10 @@ same(
   'drained comes once after the last of many jobs of one customer, of worker and queue',
   async (side) => {
     const events = await side.events()
-    const queue = side.queue()
     const waiting: number[] = []
     let told = 0
     events.on('drained', () => told++)
-    await side.add(queue, 'a', [1, 2, 3, 4, 5, 6, 7, 8])
+    await side.add('a', [1, 2, 3, 4, 5, 6, 7, 8])
     const worker = side.worker(() => pause(10))
     worker.on('drained', () => waiting.push(8 - side.runs.length))
     await side.ended(8)

@@ -36,8 +36,7 @@ same(
     })
     await flows.addBulk([node('a', 3, [node('b', 2, [node('a', 1)])])])
     side.worker()
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [1, 2, 3] },
 )
@@ -45,10 +44,9 @@ same(
 same(
   'a flow’s parent that is added again by its jobId holds up nothing',
   async (side) => {
-    const queue = side.queue()
     await side.flow(['a', 9], [['a', 1]], { ofParent: { jobId: 'p' } })
-    await side.add(queue, 'a', [9], { jobId: 'p' })
-    await side.add(queue, 'a', [11])
+    await side.add('a', [9], { jobId: 'p' })
+    await side.add('a', [11])
     side.worker()
     await side.ended(3)
     return { ran: side.ran }
@@ -73,7 +71,7 @@ same(
       return Object.values(await job.getChildrenValues<number>()).reduce((a, b) => a + b, 0)
     })
     const events = await side.events()
-    const [job] = await side.add(queue, 'a', [9])
+    const [job] = await side.addTo(queue, 'a', [9])
     const result = await job?.waitUntilFinished(events, 10_000)
     return { order: side.order, result }
   },
@@ -92,8 +90,8 @@ same(
         if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError()
       }
     })
-    await side.add(queue, 'a', [9])
-    await side.add(queue, 'a', [20, 21])
+    await side.addTo(queue, 'a', [9])
+    await side.addTo(queue, 'a', [20, 21])
     await side.ended(5)
     return { ran: side.ran, overlaps: side.overlaps }
   },
@@ -103,10 +101,9 @@ same(
 same(
   'moveToWaitingChildren without pending children continues at once',
   async (side) => {
-    const queue = side.queue()
     side.worker(async (job, { token }) => job.moveToWaitingChildren(token))
     const events = await side.events()
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.add('a', [1])
     return { moved: await job?.waitUntilFinished(events, 10_000), order: side.order }
   },
   { moved: false, order: [1] },
@@ -115,16 +112,14 @@ same(
 same(
   'failParentOnFailure: the parent of a failed child fails, and the next job starts',
   async (side) => {
-    const queue = side.queue()
     side.worker(({ data }) => {
       if (data.nr === 1) throw new Error('on purpose')
     })
     const ofChildren = { failParentOnFailure: true }
     const { job } = await side.flow(['a', 9], [['a', 1]], { ofChildren })
     await side.until('the parent fails', async () => (await job.getState()) === 'failed')
-    await side.add(queue, 'a', [2])
-    await side.ended(2)
-    return { order: side.order }
+    await side.add('a', [2])
+    return side.orderAfter(2)
   },
   { order: [1, 2] },
 )

@@ -12,10 +12,10 @@ async function filled(side: Side): Promise<{ queue: WorkQueue; jobs: WorkJob[] }
   const queue = side.queue()
   const jobs: WorkJob[] = []
   for (const nr of range(1, 6)) {
-    jobs.push(...(await side.add(queue, nr % 2 === 1 ? 'a' : 'b', [nr])))
+    jobs.push(...(await side.addTo(queue, nr % 2 === 1 ? 'a' : 'b', [nr])))
   }
-  jobs.push(...(await side.add(queue, 'a', [7], { delay: 3_600_000 })))
-  jobs.push(...(await side.add(queue, 'b', [8], { delay: 3_600_000 })))
+  jobs.push(...(await side.addTo(queue, 'a', [7], { delay: 3_600_000 })))
+  jobs.push(...(await side.addTo(queue, 'b', [8], { delay: 3_600_000 })))
   return { queue, jobs }
 }
 
@@ -27,9 +27,9 @@ async function running(side: Side): Promise<{ queue: WorkQueue; jobs: WorkJob[] 
     if (data.nr === 4) throw new Error('on purpose')
     await gate.passed
   })
-  const [failed] = await side.add(queue, 'a', [4])
+  const [failed] = await side.addTo(queue, 'a', [4])
   await side.until('it failed', async () => (await failed?.getState()) === 'failed')
-  const jobs = await side.add(queue, 'a', range(0, 3))
+  const jobs = await side.addTo(queue, 'a', range(0, 3))
   await side.started(0)
   return { queue, jobs: [...jobs, ...(failed === undefined ? [] : [failed])] }
 }
@@ -161,9 +161,9 @@ same(
   'getPrioritized, getPrioritizedCount and getCountsPerPriority see those that wait in line',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1, 2], { priority: 3 })
-    await side.add(queue, 'b', [3], { priority: 1 })
-    await side.add(queue, 'b', [4])
+    await side.addTo(queue, 'a', [1, 2], { priority: 3 })
+    await side.addTo(queue, 'b', [3], { priority: 1 })
+    await side.addTo(queue, 'b', [4])
     const prioritized = numbers(await queue.getPrioritized())
     return {
       prioritized: prioritized.toSorted((a, b) => a - b),
@@ -183,9 +183,8 @@ same(
 same(
   'getState of a delayed job and of a prioritized one that waits in line',
   async (side) => {
-    const queue = side.queue()
-    const [, prioritized] = await side.add(queue, 'a', [1, 2], { priority: 4 })
-    const [delayed] = await side.add(queue, 'a', [3], { delay: 3_600_000 })
+    const [, prioritized] = await side.add('a', [1, 2], { priority: 4 })
+    const [delayed] = await side.add('a', [3], { delay: 3_600_000 })
     return {
       delayed: await delayed?.getState(),
       isDelayed: await delayed?.isDelayed(),
@@ -200,7 +199,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker((job) => job.log('by the processor'))
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [1])
     await side.ended(1)
     const id = job?.id ?? ''
     await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
@@ -216,7 +215,7 @@ same(
   'job.updateProgress and queue.updateJobProgress of a job that waits in line',
   async (side) => {
     const queue = side.queue()
-    const jobs = await side.add(queue, 'a', [1, 2])
+    const jobs = await side.addTo(queue, 'a', [1, 2])
     await jobs[1]?.updateProgress(40)
     const first = await queue.getJob(jobs[1]?.id ?? '')
     await queue.updateJobProgress(jobs[1]?.id ?? '', { part: 2 })
@@ -257,7 +256,7 @@ same(
       },
       { metrics: { maxDataPoints: 10 } },
     )
-    await side.add(queue, 'a', range(1, 4))
+    await side.addTo(queue, 'a', range(1, 4))
     await side.ended(4)
     await side.until('the last is done', async () => (await queue.getCompletedCount()) === 3)
     const [completed, failed] = [

@@ -12,7 +12,7 @@ same(
     await Job.create<Work>(queue, 'work', { customer: 'a', nr: 1 })
     const data = range(2, 3).map((nr) => ({ name: 'work', data: { customer: 'a', nr } }))
     await Job.createBulk<Work>(queue, data)
-    await side.add(queue, 'a', [4])
+    await side.addTo(queue, 'a', [4])
     const waiting = await queue.getWaitingCount()
     gate.open()
     await side.ended(5)
@@ -25,7 +25,7 @@ same(
   'Job.fromId, Job.fromJSON, toJSON and asJSON of a job that waits in line',
   async (side) => {
     const queue = side.queue()
-    const [, job] = await side.add(queue, 'a', [1, 2], { attempts: 2 })
+    const [, job] = await side.addTo(queue, 'a', [1, 2], { attempts: 2 })
     const found = await Job.fromId<Work>(queue, job?.id ?? '')
     const { data, attemptsMade, delay } = found?.toJSON() ?? {}
     const json = found?.asJSON()
@@ -53,10 +53,10 @@ same(
   'a timestamp of the caller: the order of adding holds, and the job shows it',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1])
-    const [job] = await side.add(queue, 'a', [2], { timestamp: 1_000 })
-    await side.add(queue, 'a', [3], { timestamp: Date.now() + 3_600_000 })
-    await side.add(queue, 'a', [4])
+    await side.addTo(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [2], { timestamp: 1_000 })
+    await side.addTo(queue, 'a', [3], { timestamp: Date.now() + 3_600_000 })
+    await side.addTo(queue, 'a', [4])
     const shown = (await queue.getJob(job?.id ?? ''))?.timestamp
     side.worker()
     await side.ended(4)
@@ -68,13 +68,12 @@ same(
 same(
   'sizeLimit refuses a job that is too large, and leaves no place behind',
   async (side) => {
-    const queue = side.queue()
     side.worker()
-    const refusal = await side.add(queue, 'a', [1], { sizeLimit: 5 }).then(
+    const refusal = await side.add('a', [1], { sizeLimit: 5 }).then(
       () => 'accepted',
       () => 'refused',
     )
-    await side.add(queue, 'a', [2])
+    await side.add('a', [2])
     await side.ended(1)
     return { refusal, order: side.order }
   },
@@ -95,7 +94,7 @@ same(
         () => 'accepted',
         () => 'refused',
       )
-    await side.add(queue, 'a', [3])
+    await side.addTo(queue, 'a', [3])
     await side.until('the last one ran', () => side.order.includes(3))
     return { refusal, order: side.order }
   },
@@ -108,11 +107,11 @@ same(
     const queue = side.queue()
     side.worker()
     const parent = { id: 'none', queue: queue.qualifiedName }
-    const refusal = await side.add(queue, 'a', [1], { parent }).then(
+    const refusal = await side.addTo(queue, 'a', [1], { parent }).then(
       () => 'accepted',
       (error: unknown) => (error as Error).message.replace(side.queueName, 'q'),
     )
-    await side.add(queue, 'a', [2])
+    await side.addTo(queue, 'a', [2])
     await side.ended(1)
     return { refusal, order: side.order }
   },
@@ -127,7 +126,7 @@ same(
       for (const row of ['one', 'two', 'three']) await job.log(row)
       throw new Error('on purpose')
     })
-    const [, job] = await side.add(queue, 'a', [1, 2], {
+    const [, job] = await side.addTo(queue, 'a', [1, 2], {
       keepLogs: 2,
       stackTraceLimit: 1,
       attempts: 2,
@@ -143,7 +142,6 @@ same(
 same(
   'backoff: fixed, exponential and with jitter give as many attempts',
   async (side) => {
-    const queue = side.queue()
     side.worker(() => {
       throw new Error('on purpose')
     })
@@ -152,7 +150,7 @@ same(
       { type: 'exponential', delay: 10 },
       { type: 'fixed', delay: 20, jitter: 0.5 },
     ].entries()) {
-      await side.add(queue, `c${nr}`, [nr], { attempts: 3, backoff })
+      await side.add(`c${nr}`, [nr], { attempts: 3, backoff })
     }
     await side.ended(9)
     return { ran: side.ran }
@@ -211,8 +209,7 @@ same(
 same(
   'worker.rateLimit and RateLimitError: the job runs again',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     let limited = 0
     const worker = side.worker(
       async ({ data }) => {
@@ -224,8 +221,7 @@ same(
       },
       { limiter: { max: 100, duration: 500 } },
     )
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [1, 1, 2] },
 )
@@ -237,7 +233,7 @@ same(
     side.worker(({ data }) => {
       if (data.nr === 1) throw new Error('on purpose')
     })
-    await side.add(queue, 'a', [1, 2, 3])
+    await side.addTo(queue, 'a', [1, 2, 3])
     await side.ended(3)
     return { order: side.order, failed: await queue.getFailedCount() }
   },
@@ -247,12 +243,11 @@ same(
 differsAlone(
   'a delayed job of a process whose clock is a minute ahead runs in time',
   async (side) => {
-    const queue = side.queue()
     const { now } = Date
     Date.now = () => now() + 60_000
-    await side.add(queue, 'a', [1], { delay: 100 }).finally(() => (Date.now = now))
+    await side.add('a', [1], { delay: 100 }).finally(() => (Date.now = now))
     side.worker() // In this process; its clock is right.
-    await side.add(queue, 'b', [2], { delay: 1_000 })
+    await side.add('b', [2], { delay: 1_000 })
     await side.until('the second ran', () => side.order.includes(2))
     return { order: side.order }
   },

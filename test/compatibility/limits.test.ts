@@ -7,7 +7,6 @@ useSides()
 same(
   'concurrency can be changed at run time',
   async (side) => {
-    const queue = side.queue()
     let [now, most] = [0, 0]
     const worker = side.worker(
       async () => {
@@ -17,7 +16,7 @@ same(
       },
       { concurrency: 1 },
     )
-    for (const nr of range(1, 16)) await side.add(queue, `c${nr}`, [nr])
+    for (const nr of range(1, 16)) await side.add(`c${nr}`, [nr])
     await side.ended(2)
     const alone = most
     worker.concurrency = 3
@@ -41,7 +40,7 @@ same(
       now--
     }
     for (const concurrency of [3, 3]) side.worker(process, { concurrency })
-    for (const nr of range(1, 6)) await side.add(queue, `c${nr}`, [nr])
+    for (const nr of range(1, 6)) await side.addTo(queue, `c${nr}`, [nr])
     await side.until('two run', () => now === 2)
     await pause(100)
     const maxed = await queue.isMaxed()
@@ -59,8 +58,8 @@ same(
   async (side) => {
     const queue = side.queue()
     await queue.setGlobalConcurrency(1)
-    await side.add(queue, 'a', range(1, 4))
-    await side.add(queue, 'b', range(5, 8))
+    await side.addTo(queue, 'a', range(1, 4))
+    await side.addTo(queue, 'b', range(5, 8))
     side.worker(() => pause(2))
     await side.ended(8)
     return { a: side.orderOf('a'), b: side.orderOf('b') }
@@ -73,7 +72,7 @@ sameAndAsSoon(
   async (side) => {
     const queue = side.queue()
     await queue.setGlobalRateLimit(2, 300)
-    await side.add(queue, 'a', range(1, 6))
+    await side.addTo(queue, 'a', range(1, 6))
     const from = performance.now()
     side.worker()
     await side.ended(6)
@@ -91,7 +90,7 @@ same(
     const queue = side.queue()
     await queue.rateLimit(60_000)
     const limited = (await queue.getRateLimitTtl()) > 0
-    await side.add(queue, 'a', [1])
+    await side.addTo(queue, 'a', [1])
     const worker = side.worker(() => undefined, { limiter: { max: 5, duration: 1_000 } })
     await worker.waitUntilReady()
     await pause(150)

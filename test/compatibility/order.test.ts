@@ -9,13 +9,11 @@ const BY_PRIORITY = { ours: { within: 'priority' } } as const
 differs(
   'priorities within a customer: the order of adding wins',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1], { priority: 5 })
-    await side.add(queue, 'a', [2], { priority: 1 })
-    await side.add(queue, 'a', [3])
+    await side.add('a', [1], { priority: 5 })
+    await side.add('a', [2], { priority: 1 })
+    await side.add('a', [3])
     side.worker()
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { bullmq: { order: [3, 2, 1] }, ours: { order: [1, 2, 3] } },
 )
@@ -24,13 +22,12 @@ same(
   'within: "priority": priorities within a customer mean what they mean in BullMQ',
   async (side) => {
     const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
-    await side.add(queue, 'a', [1], { priority: 5 })
-    await side.add(queue, 'a', [2], { priority: 1 })
-    await side.add(queue, 'a', [3], { priority: 5 })
-    await side.add(queue, 'a', [4])
+    await side.addTo(queue, 'a', [1], { priority: 5 })
+    await side.addTo(queue, 'a', [2], { priority: 1 })
+    await side.addTo(queue, 'a', [3], { priority: 5 })
+    await side.addTo(queue, 'a', [4])
     gate.open()
-    await side.ended(5)
-    return { order: side.order }
+    return side.orderAfter(5)
   },
   { order: [0, 4, 2, 1, 3] },
 )
@@ -39,12 +36,11 @@ same(
   'within: "priority": the order of jobs that were added before any worker started',
   async (side) => {
     const queue = side.queue(BY_PRIORITY)
-    await side.add(queue, 'a', [1], { priority: 5 })
-    await side.add(queue, 'a', [2], { priority: 1 })
-    await side.add(queue, 'a', [3])
+    await side.addTo(queue, 'a', [1], { priority: 5 })
+    await side.addTo(queue, 'a', [2], { priority: 1 })
+    await side.addTo(queue, 'a', [3])
     side.worker()
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [3, 2, 1] },
 )
@@ -53,11 +49,10 @@ same(
   'within: "priority": changePriority of a job that waits in line',
   async (side) => {
     const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
-    const jobs = await side.add(queue, 'a', [1, 2, 3], { priority: 5 })
+    const jobs = await side.addTo(queue, 'a', [1, 2, 3], { priority: 5 })
     await jobs[2]?.changePriority({ priority: 1 })
     gate.open()
-    await side.ended(4)
-    return { order: side.order }
+    return side.orderAfter(4)
   },
   { order: [0, 3, 1, 2] },
 )
@@ -66,15 +61,14 @@ same(
   'within: "priority": delayed jobs that are promoted or due take their places by priority',
   async (side) => {
     const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
-    await side.add(queue, 'a', [1], { priority: 1 })
-    await side.add(queue, 'a', [4], { priority: 4 })
-    const [promoted] = await side.add(queue, 'a', [2], { priority: 2, delay: 600_000 })
-    await side.add(queue, 'a', [3], { priority: 3, delay: 50 })
+    await side.addTo(queue, 'a', [1], { priority: 1 })
+    await side.addTo(queue, 'a', [4], { priority: 4 })
+    const [promoted] = await side.addTo(queue, 'a', [2], { priority: 2, delay: 600_000 })
+    await side.addTo(queue, 'a', [3], { priority: 3, delay: 50 })
     await promoted?.promote()
     await pause(100)
     gate.open()
-    await side.ended(5)
-    return { order: side.order }
+    return side.orderAfter(5)
   },
   { order: [0, 1, 2, 3, 4] },
 )
@@ -90,21 +84,20 @@ same(
         if (data.nr === 0) await gate.passed
         if (data.nr !== 9 || failed) return
         failed = true
-        await side.add(queue, 'a', [4], { priority: 4 })
-        await side.add(queue, 'a', [5], { priority: 5, delay: 50 })
+        await side.addTo(queue, 'a', [4], { priority: 4 })
+        await side.addTo(queue, 'a', [5], { priority: 5, delay: 50 })
         await pause(100)
         throw new Error('once')
       },
       { concurrency: 2 },
     )
-    await side.add(queue, 'a', [0])
+    await side.addTo(queue, 'a', [0])
     await side.started(0)
-    await side.add(queue, 'b', [9], { attempts: 2 })
+    await side.addTo(queue, 'b', [9], { attempts: 2 })
     await side.until('it is tried again', () => side.order.length > 2)
     await pause(50)
     gate.open()
-    await side.ended(5)
-    return { order: side.order }
+    return side.orderAfter(5)
   },
   { order: [0, 9, 9, 4, 5] },
 )
@@ -121,16 +114,15 @@ same(
       failed = true
       throw new Error('once')
     })
-    const [job] = await side.add(queue, 'a', [9], { priority: 5 })
+    const [job] = await side.addTo(queue, 'a', [9], { priority: 5 })
     await side.until('it has failed', async () => (await queue.getFailedCount()) === 1)
-    await side.add(queue, 'a', [0])
+    await side.addTo(queue, 'a', [0])
     await side.started(0)
-    await side.add(queue, 'a', [1], { priority: 1 })
-    await side.add(queue, 'a', [2])
+    await side.addTo(queue, 'a', [1], { priority: 1 })
+    await side.addTo(queue, 'a', [2])
     await (await queue.getJob(job?.id ?? ''))?.retry('failed')
     gate.open()
-    await side.ended(5)
-    return { order: side.order }
+    return side.orderAfter(5)
   },
   { order: [9, 0, 2, 1, 9] },
 )
@@ -138,14 +130,12 @@ same(
 same(
   'priorities between customers mean what they mean in BullMQ',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1], { priority: 5 })
-    await side.add(queue, 'b', [2], { priority: 1 })
-    await side.add(queue, 'c', [3], { priority: 3 })
-    await side.add(queue, 'd', [4])
+    await side.add('a', [1], { priority: 5 })
+    await side.add('b', [2], { priority: 1 })
+    await side.add('c', [3], { priority: 3 })
+    await side.add('d', [4])
     side.worker(() => undefined, { concurrency: 1 })
-    await side.ended(4)
-    return { order: side.order }
+    return side.orderAfter(4)
   },
   { order: [4, 2, 3, 1] },
 )
@@ -154,9 +144,9 @@ same(
   'changePriority of a job that waits in line counts against other customers',
   async (side) => {
     const { queue, gate } = await side.behindTheFirst({}, 1)
-    const [job] = await side.add(queue, 'a', [1], { priority: 9 })
-    await side.add(queue, 'b', [2], { priority: 5 })
-    await side.add(queue, 'c', [3], { priority: 3 })
+    const [job] = await side.addTo(queue, 'a', [1], { priority: 9 })
+    await side.addTo(queue, 'b', [2], { priority: 5 })
+    await side.addTo(queue, 'c', [3], { priority: 3 })
     await job?.changePriority({ priority: 1 })
     const { priority } = (await queue.getJob(job?.id ?? '')) ?? {}
     gate.open()
@@ -170,8 +160,8 @@ same(
   'a job that waited in line shows the priority, delay and options that it was given',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1])
-    const [job] = await side.add(queue, 'a', [2], { priority: 7, attempts: 3, jobId: 'j' })
+    await side.addTo(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [2], { priority: 7, attempts: 3, jobId: 'j' })
     const waiting = await queue.getJob(job?.id ?? '')
     side.worker()
     await side.ended(2)
@@ -198,12 +188,10 @@ same(
 differs(
   'lifo within a customer: the order of adding wins',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
-    await side.add(queue, 'a', [3], { lifo: true })
+    await side.add('a', [1, 2])
+    await side.add('a', [3], { lifo: true })
     side.worker()
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { bullmq: { order: [3, 1, 2] }, ours: { order: [1, 2, 3] } },
 )
@@ -212,11 +200,10 @@ same(
   'within: "priority": lifo within a customer means what it means in BullMQ',
   async (side) => {
     const { queue, gate } = await side.behindTheFirst(BY_PRIORITY.ours)
-    await side.add(queue, 'a', [1, 2])
-    await side.add(queue, 'a', [3], { lifo: true })
+    await side.addTo(queue, 'a', [1, 2])
+    await side.addTo(queue, 'a', [3], { lifo: true })
     gate.open()
-    await side.ended(4)
-    return { order: side.order }
+    return side.orderAfter(4)
   },
   { order: [0, 3, 1, 2] },
 )
@@ -224,13 +211,11 @@ same(
 same(
   'lifo between customers means what it means in BullMQ',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1])
-    await side.add(queue, 'b', [2])
-    await side.add(queue, 'c', [3], { lifo: true })
+    await side.add('a', [1])
+    await side.add('b', [2])
+    await side.add('c', [3], { lifo: true })
     side.worker(() => undefined, { concurrency: 1 })
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [3, 1, 2] },
 )
@@ -240,12 +225,12 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    const [job] = await side.add(queue, 'a', [1], { delay: 3_600_000 })
-    await side.add(queue, 'a', [2, 3])
+    const [job] = await side.addTo(queue, 'a', [1], { delay: 3_600_000 })
+    await side.addTo(queue, 'a', [2, 3])
     await side.ended(2)
     await job?.changeDelay(200)
     await side.ended(3)
-    const [late] = await side.add(queue, 'a', [4], { delay: 200 })
+    const [late] = await side.addTo(queue, 'a', [4], { delay: 200 })
     await side.ended(4)
     const { processedOn = 0, timestamp } = (await queue.getJob(late?.id ?? '')) ?? {}
     return { order: side.order, isInTime: processedOn - (timestamp ?? Infinity) >= 200 }
@@ -256,8 +241,7 @@ same(
 same(
   'changeDelay and promote of a job that waits in line are refused, as of any that waits',
   async (side) => {
-    const queue = side.queue()
-    const jobs = await side.add(queue, 'a', [1, 2])
+    const jobs = await side.add('a', [1, 2])
     const refusals = await Promise.all(
       jobs
         .flatMap((job) => [job.changeDelay(50), job.promote()])
@@ -286,13 +270,11 @@ same(
 same(
   'promote of a delayed job',
   async (side) => {
-    const queue = side.queue()
-    const [job] = await side.add(queue, 'a', [1], { delay: 3_600_000 })
+    const [job] = await side.add('a', [1], { delay: 3_600_000 })
     await job?.promote()
-    await side.add(queue, 'a', [2])
+    await side.add('a', [2])
     side.worker()
-    await side.ended(2)
-    return { order: side.order }
+    return side.orderAfter(2)
   },
   { order: [1, 2] },
 )
@@ -301,8 +283,8 @@ same(
   'promoteJobs wakes delayed jobs, and those that wait in line keep their order',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', range(1, 4))
-    await side.add(queue, 'a', [5], { delay: 3_600_000 })
+    await side.addTo(queue, 'a', range(1, 4))
+    await side.addTo(queue, 'a', [5], { delay: 3_600_000 })
     await queue.promoteJobs()
     const counts = await queue.getJobCounts('waiting', 'delayed')
     side.worker()
@@ -343,9 +325,8 @@ same(
 same(
   'a worker that was busy starts the next job of a customer within milliseconds',
   async (side) => {
-    const queue = side.queue()
     side.worker(() => pause(5))
-    await side.add(queue, 'a', range(1, 30))
+    await side.add('a', range(1, 30))
     await side.ended(30)
     return { order: side.order, overlaps: side.overlaps }
   },

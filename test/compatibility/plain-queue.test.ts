@@ -22,7 +22,7 @@ function coldWorker(concurrency: number): Scenario {
     for (const round of range(1, 5)) {
       const customer = `a${round}`
       const queue = side.plainQueue()
-      await side.add(queue, customer, range(1, 5))
+      await side.addTo(queue, customer, range(1, 5))
       const worker = side.worker(() => pause(2), side.isOurs ? { concurrency } : {})
       await side.ended(round * 5)
       await worker.close()
@@ -47,7 +47,7 @@ same(
   async (side) => {
     const queue = side.plainQueue()
     side.worker(() => pause(3))
-    await side.add(queue, 'a', range(1, 20))
+    await side.addTo(queue, 'a', range(1, 20))
     await side.ended(20)
     return { ran: side.ran, overlaps: side.overlaps }
   },
@@ -59,7 +59,7 @@ same(
   async (side) => {
     const [plain, queue] = [side.plainQueue(), side.queue()]
     side.worker(() => pause(2))
-    for (const nr of range(1, 10)) await side.add(nr % 2 === 0 ? plain : queue, 'a', [nr])
+    for (const nr of range(1, 10)) await side.addTo(nr % 2 === 0 ? plain : queue, 'a', [nr])
     await side.ended(10)
     return { ran: side.ran, overlaps: side.overlaps }
   },
@@ -79,9 +79,9 @@ differs(
       .on('active', () => {
         active++
       })
-    const jobs = await side.add(queue, 'a', [1])
+    const jobs = await side.addTo(queue, 'a', [1])
     await side.started(1)
-    jobs.push(...(await side.add(queue, 'a', [2, 3])))
+    jobs.push(...(await side.addTo(queue, 'a', [2, 3])))
     await pause(150)
     gate.open()
     await side.ended(3)
@@ -106,7 +106,7 @@ same(
     const queue = side.plainQueue()
     const gate = side.gate()
     side.worker(() => gate.passed, { limiter: { max: 1_000, duration: 60_000 } })
-    await side.add(queue, 'a', range(1, 4))
+    await side.addTo(queue, 'a', range(1, 4))
     await side.started(1)
     await pause(150)
     gate.open()
@@ -121,8 +121,7 @@ same(
 sameAndAsSoon(
   'a limiter with jobs of a LockedQueue',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', range(1, 9))
+    await side.add('a', range(1, 9))
     const from = performance.now()
     side.worker(() => undefined, { limiter: { max: 3, duration: 400 } })
     await side.ended(9)
@@ -137,7 +136,7 @@ same(
     const queue = side.queue()
     side.worker(() => pause(10))
     await queue.upsertJobScheduler('s', { every: 60, limit: 3 }, { data: { customer: 'a', nr: 1 } })
-    await side.add(queue, 'a', [2, 3])
+    await side.addTo(queue, 'a', [2, 3])
     await side.ended(5)
     await pause(150)
     return { ran: side.ran, overlaps: side.overlaps, failed: await queue.getFailedCount() }
@@ -217,9 +216,8 @@ same(
 differsAlone(
   'a plain Worker on a LockedQueue: what waits in line waits for a LockedWorker',
   async (side) => {
-    const queue = side.queue()
     const ran: number[] = []
-    await side.add(queue, 'a', range(1, 3))
+    await side.add('a', range(1, 3))
     const plain = side.plainWorker(({ data }) => {
       ran.push(data.nr)
     })

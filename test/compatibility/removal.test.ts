@@ -11,9 +11,9 @@ type Removal = (queue: WorkQueue, jobs: readonly WorkJob[], side: Side) => Promi
 function nextAfter(removal: Removal, delayed = false): Scenario {
   return async (side) => {
     const { queue, gate } = await side.behindTheFirst()
-    const jobs = await side.add(queue, 'a', range(1, 10), delayed ? { delay: 3_600_000 } : {})
+    const jobs = await side.addTo(queue, 'a', range(1, 10), delayed ? { delay: 3_600_000 } : {})
     await removal(queue, jobs, side)
-    await side.add(queue, 'a', [11])
+    await side.addTo(queue, 'a', [11])
     gate.open()
     await side.ended(2)
     return { order: side.order, gapMs: side.gap(0, 11), left: await queue.count() }
@@ -76,8 +76,7 @@ sameAndAsSoon(
 sameAndAsSoon(
   'the head of a line is removed while no job of it runs: the next one starts at once',
   async (side) => {
-    const queue = side.queue()
-    const [head] = await side.add(queue, 'a', [1, 2])
+    const [head] = await side.add('a', [1, 2])
     await head?.remove()
     side.worker()
     const from = performance.now()
@@ -91,9 +90,9 @@ same(
   'drain counts and leaves what BullMQ leaves',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', range(1, 5))
-    await side.add(queue, 'b', range(6, 7))
-    await side.add(queue, 'a', [8], { delay: 3_600_000 })
+    await side.addTo(queue, 'a', range(1, 5))
+    await side.addTo(queue, 'b', range(6, 7))
+    await side.addTo(queue, 'a', [8], { delay: 3_600_000 })
     await queue.drain()
     const { waiting, delayed, prioritized } = await queue.getJobCounts()
     return { waiting, delayed, prioritized }
@@ -105,7 +104,7 @@ same(
   'drain takes the next job of a scheduler out of its list, and obliterate leaves its hash',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1])
+    await side.addTo(queue, 'a', [1])
     const template = { data: { customer: 'b', nr: 2 } }
     const next = await queue.upsertJobScheduler('s', { every: 3_600_000 }, template)
     await queue.drain()
@@ -124,7 +123,7 @@ same(
   'clean("wait") takes up to its limit of those that wait in line, and returns their ids',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', range(1, 5))
+    await side.addTo(queue, 'a', range(1, 5))
     const some = await queue.clean(0, 3, 'wait')
     const left = (await queue.getWaiting()).map(({ data }) => data.nr)
     const rest = await queue.clean(0, 100, 'wait')
@@ -137,7 +136,7 @@ same(
   'clean("prioritized") takes up to its limit, those with the highest priority',
   async (side) => {
     const queue = side.queue()
-    for (const nr of range(1, 5)) await side.add(queue, 'a', [nr], { priority: nr })
+    for (const nr of range(1, 5)) await side.addTo(queue, 'a', [nr], { priority: nr })
     const some = await queue.clean(0, 3, 'prioritized')
     const left = (await queue.getPrioritized()).map(({ data }) => data.nr)
     return { some: some.length, left }
@@ -149,7 +148,7 @@ same(
   'clean("wait") spares jobs that are younger than its grace',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', range(1, 3))
+    await side.addTo(queue, 'a', range(1, 3))
     const cleaned = await queue.clean(60_000, 100, 'wait')
     return { cleaned, left: await queue.getWaitingCount() }
   },
@@ -160,8 +159,8 @@ same(
   'clean("delayed") spares those that wait in line',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', range(1, 3))
-    await side.add(queue, 'a', [4], { delay: 3_600_000 })
+    await side.addTo(queue, 'a', range(1, 3))
+    await side.addTo(queue, 'a', [4], { delay: 3_600_000 })
     const cleaned = await queue.clean(0, 100, 'delayed')
     return { cleaned: cleaned.length, waiting: await queue.getWaitingCount() }
   },
@@ -175,7 +174,7 @@ same(
     side.worker(({ data }) => {
       if (data.nr === 2) throw new Error('on purpose')
     })
-    await side.add(queue, 'a', range(1, 3))
+    await side.addTo(queue, 'a', range(1, 3))
     await side.until('all are done', async () => (await queue.count()) === 0)
     await side.until('none is active', async () => (await queue.getActiveCount()) === 0)
     const completed = await queue.clean(0, 100, 'completed')
@@ -191,7 +190,7 @@ same(
     const queue = side.queue()
     const gate = side.gate()
     side.worker(() => gate.passed)
-    await side.add(queue, 'a', range(1, 3))
+    await side.addTo(queue, 'a', range(1, 3))
     await side.started(1)
     const refusal = await queue.obliterate().catch((error: unknown) => (error as Error).message)
     return { refusal }
@@ -204,13 +203,13 @@ sameAndAsSoon(
   async (side) => {
     const queue = side.queue()
     const worker = side.worker()
-    await side.add(queue, 'warm', [0])
+    await side.addTo(queue, 'warm', [0])
     await side.ended(1)
     await worker.pause()
-    await side.add(queue, 'a', range(1, 5))
+    await side.addTo(queue, 'a', range(1, 5))
     await queue.obliterate({ force: true })
-    await side.add(queue, 'b', [6], { delay: 3_600_000 })
-    await side.add(queue, 'a', [7])
+    await side.addTo(queue, 'b', [6], { delay: 3_600_000 })
+    await side.addTo(queue, 'a', [7])
     const from = performance.now()
     await worker.resume()
     await side.ended(2)
@@ -225,7 +224,7 @@ same(
     const queue = side.queue()
     const gate = side.gate()
     side.worker(() => gate.passed)
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [1])
     await side.started(1)
     const removed = await queue.remove(job?.id ?? '')
     gate.open()
@@ -248,7 +247,7 @@ sameAndAsSoon(
     const asleep = side.isOurs ? 5 : 0
     await side.until('all wait', async () => (await plain.getDelayedCount()) === asleep)
     await job.removeUnprocessedChildren()
-    await side.add(queue, 'a', [11])
+    await side.addTo(queue, 'a', [11])
     gate.open()
     await side.until('the last one ends', () => side.orderOf('a').includes(11))
     return { order: side.orderOf('a'), gapMs: side.gap(0, 11) }
@@ -263,7 +262,7 @@ same(
     side.worker(({ data }) => {
       if (data.nr === 2) throw new Error('on purpose')
     })
-    await side.add(queue, 'a', range(1, 4), { removeOnComplete: true, removeOnFail: true })
+    await side.addTo(queue, 'a', range(1, 4), { removeOnComplete: true, removeOnFail: true })
     await side.ended(4)
     await side.until('all are gone', async () => {
       const counts = await queue.getJobCounts()
@@ -279,7 +278,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', range(1, 6), { removeOnComplete: 2 })
+    await side.addTo(queue, 'a', range(1, 6), { removeOnComplete: 2 })
     await side.ended(6)
     await side.until('the last is done', async () => (await queue.getActiveCount()) === 0)
     const kept = await queue.getCompleted()
@@ -292,7 +291,7 @@ same(
   'removeOrphanedJobs removes nothing that waits in line, and none of our keys',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', range(1, 4))
+    await side.addTo(queue, 'a', range(1, 4))
     const removed = await queue.removeOrphanedJobs()
     side.worker()
     await side.ended(4)

@@ -8,13 +8,11 @@ useSides()
 differs(
   'a retry with backoff: the customer’s other jobs wait for it',
   async (side) => {
-    const queue = side.queue()
     side.worker((job) => {
       if (job.data.nr === 1 && job.attemptsMade === 0) throw new Error('on purpose')
     })
-    await side.add(queue, 'a', [1, 2], { attempts: 2, backoff: 150 })
-    await side.ended(3)
-    return { order: side.order }
+    await side.add('a', [1, 2], { attempts: 2, backoff: 150 })
+    return side.orderAfter(3)
   },
   { bullmq: { order: [1, 2, 1] }, ours: { order: [1, 1, 2] } },
 )
@@ -22,13 +20,11 @@ differs(
 differs(
   'a retry without backoff runs at once, before the customer’s other jobs',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2], { attempts: 2 })
+    await side.add('a', [1, 2], { attempts: 2 })
     side.worker((job) => {
       if (job.data.nr === 1 && job.attemptsMade === 0) throw new Error('on purpose')
     })
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { bullmq: { order: [1, 2, 1] }, ours: { order: [1, 1, 2] } },
 )
@@ -37,15 +33,14 @@ same(
   'order: "relaxed": a retry with backoff lets others pass',
   async (side) => {
     const queue = side.plainQueue()
-    await side.add(queue, 'a', [1, 2], { attempts: 2, backoff: 600 })
+    await side.addTo(queue, 'a', [1, 2], { attempts: 2, backoff: 600 })
     side.worker(
       (job) => {
         if (job.data.nr === 1 && job.attemptsMade === 0) throw new Error('on purpose')
       },
       { ours: { order: 'relaxed' }, concurrency: 1 },
     )
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [1, 2, 1] },
 )
@@ -57,7 +52,7 @@ same(
     side.worker(({ data }) => {
       if (data.nr === 2) throw new Error('on purpose')
     })
-    const [, job] = await side.add(queue, 'a', [1, 2, 3], { attempts: 3 })
+    const [, job] = await side.addTo(queue, 'a', [1, 2, 3], { attempts: 3 })
     await side.ended(5)
     await side.until('it failed', async () => (await queue.getFailedCount()) === 1)
     const { attemptsMade, attemptsStarted, failedReason, stacktrace } =
@@ -70,7 +65,6 @@ same(
 same(
   'settings.backoffStrategy is called, and the job runs again',
   async (side) => {
-    const queue = side.queue()
     const asked: unknown[] = []
     side.worker(
       (job) => {
@@ -85,7 +79,7 @@ same(
         },
       },
     )
-    await side.add(queue, 'a', [1], { attempts: 3, backoff: { type: 'mine' } })
+    await side.add('a', [1], { attempts: 3, backoff: { type: 'mine' } })
     await side.ended(3)
     return { asked }
   },
@@ -100,13 +94,12 @@ same(
 same(
   'UnrecoverableError ends a job without another attempt',
   async (side) => {
-    const queue = side.queue()
     side.worker(({ data }) => {
       if (data.nr === 1) throw new UnrecoverableError('no use')
     })
-    await side.add(queue, 'a', [1, 2], { attempts: 5 })
+    await side.add('a', [1, 2], { attempts: 5 })
     await side.ended(2)
-    await side.until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await side.failed(1)
     return { order: side.order }
   },
   { order: [1, 2] },
@@ -116,7 +109,7 @@ differs(
   'moveToDelayed and DelayedError: the customer’s other jobs wait for it',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
+    await side.addTo(queue, 'a', [1, 2])
     side.worker(async (job, { token }) => {
       if (job.data.nr === 1 && job.data.step === undefined) {
         await job.updateData({ ...job.data, step: 'again' })
@@ -137,8 +130,7 @@ differs(
 same(
   'moveToWait and WaitingError: the job runs again at once',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     side.worker(async (job, { token }) => {
       if (job.data.nr === 1 && job.data.step === undefined) {
         await job.updateData({ ...job.data, step: 'again' })
@@ -146,8 +138,7 @@ same(
         throw new WaitingError()
       }
     })
-    await side.ended(3)
-    return { order: side.order }
+    return side.orderAfter(3)
   },
   { order: [1, 1, 2] },
 )
@@ -156,7 +147,7 @@ same(
   'queue.rateLimit and RateLimitError: the job runs again, no attempt is used',
   async (side) => {
     const queue = side.queue()
-    await side.add(queue, 'a', [1, 2])
+    await side.addTo(queue, 'a', [1, 2])
     let limited = 0
     side.worker(
       async ({ data }) => {
@@ -178,20 +169,18 @@ same(
 same(
   'job.retry of a failed job puts it behind those that wait',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     let fails = true
     side.worker(async ({ data }) => {
       if (data.nr === 1 && fails) throw new Error('on purpose')
       if (data.nr === 2) await gate.passed
     })
-    const [job] = await side.add(queue, 'a', [1, 2, 3])
+    const [job] = await side.add('a', [1, 2, 3])
     await side.started(2)
     fails = false
     await job?.retry()
     gate.open()
-    await side.ended(4)
-    return { order: side.order }
+    return side.orderAfter(4)
   },
   { order: [1, 2, 3, 1] },
 )
@@ -204,7 +193,7 @@ same(
     side.worker(() => {
       if (fails) throw new Error('on purpose')
     })
-    await side.add(queue, 'a', range(1, 3))
+    await side.addTo(queue, 'a', range(1, 3))
     await side.until('all failed', async () => (await queue.getFailedCount()) === 3)
     fails = false
     await queue.retryJobs()
@@ -220,11 +209,10 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker()
-    await side.add(queue, 'a', range(1, 2))
+    await side.addTo(queue, 'a', range(1, 2))
     await side.until('all are done', async () => (await queue.getCompletedCount()) === 2)
     await queue.retryJobs({ state: 'completed' })
-    await side.ended(4)
-    return { order: side.order }
+    return side.orderAfter(4)
   },
   { order: [1, 2, 1, 2] },
 )

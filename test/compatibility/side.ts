@@ -76,6 +76,7 @@ export class Side {
   readonly isOurs: boolean
   readonly #servers: Servers
   readonly #closers: (() => Promise<unknown>)[] = []
+  #own: WorkQueue | undefined
 
   constructor(kind: 'bullmq' | 'ours', servers: Servers) {
     this.isOurs = kind === 'ours'
@@ -204,7 +205,7 @@ export class Side {
       if (data.nr === 0) await gate.passed
     }
     this.worker(process, concurrency === undefined ? {} : { concurrency })
-    await this.add(queue, 'a', [0])
+    await this.addTo(queue, 'a', [0])
     await this.started(0)
     return { queue, gate }
   }
@@ -217,8 +218,17 @@ export class Side {
     return events
   }
 
-  /** Adds one job after the other. */
-  async add(
+  /** The queue of {@link add}, with nothing but defaults. */
+  get own(): WorkQueue {
+    return (this.#own ??= this.queue())
+  }
+
+  /** Adds one job after the other to the side's own queue. */
+  add(customer: string, numbers: readonly number[], opts?: JobsOptions): Promise<WorkJob[]> {
+    return this.addTo(this.own, customer, numbers, opts)
+  }
+
+  async addTo(
     queue: WorkQueue,
     customer: string,
     numbers: readonly number[],
@@ -291,6 +301,24 @@ export class Side {
       () => ended() >= count,
       limitMs,
     )
+  }
+
+  /** The order in which jobs were started, when so many runs have ended. */
+  async orderAfter(count: number): Promise<{ readonly order: readonly number[] }> {
+    await this.ended(count)
+    return { order: this.order }
+  }
+
+  /** Waits until so many jobs of the side's own queue are completed. */
+  completed(count: number): Promise<void> {
+    const isDone = async (): Promise<boolean> => (await this.own.getCompletedCount()) === count
+    return this.until(`${count} jobs are completed`, isDone)
+  }
+
+  /** … or have failed for good. */
+  failed(count: number): Promise<void> {
+    const isDone = async (): Promise<boolean> => (await this.own.getFailedCount()) === count
+    return this.until(`${count} jobs have failed`, isDone)
   }
 
   async until(

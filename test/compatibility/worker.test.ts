@@ -24,8 +24,7 @@ same(
 same(
   'autorun: false: nothing is fetched until run is called',
   async (side) => {
-    const queue = side.queue()
-    await side.add(queue, 'a', [1])
+    await side.add('a', [1])
     const worker = side.worker(() => undefined, { autorun: false })
     await worker.waitUntilReady()
     await pause(100)
@@ -40,13 +39,12 @@ same(
 same(
   'worker.pause, isPaused and resume',
   async (side) => {
-    const queue = side.queue()
     const worker = side.worker()
-    await side.add(queue, 'a', [1])
+    await side.add('a', [1])
     await side.ended(1)
     await worker.pause()
     const paused = worker.isPaused()
-    await side.add(queue, 'a', [2, 3])
+    await side.add('a', [2, 3])
     await pause(150)
     const before = side.order
     await worker.resume()
@@ -59,11 +57,10 @@ same(
 same(
   'worker.pause waits for the running job, and the customer’s next one is left for others',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     // A slot that waits for a job when the worker is paused still takes one, in BullMQ too.
     const worker = side.worker(() => gate.passed, { concurrency: 1 })
-    await side.add(queue, 'a', [1, 2, 3])
+    await side.add('a', [1, 2, 3])
     await side.started(1)
     const pausing = worker.pause()
     gate.open()
@@ -82,7 +79,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker(() => pause(20))
-    await side.add(queue, 'a', range(1, 6))
+    await side.addTo(queue, 'a', range(1, 6))
     await side.ended(2)
     await queue.pause()
     const paused = await queue.isPaused()
@@ -100,10 +97,9 @@ same(
 same(
   'worker.close waits for the running job',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     const worker = side.worker(() => gate.passed, { concurrency: 1 })
-    const [job] = await side.add(queue, 'a', [1, 2])
+    const [job] = await side.add('a', [1, 2])
     await side.started(1)
     const closing = worker.close()
     gate.open()
@@ -116,11 +112,10 @@ same(
 sameAndAsSoon(
   'worker.close(true): the abandoned job runs again as soon as with BullMQ',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     const options = { lockDuration: 500, stalledInterval: 100 }
     const worker = side.worker(() => gate.passed, options)
-    await side.add(queue, 'a', [1])
+    await side.add('a', [1])
     await side.started(1)
     await worker.close(true)
     const from = performance.now()
@@ -134,7 +129,6 @@ sameAndAsSoon(
 differs(
   'worker.close(true) while an active job waits for its lease: the job stalls, or goes back',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     // One that the worker does not close.
     const connection = new Redis({ ...side.connection, maxRetriesPerRequest: null })
@@ -142,14 +136,14 @@ differs(
     const held = side.isOurs ? await side.redlock.acquire(side.resourceOf('a')) : undefined
     const worker = side.worker(() => gate.passed, { ...SOON, connection })
     const active = once(worker, 'active')
-    await side.add(queue, 'a', [1])
+    await side.add('a', [1])
     await active
     await worker.close(true)
     await held?.release()
     let stalled = 0
     const next = side.worker(() => undefined, SOON)
     next.on('stalled', () => stalled++)
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
+    await side.completed(1)
     return { order: side.order, stalled }
   },
   { bullmq: { order: [1, 1], stalled: 1 }, ours: { order: [1], stalled: 0 } },
@@ -162,7 +156,7 @@ differs(
 async function deadWorker(side: Side): Promise<WorkJob | undefined> {
   const [queue, gate, redlock] = [side.queue(), side.gate(), await side.ownRedlock()]
   const worker = side.worker(() => gate.passed, { ...SOON, ours: { redlock } })
-  const [job] = await side.add(queue, 'a', [1, 2])
+  const [job] = await side.addTo(queue, 'a', [1, 2])
   await side.started(1)
   await worker.close(true)
   await redlock.close()
@@ -215,11 +209,10 @@ same(
 differs(
   'concurrency: jobs of one customer run one at a time, those of two customers together',
   async (side) => {
-    const queue = side.queue()
     const most = { a: 0, all: 0 }
     const running: string[] = []
-    await side.add(queue, 'a', [1, 2, 3])
-    await side.add(queue, 'b', [4])
+    await side.add('a', [1, 2, 3])
+    await side.add('b', [4])
     side.worker(
       async ({ data }) => {
         running.push(data.customer)
@@ -239,14 +232,13 @@ differs(
 differs(
   'each job takes its lease before its processor starts',
   async (side) => {
-    const queue = side.queue()
     const held: boolean[] = []
     side.worker(async ({ data }) => {
       const { holder } = await side.redlock.inspect(side.resourceOf(data.customer))
       held.push(holder !== undefined)
     })
-    await side.add(queue, 'a', [1])
-    await side.add(queue, 'b', [2])
+    await side.add('a', [1])
+    await side.add('b', [2])
     await side.ended(2)
     return { held }
   },
@@ -256,7 +248,6 @@ differs(
 same(
   'cancelJob and cancelAllJobs: the signal aborts with the reason',
   async (side) => {
-    const queue = side.queue()
     const reasons: unknown[] = []
     const worker = side.worker(async (_, { signal }) => {
       await new Promise((resolve) => {
@@ -265,7 +256,7 @@ same(
       reasons.push(signal.reason)
       throw new Error('cancelled')
     })
-    const [job] = await side.add(queue, 'a', [1, 2])
+    const [job] = await side.add('a', [1, 2])
     await side.started(1)
     const known = worker.cancelJob(job?.id ?? '', 'no longer needed')
     const unknown = worker.cancelJob('none')
@@ -282,7 +273,7 @@ same(
   async (side) => {
     const queue = side.queue()
     side.worker(() => undefined, { name: 'mine' })
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [1])
     await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
     const done = await queue.getJob(job?.id ?? '')
     return { by: done?.processedBy, hasTimes: (done?.finishedOn ?? 0) >= (done?.processedOn ?? 1) }
@@ -295,7 +286,7 @@ same(
   async (side) => {
     const queue = side.queue({ prefix: 'mine' })
     side.worker(() => undefined, { prefix: 'mine' })
-    await side.add(queue, 'a', [1, 2, 3])
+    await side.addTo(queue, 'a', [1, 2, 3])
     await side.ended(3)
     return { order: side.order, key: queue.toKey('x') === `mine:${side.queueName}:x` }
   },
@@ -312,7 +303,7 @@ same(
       },
       { removeOnComplete: { count: 1 }, removeOnFail: { count: 0 } },
     )
-    await side.add(queue, 'a', range(1, 6))
+    await side.addTo(queue, 'a', range(1, 6))
     await side.ended(6)
     await side.until('none is active', async () => (await queue.getActiveCount()) === 0)
     return { counts: await queue.getJobCounts('completed', 'failed') }
@@ -325,7 +316,7 @@ same(
   async (side) => {
     const queue = side.queue({ defaultJobOptions: { attempts: 4, priority: 2, delay: 50 } })
     side.worker()
-    const [job] = await side.add(queue, 'a', [1, 2])
+    const [job] = await side.addTo(queue, 'a', [1, 2])
     await side.ended(2)
     return { attempts: job?.opts.attempts, priority: job?.opts.priority, ran: side.ran }
   },
@@ -359,7 +350,7 @@ same(
     }
     const queue = side.queue({ telemetry: telemetry as never })
     side.worker(() => undefined, { telemetry: telemetry as never })
-    for (const customer of ['a', 'b']) await side.add(queue, customer, [1])
+    for (const customer of ['a', 'b']) await side.addTo(queue, customer, [1])
     await side.until('both are done', async () => (await queue.getCompletedCount()) === 2)
     const count = (name: string): number => spans.filter((span) => span.startsWith(name)).length
     return { add: count('add q'), process: count('process q') }
@@ -373,7 +364,7 @@ same(
     const queue = side.queue()
     side.worker(({ data }) => ({ of: data.nr }))
     const events = await side.events()
-    const jobs = await side.add(queue, 'a', [1, 2])
+    const jobs = await side.addTo(queue, 'a', [1, 2])
     const results = await Promise.all(jobs.map((job) => job.waitUntilFinished(events, 10_000)))
     const done = await queue.getJob(jobs[1]?.id ?? '')
     return { results, stored: done?.returnvalue }
@@ -384,11 +375,10 @@ same(
 same(
   'updateData that changes the customer: the next job of the first customer starts in order',
   async (side) => {
-    const queue = side.queue()
     side.worker(async (job) => {
       if (job.data.nr === 1) await job.updateData({ customer: 'b', nr: 1 })
     })
-    await side.add(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     await side.ended(2, 1_000)
     return { order: side.order }
   },
@@ -398,7 +388,6 @@ same(
 same(
   'updateData that removes the customer: the retry runs under the same lease',
   async (side) => {
-    const queue = side.queue()
     side.worker(
       async (job) => {
         if (job.attemptsMade > 0 || job.data.nr !== 1) return pause(60)
@@ -407,7 +396,7 @@ same(
       },
       { ours: { order: 'relaxed' } },
     )
-    await side.add(queue, 'a', [1, 2, 3], { attempts: 2 })
+    await side.add('a', [1, 2, 3], { attempts: 2 })
     await side.ended(4)
     // The retry has no customer in its data; it must not run beside the others all the same.
     const times = side.runs.toSorted((a, b) => a.startedAt - b.startedAt)
@@ -457,7 +446,7 @@ ours(
       },
       { ours: { redlock } },
     )
-    const [job] = await side.add(queue, 'a', [1])
+    const [job] = await side.addTo(queue, 'a', [1])
     await side.started(1)
     await redlock.close()
     await side.ended(1)

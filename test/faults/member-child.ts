@@ -2,9 +2,10 @@
  * The process of a client: obeys the harness, and ends by itself when it must leave and nothing
  * is left behind.
  */
+import { serve } from '../support/remote-process.ts'
 import type { MemberEvent } from './history.ts'
 import { Member } from './member.ts'
-import type { Command, Report } from './orders.ts'
+import type { MemberCalls } from './orders.ts'
 
 /**
  * Events travel in small batches; those of the last moment before a kill are lost, but for the ones
@@ -17,14 +18,10 @@ let member: Member | undefined
 let batch: MemberEvent[] = []
 let timer: NodeJS.Timeout | undefined
 
-function send(report: Report): void {
-  if (process.connected) process.send?.(report)
-}
-
 function flush(): void {
   clearTimeout(timer)
   timer = undefined
-  if (batch.length > 0) send({ report: 'events', events: batch })
+  if (batch.length > 0) tell(batch)
   batch = []
 }
 
@@ -35,34 +32,24 @@ function report(event: MemberEvent): void {
   else timer ??= setTimeout(flush, BATCH_MS)
 }
 
-async function obey(command: Command): Promise<void> {
-  switch (command.command) {
-    case 'begin':
-      member = await Member.begin(command.orders, report)
-      send({ report: 'begun' })
-      return
-    case 'end':
-      await member?.end()
-      member = undefined
-      flush()
-      send({ report: 'ended' })
-      return
-    case 'leave':
-      process.disconnect()
-      return
-  }
-}
-
 process.on('unhandledRejection', (error) => {
   report({ kind: 'problem', message: `unhandled rejection: ${String(error)}` })
 })
-// Ctrl-C is for the harness, which then ends its clients.
-process.on('SIGINT', () => undefined)
-process.on('message', (command: Command) => {
-  void obey(command)
-})
-process.on('disconnect', () => {
-  // The harness is gone, so no "end" will come.
-  if (member !== undefined) process.exit(1)
-})
-send({ report: 'ready' })
+const tell: (events: readonly MemberEvent[]) => void = serve<MemberCalls>(
+  {
+    async begin(orders) {
+      member = await Member.begin(orders, report)
+      return null
+    },
+    async end() {
+      await member?.end()
+      member = undefined
+      flush()
+      return null
+    },
+  },
+  () => {
+    // The harness is gone, so no "end" will come.
+    if (member !== undefined) process.exit(1)
+  },
+)

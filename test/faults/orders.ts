@@ -1,5 +1,5 @@
-/** Messages between the harness and its clients, over IPC. */
-import type { MemberEvent, PausePoint } from './history.ts'
+/** What the harness tells its clients. */
+import type { PausePoint } from './history.ts'
 
 /** A run: every loop takes a resource, works on it, gives it back, and begins again. */
 export interface Orders {
@@ -43,14 +43,8 @@ export interface Pauses {
   readonly ms: number
 }
 
-export type Command =
-  | { readonly command: 'begin'; readonly orders: Orders }
-  | { readonly command: 'end' }
-  /** Close everything; the process then has nothing left to wait for and ends by itself. */
-  | { readonly command: 'leave' }
-
-export type Report =
-  | { readonly report: 'ready' }
-  | { readonly report: 'begun' }
-  | { readonly report: 'events'; readonly events: readonly MemberEvent[] }
-  | { readonly report: 'ended' }
+/** What a member is asked: to work, and to end its work. It tells its events by itself. */
+export interface MemberCalls {
+  begin: { readonly argument: Orders; readonly answer: null }
+  end: { readonly argument: null; readonly answer: null }
+}

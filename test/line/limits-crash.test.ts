@@ -1,13 +1,11 @@
 /** Limits and batches hold over several processes, of which one is killed in the middle. */
 import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import { expect, test } from 'vitest'
 import type { LockedQueue } from '../../src/index.ts'
 import { MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
 import { NeverExcused } from '../support/undisturbed.ts'
 import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'
 import type { ChildReport, ChildSetup } from './limited-child.ts'
-import { forkProgram } from '../support/programs.ts'
 
 interface Call {
   readonly customer: string
@@ -38,27 +36,17 @@ async function startChildren(
   }: Partial<Pick<ChildSetup, 'aheadMs' | 'concurrency' | 'batch'>> & { processes?: number } = {},
 ): Promise<{ readonly seen: Seen[]; readonly children: readonly ChildProcess[] }> {
   await fixture.redlock()
-  const { queue, ...rest } = { queue: fixture.namespace, connection: fixture.connection }
+  const { namespace, connection } = fixture
   const setup: ChildSetup = {
-    ...{
-      queue,
-      ...rest,
-      masters: fixture.fleet.urls,
-      namespace: fixture.namespace,
-      maxLeaseMs: MAX_LEASE_MS,
-    },
+    ...{ queue: namespace, connection, masters: fixture.fleet.urls, namespace },
+    maxLeaseMs: MAX_LEASE_MS,
     ...{ workMs, aheadMs, concurrency },
     ...(batch !== undefined && { batch }),
   }
   const seen: Seen[] = []
   const children = Array.from({ length: processes }, (_, index) => {
-    const child = forkProgram(new URL('limited-child.ts', import.meta.url), [JSON.stringify(setup)])
+    const child = fixture.child(new URL('limited-child.ts', import.meta.url), setup)
     child.on('message', (message) => seen.push({ ...(message as ChildReport), child: index }))
-    fixture.defer(async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return
-      child.kill('SIGTERM')
-      await once(child, 'exit')
-    })
     return child
   })
   return { seen, children }

@@ -2,12 +2,12 @@
  * A lock service besides Redis. At random its leader, at times another member, is killed, stopped
  * and cut off from its clients and its peers.
  */
-import { readFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LockCluster, LockMember } from '../../scripts/lock-servers/lock-cluster.ts'
 import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
+import { isStopped } from '../faults/client-processes.ts'
 import { BLACK_HOLE, REFUSED } from '../faults/cuts.ts'
 import { openService } from '../faults/open-service.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
@@ -178,7 +178,7 @@ const kill: Hurt = async (strike, { process }) => {
 const stop: Hurt = async (strike, { process }) => {
   process.freeze()
   await strike.rest(FAULT_MS.min, FAULT_MS.max)
-  const stat = readFileSync(`/proc/${process.pid}/stat`, 'utf8')
+  const stopped = isStopped(process.pid)
   process.thaw()
-  return stat.slice(stat.lastIndexOf(')') + 2).startsWith('T') ? 1 : 0
+  return stopped ? 1 : 0
 }

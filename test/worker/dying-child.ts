@@ -1,10 +1,18 @@
-/** A worker process that kills itself (SIGKILL) at a given point of the second job's first run. */
+/**
+ * A worker process that kills itself (SIGKILL) at a given point of the second job's first run, or
+ * stays there in a step. It says over IPC when it takes jobs, and when a job enters its step.
+ */
 import type { Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedWorker, Redlock } from '../../src/index.ts'
 
 /** In the order in which a job gets there. */
-export type Point = 'acquiring' | 'extending' | 'released' | 'completed' | 'never'
+export type Point = 'acquiring' | 'in a step' | 'extending' | 'released' | 'completed' | 'never'
+
+export interface Entered {
+  readonly entered: number
+  readonly fencingToken: number
+}
 
 export interface DyingSetup {
   readonly queue: string
@@ -12,21 +20,21 @@ export interface DyingSetup {
   readonly masters: readonly string[]
   readonly namespace: string
   readonly leaseMs: number
+  readonly maxLeaseMs: number
   readonly point: Point
 }
 
 /** What has been sent by then has left. */
 const FLUSH_MS = 20
 
-const { queue, connection, masters, namespace, leaseMs, point } = JSON.parse(
-  process.argv[2] ?? '',
-) as DyingSetup
+const setup = JSON.parse(process.argv[2] ?? '') as DyingSetup
+const { queue, connection, masters, namespace, leaseMs, maxLeaseMs, point } = setup
 const die = (): void => {
   process.kill(process.pid, 'SIGKILL')
 }
 const dieSoon = (): void => void setTimeout(die, FLUSH_MS)
 
-const redlock = new Redlock({ masters, namespace, leaseMs, maxLeaseMs: 10_000 })
+const redlock = new Redlock({ masters, namespace, leaseMs, maxLeaseMs })
 const log = new Redis({ ...connection, maxRetriesPerRequest: null })
 
 const isMine = (job: Job<{ nr: number }>): boolean => job.data.nr === 2
@@ -59,7 +67,10 @@ const worker = new LockedWorker<{ nr: number }>(
   async (job, lease) => {
     await log.rpush(`${queue}:starts`, job.data.nr)
     if (isMine(job)) trap(job)
-    await lease.step('one', () => undefined)
+    await lease.step('one', async () => {
+      process.send?.({ entered: job.data.nr, fencingToken: lease.fencingToken })
+      if (isMine(job) && point === 'in a step') await new Promise(() => undefined)
+    })
     if (isMine(job) && point === 'extending') setImmediate(() => setImmediate(die))
     await lease.step('two', () => undefined)
   },

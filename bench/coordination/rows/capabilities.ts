@@ -140,9 +140,7 @@ async function damage(
   await using processes = await WorkerProcesses.start(2)
   const seen: Seen[] = []
   for (const [process, worker] of processes.all.entries()) {
-    worker.listen((report) => {
-      if (report.report === 'entered' || report.report === 'left') seen.push({ ...report, process })
-    })
+    worker.listen((sighting) => seen.push({ ...sighting, process }))
   }
   const addedAt = monotonicMs()
   await add(harness, side, queue, jobs, wishes)

@@ -3,11 +3,7 @@ import type { Row } from '../row.ts'
 import { addBulk } from './adding.ts'
 import { batches } from './batches.ts'
 import { capabilities } from './capabilities.ts'
-import { deadPlaces } from './dead-places.ts'
-import { facade } from './facade.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
-import { killedProducers } from './killed-producers.ts'
-import { killedWorkers } from './killed-workers.ts'
 import { besideClosedLines, liveSlots, rate } from './limits.ts'
 import { makespan } from './makespan.ts'
 import { tenants, weights } from './shares.ts'
@@ -17,8 +13,6 @@ import { throughput } from './throughput.ts'
 export const rows: readonly Row[] = [
   lightCustomers,
   lightLine,
-  deadPlaces,
-  killedProducers,
   throughput('one-process', {
     ...{ lines: 500, each: 20, processes: 1, concurrency: 25 },
     ...{ throughput: [0.95, 1.05], groupmq: [1, 1.15] },
@@ -49,11 +43,9 @@ export const rows: readonly Row[] = [
     ...{ throughput: [0.97, 0.99], clientCpu: [1.3, 1.15] },
   }),
   addBulk,
-  facade,
   spread,
   makespan('one-line', 1, 60, 50, 1.03, ['gate', 'relaxed', 'groupmq']),
   makespan('twelve-lines', 12, 25, 20, 1.05, ['gate', 'groupmq']),
-  killedWorkers,
   capabilities,
   rate,
   liveSlots,

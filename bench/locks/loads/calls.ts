@@ -5,9 +5,9 @@
 import type { Setup } from '../../peers/adapter.ts'
 import type { Quantiles } from '../../statistics.ts'
 
-/** A load runs on the clients of one group. */
+/** A load runs on one client. */
 interface Load {
-  readonly group: number
+  readonly client: number
   readonly ttlMs: number
 }
 
@@ -28,12 +28,11 @@ export interface FlowResult {
   readonly acquireMs: Quantiles
 }
 
-/** Every client of the group wants the same resource, again and again. */
+/** This number of waiters want the same resource, again and again. */
 export interface Turns extends Load {
   readonly holdMs: number
   readonly durationMs: number
-  /** Of each client; 1 by default. */
-  readonly waiters?: number
+  readonly waiters: number
 }
 
 export interface TurnsResult {
@@ -46,8 +45,6 @@ export interface TurnsResult {
   readonly waitMs: Quantiles
   /** From the call that releases it to the next grant. */
   readonly gapMs: Quantiles
-  /** The mean wait of each contender. */
-  readonly waitMsOf: readonly number[]
   readonly cpuMs: number
 }
 
@@ -67,11 +64,8 @@ export interface HoldingResult {
 /** Every call: its argument and its answer. */
 export interface Calls {
   versions: { readonly argument: null; readonly answer: readonly string[] }
-  /** Opens clients of the library; the answer names the group. */
-  open: {
-    readonly argument: { readonly setup: Setup; readonly clients: number }
-    readonly answer: number
-  }
+  /** Opens a client of the library; the answer names it. */
+  open: { readonly argument: Setup; readonly answer: number }
   close: { readonly argument: number; readonly answer: null }
   flow: { readonly argument: Flow; readonly answer: FlowResult }
   turns: { readonly argument: Turns; readonly answer: TurnsResult }

@@ -1,11 +1,11 @@
 /** Acquire and release of free resources. */
 import { contenders } from '../contender.ts'
 import { shown } from '../../format.ts'
-import { type Harness, LEASE_MS, type MasterCost } from '../harness.ts'
+import { type Harness, type MasterCost } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { askRedisBenchmark, type Bound } from '../redis-benchmark.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { type Contender, besideBestPeer, named, oursMustNot, tableRows } from '../../beside.ts'
+import { type Contender, besideBestPeer, oursMustNot, tableRows } from '../../beside.ts'
 import type { Figure, Measured, Table } from '../../measured.ts'
 import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
@@ -41,7 +41,6 @@ export const acquire: Row = {
       tables: levels.map(tableOf),
       figures: figuresOf(alone, many, pipelined),
       wrong: levels.flatMap(wrongIn),
-      samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
     } satisfies Measured
   },
 }
@@ -53,12 +52,10 @@ async function measure(
 ): Promise<Level> {
   const { effort } = harness
   harness.say(`acquire: ${titleOf(concurrency, autoPipelining)}`)
-  await using groups = await harness.open(contenders, () => ({ autoPipelining }))
+  await using clients = await harness.open(contenders, () => ({ autoPipelining }))
   const rounds = await takeTurns(contenders, effort, (contender) => {
-    const { process, group } = groups.of(contender)
-    const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
-    const flow = { ...load, durationMs: effort.forMs(FOR_MS) }
-    return harness.metered(() => process.ask('flow', flow))
+    const flow = { concurrency, resources: RESOURCES, durationMs: effort.forMs(FOR_MS) }
+    return harness.metered(() => clients.flow(contender, flow))
   })
   const bounds: Bound[] = []
   for (let round = 0; round < effort.rounds; round++) {

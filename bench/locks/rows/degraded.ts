@@ -2,11 +2,11 @@
 import type { FaultProxy } from '../../../test/support/proxy.ts'
 import { lockLibraries } from '../contender.ts'
 import { shown } from '../../format.ts'
-import { type Groups, type Harness, LEASE_MS } from '../harness.ts'
+import type { Clients, Harness } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import type { ProxiedMasters } from '../../../test/support/proxied-masters.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { type Contender, named, oursIn, oursMustNot } from '../../beside.ts'
+import { type Contender, oursIn, oursMustNot } from '../../beside.ts'
 import type { Figure, Measured, Table } from '../../measured.ts'
 import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
@@ -61,7 +61,6 @@ export const degraded: Row = {
       tables: faults.map(tableOf),
       figures: faults.slice(0, 2).map(figureOf),
       wrong: faults.flatMap(wrongIn),
-      samples: faults.map(({ sick, rounds }) => ({ sick, rounds: named(rounds) })),
     } satisfies Measured
   },
 }
@@ -70,7 +69,7 @@ async function measure(harness: Harness, sick: readonly Sickness[]): Promise<Fau
   harness.say(`degraded: ${titleOf(sick)}`)
   await using healthy = await harness.proxies()
   await using faulty = await harness.proxies()
-  const open = ({ urls }: ProxiedMasters): Promise<Groups> =>
+  const open = ({ urls }: ProxiedMasters): Promise<Clients> =>
     harness.open(lockLibraries, ({ name }) => ({
       urls,
       ...(name === 'redlock-universal' && { masterTimeoutMs: UNIVERSAL_TIMEOUT_MS }),
@@ -79,14 +78,11 @@ async function measure(harness: Harness, sick: readonly Sickness[]): Promise<Fau
   await using onHealthy = await open(healthy)
   await using onFaulty = await open(faulty)
   await Promise.all(sick.map((sickness, index) => strike(faulty.proxy(index), sickness)))
-  const flow = async (groups: Groups, contender: Contender): Promise<FlowResult> => {
-    const { process, group } = groups.of(contender)
-    const load = { group, ttlMs: LEASE_MS, concurrency: 1, resources: RESOURCES }
-    return process.ask('flow', { ...load, durationMs: harness.effort.forMs(FOR_MS) })
-  }
+  const durationMs = harness.effort.forMs(FOR_MS)
+  const flow = { concurrency: 1, resources: RESOURCES, durationMs }
   const rounds = await takeTurns(lockLibraries, harness.effort, async (contender) => ({
-    healthy: await flow(onHealthy, contender),
-    sick: await flow(onFaulty, contender),
+    healthy: await onHealthy.flow(contender, flow),
+    sick: await onFaulty.flow(contender, flow),
   }))
   sick.forEach((sickness, index) => {
     assertHappened(faulty.proxy(index), sickness)

@@ -5,10 +5,10 @@ import { join } from 'node:path'
 import { startFleet } from '../../../src/testing/index.ts'
 import { lockLibraries } from '../contender.ts'
 import { shown } from '../../format.ts'
-import { type Groups, LEASE_MS, type Row } from '../harness.ts'
+import type { Row } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { type Contender, named, oursIn, oursMustNot, tableRows } from '../../beside.ts'
+import { type Contender, oursIn, oursMustNot, tableRows } from '../../beside.ts'
 import type { Figure, Measured } from '../../measured.ts'
 import { median, spread } from '../../statistics.ts'
 
@@ -43,14 +43,10 @@ export const fsync: Row = {
     const levels: Level[] = []
     for (const concurrency of effort.some(CONCURRENCY)) {
       harness.say(`fsync: ${concurrency} at a time`)
-      const flow = (groups: Groups, contender: Contender): Promise<FlowResult> => {
-        const { process, group } = groups.of(contender)
-        const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
-        return process.ask('flow', { ...load, durationMs: effort.forMs(FOR_MS) })
-      }
+      const flow = { concurrency, resources: RESOURCES, durationMs: effort.forMs(FOR_MS) }
       const rounds = await takeTurns(lockLibraries, effort, async (contender) => ({
-        memory: await flow(onMemory, contender),
-        synced: await flow(onDisk, contender),
+        memory: await onMemory.flow(contender, flow),
+        synced: await onDisk.flow(contender, flow),
       }))
       levels.push({ concurrency, rounds })
     }
@@ -74,7 +70,6 @@ export const fsync: Row = {
           (times) => `fsync, ${concurrency} at a time: ${times} free resources were not granted`,
         ),
       ),
-      samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
     } satisfies Measured
   },
 }

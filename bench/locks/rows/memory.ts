@@ -4,7 +4,7 @@ import { number } from '../../format.ts'
 import type { Harness } from '../harness.ts'
 import type { Rounds } from '../../rounds.ts'
 import { takeTurns } from '../../rounds.ts'
-import { type Contender, named, oursIn, oursMustNot, tableRows } from '../../beside.ts'
+import { type Contender, oursIn, oursMustNot, tableRows } from '../../beside.ts'
 import type { Figure, Measured, Table } from '../../measured.ts'
 import type { Row } from '../harness.ts'
 import { spread } from '../../statistics.ts'
@@ -34,7 +34,6 @@ export const memory: Row = {
         ({ held }) => (held ? 0 : 1),
         () => 'memory: leases were lost while they were held',
       ),
-      samples: named(live),
     } satisfies Measured
   },
 }
@@ -42,14 +41,14 @@ export const memory: Row = {
 async function measureLive(harness: Harness): Promise<Rounds<Contender, Live>> {
   const leases = harness.effort.upTo(LIVE, 200)
   harness.say(`memory: ${leases} live leases`)
-  await using groups = await harness.open(contenders)
+  await using clients = await harness.open(contenders)
   return await takeTurns(
     contenders,
     { rounds: Math.min(harness.effort.rounds, ROUNDS), warmUps: 1 },
     async (contender) => {
-      const { process, group } = groups.of(contender)
+      const { process, client } = clients.of(contender)
       const before = await harness.usedMemory()
-      const load = { group, ttlMs: TTL_MS, leases, concurrency: AT_ONCE }
+      const load = { client, ttlMs: TTL_MS, leases, concurrency: AT_ONCE }
       const { heapBytes, held } = await process.ask('hold', load)
       const masterBytes = (await harness.usedMemory()) - before
       await process.ask('letGo', null)

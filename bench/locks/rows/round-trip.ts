@@ -1,9 +1,9 @@
 /** Acquire and release of free resources over a network that takes its time. */
 import { lockLibraries } from '../contender.ts'
-import { type Harness, LEASE_MS, type Row } from '../harness.ts'
+import { type Harness, type Row } from '../harness.ts'
 import type { FlowResult } from '../loads/calls.ts'
 import { type Rounds, takeTurns } from '../../rounds.ts'
-import { type Contender, besideBestPeer, named, oursMustNot } from '../../beside.ts'
+import { type Contender, besideBestPeer, oursMustNot } from '../../beside.ts'
 import { shown } from '../../format.ts'
 import type { Measured, Table } from '../../measured.ts'
 import { spread } from '../../statistics.ts'
@@ -51,7 +51,6 @@ export const roundTrip: Row = {
           (times) => `${addedMs} ms added, ${concurrency} at a time: ${times} were not granted`,
         ),
       ),
-      samples: levels.map(({ rounds, ...level }) => ({ ...level, rounds: named(rounds) })),
     } satisfies Measured
   },
 }
@@ -76,14 +75,13 @@ async function measure(harness: Harness, addedMs: number): Promise<readonly Leve
   const { effort } = harness
   await using proxies = await harness.proxies()
   for (const proxy of proxies.proxies) proxy.delay({ repliesMs: addedMs })
-  await using groups = await harness.open(lockLibraries, () => ({ urls: proxies.urls }))
+  await using clients = await harness.open(lockLibraries, () => ({ urls: proxies.urls }))
   const levels: Level[] = []
   for (const concurrency of effort.some(CONCURRENCY)) {
     harness.say(`round-trip: ${addedMs} ms added, ${concurrency} at a time`)
     const rounds = await takeTurns(lockLibraries, effort, (contender) => {
-      const { process, group } = groups.of(contender)
-      const load = { group, ttlMs: LEASE_MS, concurrency, resources: RESOURCES }
-      return process.ask('flow', { ...load, durationMs: effort.forMs(FOR_MS) })
+      const durationMs = effort.forMs(FOR_MS)
+      return clients.flow(contender, { concurrency, resources: RESOURCES, durationMs })
     })
     levels.push({ addedMs, concurrency, rounds })
   }

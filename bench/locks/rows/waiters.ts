@@ -1,5 +1,5 @@
 /** How soon the next of many waiters has the resource, beside a round trip in the same round. */
-import { type Contender, named, oursIn, oursMustNot, tableRows } from '../../beside.ts'
+import { type Contender, oursIn, oursMustNot, tableRows } from '../../beside.ts'
 import type { Measured } from '../../measured.ts'
 import { takeTurns } from '../../rounds.ts'
 import { spread } from '../../statistics.ts'
@@ -33,11 +33,11 @@ export const waiters: Row = {
     'The gap is from the call that releases it to the next grant. A round trip is the median of an acquire alone.',
   async run(harness) {
     const { effort } = harness
-    await using groups = await harness.open(lockLibraries, () => ({ waitMs: WAIT_MS }))
+    await using clients = await harness.open(lockLibraries, () => ({ waitMs: WAIT_MS }))
     const rounds = await takeTurns<Contender, Sample>(lockLibraries, effort, async (contender) => {
-      const { process, group } = groups.of(contender)
+      const { process, client } = clients.of(contender)
       const durationMs = effort.forMs(FOR_MS, SMOKE_MS)
-      const load = { group, ttlMs: LEASE_MS, durationMs }
+      const load = { client, ttlMs: LEASE_MS, durationMs }
       return {
         alone: await process.ask('flow', { ...load, concurrency: 1, resources: RESOURCES }),
         waiting: await process.ask('turns', { ...load, holdMs: HOLD_MS, waiters: WAITERS }),
@@ -63,7 +63,6 @@ export const waiters: Row = {
         ({ waiting }) => waiting.overlaps,
         (times) => `waiters: ${times} times two held it at once`,
       ),
-      samples: [named(rounds)],
     } satisfies Measured
   },
 }

@@ -1,7 +1,7 @@
 /** `kill -9` of one of two worker processes while it runs jobs. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
-import { named, oursMustNot } from '../../beside.ts'
+import { oursMustNot } from '../../beside.ts'
 import { inTurns, LEASE_MS, newQueueName } from '../../coordination/harness.ts'
 import { judgeLines, type Event, type LineHistory } from '../../coordination/judge.ts'
 import { onBun } from '../../coordination/servers.ts'
@@ -55,7 +55,6 @@ export const killed: Row = {
         (one) => one.notRun + one.outOfOrder + one.overlaps,
         (times) => `killed: ${times} jobs of ours were lost, out of order or at once`,
       ),
-      samples: named(rounds),
     } satisfies Measured
   },
 }
@@ -70,10 +69,7 @@ async function kill(harness: OrderedHarness, { name }: Ordered): Promise<Outcome
     Array.from({ length: PROCESSES }, () => WorkerProcess.start(undefined, kind)),
   )
   for (const [process, worker] of workers.entries()) {
-    worker.listen((report) => {
-      if (report.report === 'entered' || report.report === 'left')
-        events.push({ ...report, process })
-    })
+    worker.listen((sighting) => events.push({ ...sighting, process }))
   }
   await runs.add(name, queue, jobs)
   const orders = { ...runs.orders(name, queue, CONCURRENCY), keys: KEYS, announce: true }

@@ -17,7 +17,7 @@ export const lacks: Row = {
           ]),
         },
       ],
-      ...{ figures: [], wrong: [], samples: [] },
+      ...{ figures: [], wrong: [] },
     })
   },
 }

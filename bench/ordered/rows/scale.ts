@@ -120,7 +120,7 @@ export const scale: Row = {
     const missing = CpuShares.missing()
     if (missing !== undefined) {
       harness.say(`scale is left out: ${missing}`)
-      return { tables: [], figures: [], wrong: [], samples: {} }
+      return { tables: [], figures: [], wrong: [] }
     }
     const kind = { file: '../ordered/sharded-child.ts' }
     await using workers = await WorkerProcesses.start(PROCESSES, kind)
@@ -151,7 +151,6 @@ async function compare(
     tables: [tableOf(rounds)],
     figures: figuresOf(rounds),
     wrong: wrong > 0 ? [`scale: ${wrong} jobs out of order or at once`] : [],
-    samples: Object.fromEntries(clusters.map((nodes) => [nodes.shards, rounds.of(nodes)])),
   }
 }
 

@@ -1,5 +1,5 @@
 /** Jobs per second where each key has an order. */
-import { besideBestPeer, named, oursIn, oursMustNot } from '../../beside.ts'
+import { besideBestPeer, oursIn, oursMustNot } from '../../beside.ts'
 import { inTurns, type Outcome } from '../../coordination/harness.ts'
 import { number, shown } from '../../format.ts'
 import type { Figure, Measured, Table } from '../../measured.ts'
@@ -55,12 +55,6 @@ export const throughput: Row = {
           (times) => `${keys} keys, ${workMs} ms: ${times} jobs out of order or at once`,
         ),
       ),
-      samples: cells.map(({ rounds, ...cell }) => ({
-        ...cell,
-        jobsPerSecond: Object.fromEntries(
-          Object.entries(named(rounds)).map(([name, all]) => [name, all.map(perSecond)]),
-        ),
-      })),
     } satisfies Measured
   },
 }
