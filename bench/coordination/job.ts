@@ -21,10 +21,12 @@ export interface Run {
 /**
  * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
  * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
- * as `strict`, in batches. `relaxed`: no lines, a refused job comes back after a random delay.
- * `plain`: BullMQ alone. A {@link Peer}: that library.
+ * as `strict`, in batches. `sharded`: a ShardedWorker on a ShardedQueue of one shard. `relaxed`:
+ * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. A {@link Peer}:
+ * that library.
  */
-export type Contender = 'strict' | 'tenants' | 'batch' | 'gate' | 'relaxed' | 'plain' | Peer
+export type Contender =
+  'strict' | 'tenants' | 'batch' | 'sharded' | 'gate' | 'relaxed' | 'plain' | Peer
 
 /** Other libraries that keep an order by key. */
 export type Peer = 'groupmq' | 'bunqueue' | 'pg-boss' | 'graphile-worker'

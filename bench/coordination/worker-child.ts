@@ -1,6 +1,6 @@
 /** One worker process of the benchmark, on Node. */
 import { Worker, type Job, type KeepJobs } from 'bullmq'
-import { batchProcessor, LockedWorker, Redlock, silentLogger } from '../built.ts'
+import { batchProcessor, LockedWorker, Redlock, ShardedWorker, silentLogger } from '../built.ts'
 import type { LockedWorkerOptions } from '../../src/index.ts'
 import { BATCH_SIZE, type KeyedJob, type Orders } from './job.ts'
 import { isPeer, peerQueue } from './peer-queue.ts'
@@ -62,7 +62,10 @@ const lockedWork: Work = async (orders, run, completed) => {
     logger: silentLogger,
     order: contender === 'relaxed' ? 'relaxed' : 'strict',
   }
-  const worker = new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
+  const worker =
+    contender === 'sharded'
+      ? new ShardedWorker<KeyedJob>(queue, one, { ...options, shards: 1 })
+      : new LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
   let wasted = 0
   worker.on('completed', completed).on('failed', failed(orders))
   worker.on('requeued', () => wasted++)

@@ -402,7 +402,7 @@ export const FEATURES = {
   'faults of the queue': {
     action: ({ random }) => ({
       ...{ do: 'faultQueue', how: random.pick(QUEUE_FAULTS) },
-      forMs: random.pick([20, 200, 1_000, 2_500, 4_500]),
+      forMs: random.pick([20, 200, 1_000, 3_000]),
     }),
     weight: 2,
     isSlow: true,

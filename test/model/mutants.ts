@@ -428,7 +428,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['result-that-is-not-stored-ends-its-job', 'always', 'a job with a shared result whose end'],
     ['done-job-ends-without-its-lock', 'never', 'of one resource'],
     [
-      'check-after-a-silence-only-marks',
+      'checks-after-a-silence-only-mark',
       ['not last or now - last', 'last and now - now'],
       'of one resource',
     ],
@@ -438,11 +438,17 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'is not ended by its first run',
     ],
     [
-      'check-after-a-silence-only-marks',
+      'checks-after-a-silence-only-mark',
       ['not last or now - last', 'now - (last or now)'],
-      'jobs of a dead worker',
+      'every check is late',
     ],
-    ['one-check-in-two-moves', ["spared ~= 'spared'", 'true'], 'jobs of a dead worker'],
+    [
+      'one-silence-in-four-is-not-spared',
+      ['silences == MOST_SILENCES', 'false'],
+      'every check is late',
+    ],
+    ['spared-time-is-near', ['and untilMs <= now + SPARED_MS', ''], 'set its clock back'],
+    ['spared-time-is-long-enough', ['3000', '1'], 'does not leave its client'],
     ['returned-server-is-soon-found', ['MAX_RECONNECT_MS', 'Infinity'], 'two seconds at most'],
     ['command-is-given-up-no-sooner', ['Math.ceil', '0 * Math.ceil'], 'no sooner than with plain'],
     [

@@ -23,6 +23,7 @@ const fixture = useFleet({ masters: 3 })
 /** Of BullMQ's lock on a job. */
 const LOCK_MS = 1_000
 const OUTAGE_MS = 3 * LOCK_MS
+const HOUR_MS = 3_600_000
 
 function queueOf(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
   return fixture.lockedQueue<Data>({ resource: ({ nr }) => `customer:${nr}`, ...options })
@@ -39,6 +40,10 @@ async function work(
   })
   worker.on('error', () => undefined)
   return worker
+}
+
+function queuePort(): number {
+  return fixture.fleet.queue.port
 }
 
 async function isMarked(id: string): Promise<boolean> {
@@ -145,7 +150,8 @@ async function endRefused(
 test.each(['of one resource', 'with a shared result'])(
   'a job %s whose end the server refuses for longer than its lock lasts is done once',
   async (how) => {
-    await endRefused(false, COMBINED[how]?.ofWorker)
+    // It is sent again in up to a second.
+    await endRefused(false, { ...COMBINED[how]?.ofWorker, stalledInterval: LOCK_MS / 8 })
   },
 )
 
@@ -155,8 +161,8 @@ test('a worker that closes meanwhile does not wait for the server', async () => 
 })
 
 test('a job whose end does not leave its client is done once', async () => {
-  const proxy = await startProxy(fixture.fleet.queue.port)
-  fixture.defer(() => proxy.close())
+  const [proxy, ofOther] = [await startProxy(queuePort()), await startProxy(queuePort())]
+  for (const each of [proxy, ofOther]) fixture.defer(() => each.close())
   const { port, url } = proxy
   const raw = createClient({ url, socket: { reconnectStrategy: 20 }, disableOfflineQueue: true })
   const nodeRedis = createNodeRedisClient(raw)
@@ -179,9 +185,16 @@ test('a job whose end does not leave its client is done once', async () => {
   await work(processor, { connection: nodeRedis })
   const jobs = await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
   await until('all run', () => ran.length === 3)
-  await proxy.refuse()
+  // One without a job finds the server before they do.
+  await work(processor, {
+    ...{ connection: { port: ofOther.port, retryStrategy: () => 20 } },
+    ...{ concurrency: 3, stalledInterval: LOCK_MS / 8 },
+  })
+  await Promise.all([proxy.refuse(), ofOther.refuse()])
   gate.open()
   await delay(OUTAGE_MS)
+  await ofOther.pass()
+  await delay(LOCK_MS)
   await proxy.pass()
   await until('all are done', async () => (await queue.getCompletedCount()) === 3)
   expect(ran.toSorted()).toEqual(jobs.map(({ id }) => id).toSorted())
@@ -192,7 +205,7 @@ test('a job whose end does not leave its client is done once', async () => {
 })
 
 test('an add whose reply is lost is sent again, as with BullMQ; with a jobId there is one job', async () => {
-  const proxy = await startProxy(fixture.fleet.queue.port)
+  const proxy = await startProxy(queuePort())
   fixture.defer(() => proxy.close())
   const connection = { port: proxy.port, retryStrategy: () => 20 }
   const counts: (number | undefined)[] = []
@@ -212,7 +225,7 @@ test('an add whose reply is lost is sent again, as with BullMQ; with a jobId the
 })
 
 test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
-  const proxy = await startProxy(fixture.fleet.queue.port)
+  const proxy = await startProxy(queuePort())
   fixture.defer(() => proxy.close())
   const queue = queueOf()
   const [first, second] = [fixture.gate(), fixture.gate()]
@@ -265,8 +278,31 @@ test('jobs of a dead worker run again although every check is late', async () =>
     await delay(4 * everyMs)
     found.push((await lines.moveStalledJobsToWait()).length)
   }
-  expect(found).toEqual([0, 1, 0, 0])
+  expect(found).toEqual([0, 0, 0, 1])
   expect(await job.getState()).toBe('waiting')
+})
+
+test('jobs of a dead worker run again although the server has set its clock back', async () => {
+  const queue = queueOf()
+  const everyMs = 100
+  const worker = await work(() => Promise.resolve(), {
+    ...{ autorun: false, skipStalledCheck: true, stalledInterval: everyMs },
+  })
+  await queue.add('charge', { nr: 1 })
+  await worker.getNextJob('a token that is not renewed')
+  await delay(LOCK_MS)
+  const lines = LineBackend.of(worker)
+  const check = async (): Promise<number> => {
+    await delay(everyMs + everyMs / 4)
+    return (await lines.moveStalledJobsToWait()).length
+  }
+  expect([await check(), await check()]).toEqual([0, 0])
+  // As if it had been an hour later.
+  const [redis, key] = [fixture.redis(), `bull:${fixture.namespace}:redlock:::checked`]
+  const [last, untilMs, silences] = ((await redis.get(key)) ?? '').split(' ').map(Number)
+  expect(Number(untilMs) - Number(last)).toBeGreaterThan(0)
+  await redis.set(key, `${Number(last) + HOUR_MS} ${Number(untilMs) + HOUR_MS} ${silences}`)
+  expect(await check()).toBe(1)
 })
 
 test.each([

@@ -3,6 +3,7 @@ import type { Row } from '../row.ts'
 import { addBulk } from './adding.ts'
 import { batches } from './batches.ts'
 import { capabilities } from './capabilities.ts'
+import { facade } from './facade.ts'
 import { lightCustomers, lightLine } from './fairness.ts'
 import { besideClosedLines, liveSlots, rate } from './limits.ts'
 import { makespan } from './makespan.ts'
@@ -43,6 +44,7 @@ export const rows: readonly Row[] = [
     ...{ throughput: [0.97, 0.99], clientCpu: [1.3, 1.15] },
   }),
   addBulk,
+  facade,
   spread,
   makespan('one-line', 1, 60, 50, 1.03, ['gate', 'relaxed', 'groupmq']),
   makespan('twelve-lines', 12, 25, 20, 1.05, ['gate', 'groupmq']),

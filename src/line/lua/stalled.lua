@@ -2,27 +2,41 @@
   Takes the place of `moveStalledJobsToWait`.
 
   BullMQ marks the jobs that run, and moves those that are still marked at its next check and have no
-  lock. Locks run out while the server stands still, or reaches no worker. So the first check after such
-  a time only marks: workers renew their locks, and jobs that have ended record it, before the second.
+  lock. Locks run out while the server stands still, refuses, or reaches no worker. So after such a time
+  checks only mark for a while. Workers find the server again meanwhile, and jobs that have ended record
+  it.
 
   BullMQ's KEYS[1] are the marks, and its KEYS[4] is there until the next check is due. Its ARGV[4] is
   the time between two checks, in milliseconds.
 
   ARGV  base · slots
   Returns  as BullMQ's
-  Keeps: of two checks that follow each other, one at least moves jobs.
+  Keeps: where all checks are late, the jobs of a dead worker are moved all the same.
 ]]
 --- @include "keys"
 local CHECKED, KEPT_MS, MISSED = SPACE .. 'checked', 3600000, 3
+-- A worker looks for its server every two seconds, and an end that it refused is sent again in one.
+-- rule: spared-time-is-long-enough
+local SPARED_MS = 3000
+-- Where all checks are late, jobs of a dead worker have to run again too.
+local MOST_SILENCES = 3
 if redis.call('EXISTS', KEYS[4]) == 0 then
   local everyMs, now = tonumber(theirs[4]), math.floor(nowMs())
-  local last, spared = string.match(redis.call('GET', CHECKED) or '', '^(%d+) ?(.*)$')
-  -- rule: check-after-a-silence-only-marks
+  local last, untilMs, silences = string.match(redis.call('GET', CHECKED) or '', '^(%d+) (%d+) (%d)$')
+  untilMs, silences = tonumber(untilMs) or 0, tonumber(silences) or 0
+  -- rule: checks-after-a-silence-only-mark
   local isSilent = not last or now - last > MISSED * everyMs
-  -- Not twice: where checks are always late, jobs of a dead worker run again all the same.
-  -- rule: one-check-in-two-moves
-  local spares = isSilent and spared ~= 'spared'
-  if spares then redis.call('DEL', KEYS[1]) end
-  redis.call('SET', CHECKED, now .. (spares and ' spared' or ''), 'PX', KEPT_MS)
+  -- rule: one-silence-in-four-is-not-spared
+  if isSilent and silences == MOST_SILENCES then
+    untilMs, silences = 0, 0
+  elseif isSilent then
+    untilMs, silences = now + SPARED_MS, silences + 1
+  else
+    silences = 0
+  end
+  -- A time further ahead was written before the clock of the server was set back.
+  -- rule: spared-time-is-near
+  if now < untilMs and untilMs <= now + SPARED_MS then redis.call('DEL', KEYS[1]) end
+  redis.call('SET', CHECKED, string.format('%.0f %.0f %d', now, untilMs, silences), 'PX', KEPT_MS)
 end
 return bullmq(redis, KEYS, theirs)
