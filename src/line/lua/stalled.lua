@@ -19,15 +19,17 @@ local CHECKED, KEPT_MS, MISSED = SPACE .. 'checked', 3600000, 3
 -- rule: spared-time-is-long-enough
 local SPARED_MS = 3000
 -- Where all checks are late, jobs of a dead worker have to run again too.
-local MOST_SILENCES = 3
+local MOST_SILENCES, MOST_SILENT_MS = 3, 30000
 if redis.call('EXISTS', KEYS[4]) == 0 then
   local everyMs, now = tonumber(theirs[4]), math.floor(nowMs())
-  local last, untilMs, silences = string.match(redis.call('GET', CHECKED) or '', '^(%d+) (%d+) (%d)$')
-  untilMs, silences = tonumber(untilMs) or 0, tonumber(silences) or 0
+  local last, untilMs, silences, sinceMs =
+    string.match(redis.call('GET', CHECKED) or '', '^(%d+) (%d+) (%d+) (%d+)$')
+  untilMs, silences, sinceMs = tonumber(untilMs) or 0, tonumber(silences) or 0, tonumber(sinceMs) or now
   -- rule: checks-after-a-silence-only-mark
   local isSilent = not last or now - last > MISSED * everyMs
-  -- rule: one-silence-in-four-is-not-spared
-  if isSilent and silences == MOST_SILENCES then
+  if silences == 0 or sinceMs > now then sinceMs = now end
+  -- rule: silences-in-a-row-are-not-all-spared
+  if isSilent and silences >= MOST_SILENCES and now - sinceMs >= MOST_SILENT_MS then
     untilMs, silences = 0, 0
   elseif isSilent then
     untilMs, silences = now + SPARED_MS, silences + 1
@@ -37,6 +39,7 @@ if redis.call('EXISTS', KEYS[4]) == 0 then
   -- A time further ahead was written before the clock of the server was set back.
   -- rule: spared-time-is-near
   if now < untilMs and untilMs <= now + SPARED_MS then redis.call('DEL', KEYS[1]) end
-  redis.call('SET', CHECKED, string.format('%.0f %.0f %d', now, untilMs, silences), 'PX', KEPT_MS)
+  local record = string.format('%.0f %.0f %d %.0f', now, untilMs, silences, sinceMs)
+  redis.call('SET', CHECKED, record, 'PX', KEPT_MS)
 end
 return bullmq(redis, KEYS, theirs)

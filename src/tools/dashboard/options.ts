@@ -60,7 +60,8 @@ export type ResolvedOptions = DashboardOptions & Required<Pick<DashboardOptions,
 
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
-  objectOption(options as unknown, 'an object with `masters`')
+  const given: unknown = options
+  objectOption(given, 'an object with `masters`')
   knownOptions({ ...options }, KNOWN)
   const { masters = [], locks, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
   if (locks !== undefined && masters.length > 0) refuse('locks', 'absent beside `masters`', locks)
