@@ -440,7 +440,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     [
       'checks-after-a-silence-only-mark',
       ['not last or now - last', 'now - (last or now)'],
-      'every check is late',
+      'set its clock back',
     ],
     [
       'silences-in-a-row-are-not-all-spared',
