@@ -494,7 +494,7 @@ const NEEDS: readonly (readonly [Feature, Feature])[] = [
   ['drain a worker', 'several workers'],
 ]
 
-const CHANCE = { first: [2, 15], slow: 0.12 } as const
+const CHANCE = { first: [2, 15], slow: 0.14 } as const
 /** Beside features that a plan must have. */
 const FEW = 4
 const ADDS = 50

@@ -756,11 +756,11 @@ function doneOnce(knowledge: Knowledge): Found {
     if (touches.some(({ operation }) => /^(retry|deleteHash|skip)/.test(operation.do))) return []
     // BullMQ fails the end of a parent while children are open.
     if (add?.operation.do === 'flow' || plan?.data.work.moves === 'children') return []
-    if (knowledge.mayBeUndone(run.at, ended.at)) return []
     const again = runs.slice(index + 1).find((other) => {
       return other.id === id && knowledge.instance(other) === knowledge.instance(run)
     })
-    if (again === undefined) return []
+    // Its end may be written long after it.
+    if (again === undefined || knowledge.mayBeUndone(run.at, again.at)) return []
     const detail = `${nameOf(again)} began, and ${run.run} had done it until ${ended.at.toFixed(1)}`
     return [{ at: again.at, detail }]
   })

@@ -425,22 +425,13 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'worker/queue-trouble': [['refused-end-fails-no-job', 'always', 'is taken when the server']],
   'worker/queue-cuts': [
-    ['result-that-is-not-stored-ends-its-job', 'always', 'a job with a shared result whose end'],
+    ['result-that-is-not-stored-ends-its-job', 'always', 'whose end the server refuses for longer'],
     ['done-job-ends-without-its-lock', 'never', 'of one resource'],
-    [
-      'checks-after-a-silence-only-mark',
-      ['not last or now - last', 'last and now - now'],
-      'of one resource',
-    ],
+    ['checks-after-a-silence-only-mark', ['now - last >', 'now - now >'], 'of one resource'],
     [
       'only-the-last-run-ends-without-its-lock',
       ['== job.run', "~= ''"],
       'is not ended by its first run',
-    ],
-    [
-      'checks-after-a-silence-only-mark',
-      ['not last or now - last', 'now - (last or now)'],
-      'set its clock back',
     ],
     [
       'silences-in-a-row-are-not-all-spared',
@@ -639,12 +630,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['id-names-the-shard-of-its-job', 'never', 'an id of another shard'],
     ['shard-runs-no-job-of-another', 'always', 'a worker fails a job'],
     ['locks-of-shards-are-told-apart', 'always', 'bad options'],
-    ['silent-server-keeps-no-permit', ['PATIENCE_MS', 'Infinity'], 'a node that hangs leaves'],
+    ['silent-server-keeps-no-permit', ['PATIENCE_MS', 'Infinity'], 'leaves its share of the concurrency'],
     ['refusing-server-keeps-no-permit', ['??=', '='], 'a node that gives no jobs'],
     [
       'job-that-waits-for-an-answer-keeps-no-permit',
       ["visits?.waiting(job?.id ?? '')", 'undefined'],
-      'a node that hangs at',
+      'leaves its share',
     ],
   ],
   'sharded/start': [['worker-waits-for-the-first-shard', 'removed', 'another number']],

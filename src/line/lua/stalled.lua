@@ -14,7 +14,7 @@
   Keeps: where all checks are late, the jobs of a dead worker are moved all the same.
 ]]
 --- @include "keys"
-local CHECKED, KEPT_MS, MISSED = SPACE .. 'checked', 3600000, 3
+local CHECKED, KEPT_MS, MISSED = SPACE .. 'checked', 7 * 24 * 3600000, 3
 -- A worker looks for its server every two seconds, and an end that it refused is sent again in one.
 -- rule: spared-time-is-long-enough
 local SPARED_MS = 3000
@@ -26,7 +26,7 @@ if redis.call('EXISTS', KEYS[4]) == 0 then
     string.match(redis.call('GET', CHECKED) or '', '^(%d+) (%d+) (%d+) (%d+)$')
   untilMs, silences, sinceMs = tonumber(untilMs) or 0, tonumber(silences) or 0, tonumber(sinceMs) or now
   -- rule: checks-after-a-silence-only-mark
-  local isSilent = not last or now - last > MISSED * everyMs
+  local isSilent = last and now - last > MISSED * everyMs
   if silences == 0 or sinceMs > now then sinceMs = now end
   -- rule: silences-in-a-row-are-not-all-spared
   if isSilent and silences >= MOST_SILENCES and now - sinceMs >= MOST_SILENT_MS then
