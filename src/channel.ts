@@ -123,8 +123,9 @@ export class Channel {
     for (const listener of this.#everywhere.values()) this.#tell(listener, event, fact)
   }
 
-  /** Runs what belongs to a job or to a step, where a listener has `within`. */
+  /** Runs what belongs to a job or to a step. */
   within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
+    if (!this.hears('within')) return run()
     let next = run
     for (const listener of this.#everywhere.values()) {
       const inner = next

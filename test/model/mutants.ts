@@ -303,7 +303,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['isGivenBack(stop.reason)', 'false'],
       'stops them at its limit',
     ],
-    ['leaving-worker-starts-no-job', 'never', 'requeues a job that still asks the lock masters'],
+    [
+      'leaving-worker-starts-no-job',
+      ['this.isLeaving || ', ''],
+      'requeues a job that still asks the lock masters',
+    ],
     [
       'one-computes-a-result',
       ['results.keyOf(store)', "results.keyOf(store + (visit.job.id ?? ''))"],
@@ -472,7 +476,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['open-step-fails-the-job', 'never', 'holds the lease'],
     ['forgotten-extension-ends-no-process', 'removed', 'nobody waits for'],
     ['lost-job-does-not-stand-in-its-line', 'never', 'for as long as its process'],
-    ['leaving-worker-starts-no-job', 'never', 'starts no job'],
+    ['leaving-worker-starts-no-job', ['this.isLeaving || ', ''], 'starts no job'],
     ['leaving-worker-takes-no-mark', 'removed', 'waits for no mark'],
     ['forced-close-waits-for-no-job', ['force ? 0 : ', ''], 'lets its process end'],
   ],
@@ -791,7 +795,7 @@ const BY_COMBINATION: readonly (readonly [string, Change])[] = [
   ],
   ['fresh-needs-a-place', 'never'],
   ['started-job-adds-the-next-of-its-scheduler', 'removed'],
-  ['leaving-worker-starts-no-job', 'never'],
+  ['leaving-worker-starts-no-job', ['this.isLeaving || ', '']],
   ['open-step-holds-the-lease', 'removed'],
   ['open-step-fails-the-job', 'never'],
 ]

@@ -77,6 +77,7 @@ export class JobRuns {
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
   readonly #options: JobRunsOptions
+  #isStopping = false
 
   constructor(options: JobRunsOptions) {
     const { visits, channel } = options
@@ -86,7 +87,7 @@ export class JobRuns {
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
   stop(reason: ShutdownError): void {
-    this.isLeaving = true
+    this.#isStopping = true
     this.running.abortAll(reason)
   }
 
@@ -97,16 +98,11 @@ export class JobRuns {
     await Promise.all([visits.close(), ...running.map(({ lease }) => lease?.release())])
   }
 
-  /** What BullMQ calls for a job. `signal` is its own, of a worker that asks for it. */
-  readonly run = async (
-    job: Job,
-    token: string | undefined,
-    signal?: AbortSignal,
-  ): Promise<unknown> => {
+  /** `signal` is BullMQ's, of a worker that asks for it. */
+  async run(job: Job, token: string | undefined, signal?: AbortSignal): Promise<unknown> {
     const { visits, channel } = this.#options
     const visit = visits.start(job, token, signal)
     try {
-      if (!channel.hears('within')) return await this.#run(visit)
       return await channel.within({ kind: 'job', job }, () => this.#run(visit))
     } finally {
       visits.end(visit)
@@ -167,7 +163,7 @@ export class JobRuns {
 
   #assertMayStart(): void {
     // rule: leaving-worker-starts-no-job
-    if (this.isLeaving) throw new NotStarted()
+    if (this.isLeaving || this.#isStopping) throw new NotStarted()
   }
 
   /** Gives back what was kept for a job that does not run: a lease, and the time of its tenant. */
@@ -209,7 +205,7 @@ export class JobRuns {
       const tookMs = systemClock.now() - startedAt
       if (visit.outcome === undefined) {
         stop.end()
-        const mayPass = isDone && lost === undefined && visit.lines !== ''
+        const mayPass = isDone && lost === undefined && visit.lines !== '' && !this.#isStopping
         if (lines === undefined) await visit.letGo()?.release()
         else if (mayPass) visits.done(visit, tookMs, channel.hears('lease:ended'))
         else {

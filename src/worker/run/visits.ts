@@ -106,7 +106,8 @@ export class Visits implements LineVisits {
   /** Those that are over are found when waiters are asked for. */
   #chains = new Set<Chain>()
   #askedAt = 0
-  readonly byId: Map<string, Visit> = new Map()
+  /** By the ids of their jobs, until they end. Two runs of a job at once: the later one. */
+  readonly #visits = new Map<string, Visit>()
 
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
@@ -115,14 +116,18 @@ export class Visits implements LineVisits {
     this.#burstMs = burstMs
   }
 
+  get size(): number {
+    return this.#visits.size
+  }
+
   fetched(jobId: string): Visit {
     const visit = new Visit()
-    this.byId.set(jobId, visit)
+    this.#visits.set(jobId, visit)
     return visit
   }
 
   waiting(jobId: string): Visit | undefined {
-    const visit = this.byId.get(jobId)
+    const visit = this.#visits.get(jobId)
     return visit?.startedAt === undefined ? visit : undefined
   }
 
@@ -153,7 +158,7 @@ export class Visits implements LineVisits {
    */
   done(visit: Visit, workedMs: number, isTraced: boolean): void {
     visit.endedAt = systemClock.now()
-    visit.move = moveBehind(visit, workedMs, this.#burstMs, this.byId.size)
+    visit.move = moveBehind(visit, workedMs, this.#burstMs, this.size)
     const settle = this.#passOn.bind(this, visit)
     visit.settle = isTraced ? AsyncResource.bind(settle) : settle
     this.#deadlines.in(LIMIT_MS, visit)
@@ -168,20 +173,20 @@ export class Visits implements LineVisits {
 
   drop(visit: Visit): void {
     const { id = '' } = visit.job
-    if (this.byId.get(id) === visit) this.byId.delete(id)
+    if (this.#visits.get(id) === visit) this.#visits.delete(id)
   }
 
   ending(job: Pick<Job, 'id'>): Visit | undefined {
     const { id = '' } = job
-    const visit = this.byId.get(id)
+    const visit = this.#visits.get(id)
     // BullMQ may end a job that it has not started.
-    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
+    if (visit?.startedAt === undefined || visit.job === job) this.#visits.delete(id)
     return visit?.job === job ? visit : undefined
   }
 
   /** Releases what nothing has come for. */
   async close(): Promise<void> {
-    const waiting = [...this.byId.values()].filter(({ startedAt }) => startedAt === undefined)
+    const waiting = [...this.#visits.values()].filter(({ startedAt }) => startedAt === undefined)
     await Promise.all(waiting.map(async (visit) => visit.letGo()?.release()))
   }
 
