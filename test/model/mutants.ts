@@ -634,7 +634,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['id-names-the-shard-of-its-job', 'never', 'an id of another shard'],
     ['shard-runs-no-job-of-another', 'always', 'a worker fails a job'],
     ['locks-of-shards-are-told-apart', 'always', 'bad options'],
-    ['silent-server-keeps-no-permit', ['PATIENCE_MS', 'Infinity'], 'leaves its share of the concurrency'],
+    [
+      'silent-server-keeps-no-permit',
+      ['PATIENCE_MS', 'Infinity'],
+      'leaves its share of the concurrency',
+    ],
     ['refusing-server-keeps-no-permit', ['??=', '='], 'a node that gives no jobs'],
     [
       'job-that-waits-for-an-answer-keeps-no-permit',
