@@ -7,7 +7,7 @@ import type { Job, JobsOptions, KeepJobs } from 'bullmq'
 import { atEndOfCallback, atEndOfTurn, ownCallback, systemClock } from '../clock.ts'
 import { LineFullError } from '../errors.ts'
 import type { LineBackend } from './line-backend.ts'
-import type { Arguments, Client } from './line-runner.ts'
+import { jsonText, type Arguments, type Client } from './line-runner.ts'
 import type { Replacement } from './line-scripts.ts'
 import type { LinePlacement } from './line-settings.ts'
 import type { LineVisit, Move } from './visit.ts'
@@ -289,12 +289,4 @@ function finishOptions(
     lockDuration: String(lockDuration),
     maxMetricsSize: metrics?.maxDataPoints ? metrics.maxDataPoints : '',
   })
-}
-
-/** JSON for Lua, which refuses half a surrogate pair. The message of an error may end in one. */
-export function jsonText(value: unknown): string {
-  const text = JSON.stringify(value)
-  if (!text.includes('\\ud')) return text
-  // As a client writes it: half a surrogate pair becomes a replacement character.
-  return text.replace(/\\\\|\\ud.../g, (found) => (found === '\\\\' ? found : '\ufffd'))
 }

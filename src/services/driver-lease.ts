@@ -70,8 +70,8 @@ export class BoundedDriver<Granted extends Claim> {
   }
 
   /**
-   * Repeats it until the server confirms it. After `leaseMs` the server has forgotten the lease, so
-   * a failure is not reported.
+   * Repeats it until the server confirms it. A failure is not reported: a server that counts time
+   * forgets the lease after `leaseMs`, and a driver with sessions goes on as long as its session.
    */
   #undo(act: () => Promise<void>, leaseMs: number): Promise<void> {
     const limits = { maxRetryTime: leaseMs, shouldRetry: () => !this.#hasEnded }

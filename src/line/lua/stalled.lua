@@ -2,9 +2,9 @@
   Takes the place of `moveStalledJobsToWait`.
 
   BullMQ marks the jobs that run, and moves those that are still marked at its next check and have no
-  lock. Locks run out while the server stands still, refuses, or reaches no worker. So after such a time
-  checks only mark for a while. Workers find the server again meanwhile, and jobs that have ended record
-  it.
+  lock. Locks run out while the server stands still, refuses, or reaches no worker. So after such a
+  silence checks only mark for a while. Meanwhile workers find the server again, and send the ends of jobs
+  that are done.
 
   BullMQ's KEYS[1] are the marks, and its KEYS[4] is there until the next check is due. Its ARGV[4] is
   the time between two checks, in milliseconds.
@@ -15,7 +15,7 @@
 ]]
 --- @include "keys"
 local CHECKED, KEPT_MS, MISSED = SPACE .. 'checked', 7 * 24 * 3600000, 3
--- A worker looks for its server every two seconds, and an end that it refused is sent again in one.
+-- A worker looks for its server every two seconds. An end that was refused is sent again within one.
 -- rule: spared-time-is-long-enough
 local SPARED_MS = 3000
 -- Where all checks are late, jobs of a dead worker have to run again too.
