@@ -87,6 +87,8 @@ export class JobRuns {
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
   stop(reason: ShutdownError): void {
+    // Not `isLeaving`, with which BullMQ's loop is given nothing at once. It would ask without a
+    // pause until the worker is closed, and a forced close gives leases up first.
     this.#isStopping = true
     this.running.abortAll(reason)
   }
