@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { markdown } from '../../scripts/docs/markdown.ts'
 import {
   aboveZero,
   flag,
@@ -90,7 +91,7 @@ async function main(): Promise<number> {
   const { failures, pairs } = totals
   if (values.pairs !== undefined) {
     await meetMissing(world, totals, values.first)
-    await writeFile(values.pairs, pairs.page())
+    await writeFile(values.pairs, await markdown(pairs.page(), values.pairs))
     const missing = pairs.missing().map((pair) => pair.join(' + '))
     console.error(`Not met: ${missing.join(', ') || 'none'}`)
   }

@@ -520,10 +520,12 @@ function truth(knowledge: Knowledge): Found {
     }))
 }
 
-function refused({ jobs }: Knowledge): Found {
-  return jobs.flatMap(({ add, uid, runs, stored, kind }) => {
+function refused(knowledge: Knowledge): Found {
+  return knowledge.jobs.flatMap(({ add, uid, runs, stored, kind }) => {
     if (kind !== 'add' || add.error?.includes('LineFullError') !== true) return []
     if (runs.length === 0 && stored === undefined) return []
+    // The first sending was done, and the second one found its job in the line.
+    if (knowledge.mayBeSentTwice(add)) return []
     return [{ at: add.at, detail: `${uid} was refused, and is there` }]
   })
 }
@@ -761,9 +763,27 @@ function doneOnce(knowledge: Knowledge): Found {
     })
     // Its end may be written long after it.
     if (again === undefined || knowledge.mayBeUndone(run.at, again.at)) return []
+    if (run.batch !== undefined && failedWithItsBatch(history, run, again.at)) return []
     const detail = `${nameOf(again)} began, and ${run.run} had done it until ${ended.at.toFixed(1)}`
     return [{ at: again.at, detail }]
   })
+}
+
+/** A step that one job of a batch forgets fails all of them. */
+function failedWithItsBatch(
+  { seen }: History,
+  { id, worker, ended }: Run,
+  before: number,
+): boolean {
+  return seen.some(
+    (event) =>
+      event.kind === 'failed' &&
+      event.worker === worker &&
+      event.id === id &&
+      event.at >= (ended?.at ?? Infinity) &&
+      event.at < before &&
+      event.reason.includes('ended before its steps'),
+  )
 }
 
 /** BullMQ's own queue knows nothing of places. */

@@ -6,6 +6,7 @@ import { createClient } from 'redis'
 import { expect, test } from 'vitest'
 import {
   batchProcessor,
+  LineFullError,
   silentLogger,
   type LeasedProcessor,
   type LockedQueue,
@@ -222,6 +223,27 @@ test('an add whose reply is lost is sent again, as with BullMQ; with a jobId the
     }
   }
   expect(counts).toEqual([2, 1, 2, 1])
+})
+
+test('an add that is sent again may find its own job in a full line; with a jobId it does not', async () => {
+  const proxy = await startProxy(queuePort())
+  fixture.defer(() => proxy.close())
+  const connection = { port: proxy.port, retryStrategy: () => 20 }
+  const answers: unknown[] = []
+  for (const opts of [{}, { jobId: 'invoice-7' }]) {
+    const queue = queueOf({ connection, maxLength: 1 })
+    queue.on('error', () => undefined)
+    await queue.obliterate({ force: true })
+    await proxy.dropReplies()
+    const added = queue.add('charge', { nr: 1 }, opts).then(
+      ({ id }) => id,
+      (error: unknown) => error,
+    )
+    await delay(LOCK_MS / 10)
+    await proxy.pass()
+    answers.push(await added, await queue.count())
+  }
+  expect(answers).toEqual([expect.any(LineFullError), 1, 'invoice-7', 1])
 })
 
 test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
