@@ -206,8 +206,34 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
     const found = await super.moveToDelayed(...args)
+    this.settings.onMoved?.(args[0])
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
+  }
+
+  override async moveJobFromActiveToWait(
+    ...args: Method<'moveJobFromActiveToWait'>['args']
+  ): Method<'moveJobFromActiveToWait'>['reply'] {
+    const answer = (await super.moveJobFromActiveToWait(...args)) as unknown
+    this.settings.onMoved?.(args[0])
+    return answer
+  }
+
+  override async moveToWaitingChildren(
+    ...args: Method<'moveToWaitingChildren'>['args']
+  ): Method<'moveToWaitingChildren'>['reply'] {
+    const waits = await super.moveToWaitingChildren(...args)
+    if (waits) this.settings.onMoved?.(args[0])
+    return waits
+  }
+
+  /** After a silence of the server a check only marks, and the next one comes soon. */
+  override async moveStalledJobsToWait(): Method<'moveStalledJobsToWait'>['reply'] {
+    const args = this.moveStalledJobsToWaitArgs()
+    const reply = await this.send('moveStalledJobsToWait', args, {})
+    const [stalled, sparedMs] = reply as readonly [string[], number]
+    if (sparedMs > 0) systemClock.after(sparedMs, () => this.settings.onCheckDue?.()).unref?.()
+    return stalled
   }
 
   override async drain(delayed: boolean): Promise<void> {

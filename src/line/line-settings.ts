@@ -36,4 +36,8 @@ export interface LineSettings {
   readonly keepsSteps?: true | undefined
   /** Called when the queue's Redis has no job to give, and none sleeps in line. */
   readonly onDrained?: (() => void) | undefined
+  /** Called when the next check for stalled jobs is due, sooner than BullMQ's. */
+  readonly onCheckDue?: (() => void) | undefined
+  /** Called when a running job was moved by hand: it needs no lock of BullMQ any more. */
+  readonly onMoved?: ((jobId: string) => void) | undefined
 }

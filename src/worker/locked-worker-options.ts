@@ -148,7 +148,7 @@ function recoveryOptions(
   return {
     // rule: crashed-job-runs-again-soon
     lockDuration: leaseMs,
-    stalledInterval: Math.min(1_000, Math.max(100, Math.floor(leaseMs / 4))),
+    stalledInterval: Math.min(1_000, Math.max(100, Math.floor(leaseMs / 5))),
     maxStalledCount: MAX_STALLED_COUNT,
   }
 }

@@ -385,7 +385,7 @@ class Episode {
       this.#otherWorker = new Worker(this.#other.name, run, {
         ...{ connection, prefix, maxStalledCount: 5 },
         // A failover may give it back a job that it has ended.
-        ...{ drainDelay: 1, lockDuration: 2_000, stalledInterval: 1_000 },
+        ...{ drainDelay: 1, lockDuration: 2_000, stalledInterval: 400 },
       })
       this.#otherWorker.on('error', () => undefined)
     }

@@ -89,7 +89,7 @@ export class WorkerHost {
       )
       this.worker = new Worker<JobData>(setup.queue, plain, {
         connection,
-        ...{ lockDuration: 2_000, stalledInterval: 1_000, maxStalledCount: 5 },
+        ...{ lockDuration: 2_000, stalledInterval: 400, maxStalledCount: 5 },
         ...bullmqOptions(setup),
       })
       plain.watch(this.worker)
@@ -357,7 +357,7 @@ function bullmqOptions({ name, settings }: HostSetup): Omit<WorkerOptions, 'conn
     ...(removeOnComplete !== undefined && { removeOnComplete: keep(removeOnComplete) }),
     ...(removeOnFail !== undefined && { removeOnFail: keep(removeOnFail) }),
     ...(tuned && {
-      ...{ name, drainDelay: 1, lockDuration: 2_000, lockRenewTime: 500, stalledInterval: 1_000 },
+      ...{ name, drainDelay: 1, lockDuration: 2_000, lockRenewTime: 500, stalledInterval: 400 },
       ...{ maxStalledCount: 5, runRetryDelay: 500, maximumRateLimitDelay: 100 },
       ...{
         metrics: { maxDataPoints: 10 },

@@ -1,7 +1,7 @@
 /** Several jobs of a resource under one lease: in order, each with its own end. */
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
-import { DelayedError, type Job } from 'bullmq'
+import { DelayedError, WaitingChildrenError, WaitingError, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import type { LockedQueue } from '../../src/index.ts'
 import {
@@ -66,7 +66,52 @@ const numbers = (batch: readonly Job<Charge>[]): number[] => batch.map(({ data: 
 const allDone = (batch: readonly Job<Charge>[]): Promise<PromiseSettledResult<unknown>[]> =>
   Promise.allSettled(batch.map(({ data: { nr } }) => Promise.resolve(nr * 10)))
 
+async function moveToChildren(job: Job, token: string): Promise<unknown> {
+  const queue = fixture.plainQueue()
+  const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
+  await queue.add('child', { customer: 'b', nr: 0 }, { parent, delay: 60_000 })
+  return job.moveToWaitingChildren(token)
+}
+
 describe('a batch', () => {
+  test.each<[how: string, move: (job: Job, token: string) => Promise<unknown>, error: Error]>([
+    ['delays', (job, token) => job.moveToDelayed(Date.now(), token), new DelayedError()],
+    ['puts back', (job, token) => job.moveToWait(token), new WaitingError()],
+    ['moves to its children', moveToChildren, new WaitingChildrenError()],
+  ])('goes on without a job that the processor %s', async (_how, move, moved) => {
+    const queue = openQueue()
+    const errors: unknown[] = []
+    const lost: unknown[] = []
+    const gate = fixture.gate()
+    let runs = 0
+    const worker = await work(
+      { size: 2 },
+      async (batch, lease) => {
+        runs += 1
+        const [first] = batch
+        if (runs > 1 || first === undefined) return allDone(batch)
+        await move(first, String(lease))
+        await gate.passed
+        lease.signal.throwIfAborted()
+        return Promise.allSettled([Promise.reject(moved), Promise.resolve(10)])
+      },
+      { lockDuration: 500, lockRenewTime: 100, concurrency: 1 },
+    )
+    worker.on('error', (error) => errors.push(error))
+    worker.on('lockRenewalFailed', (ids) => lost.push(ids))
+    const [, second] = await queue.addBulk(jobs(2))
+    await until('it runs', () => runs === 1)
+    await once(worker, 'locksRenewed')
+    await once(worker, 'locksRenewed')
+    gate.open()
+    await until('the second is done', async () => (await second?.isCompleted()) === true)
+    expect([errors, lost, (await queue.getJob(second?.id ?? ''))?.attemptsMade]).toEqual([
+      [],
+      [],
+      1,
+    ])
+  })
+
   test('comes to an idle worker from one with more lines, and then lines stay where they run', async () => {
     const queue = openQueue()
     const lines = ['a', 'b', 'c']

@@ -320,6 +320,24 @@ describe('one signal', () => {
     }
   })
 
+  test('aborts when its own worker is given the job again', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const reasons: unknown[] = []
+    let runs = 0
+    const processor = async (_job: unknown, lease: JobLease): Promise<void> => {
+      if (runs++ === 0) reasons.push(await aborted(lease.signal))
+    }
+    // BullMQ would renew its lock in 25 s.
+    const options = { lockDuration: 60_000, lockRenewTime: 50_000, stalledInterval: 100 }
+    work(redlock, processor, { ...options, concurrency: 2 })
+    const id = await add(queue, 1)
+    await until('it runs', () => runs === 1)
+    await fixture.redis().del(`bull:${fixture.namespace}:${id}:lock`)
+    await until('it has run again', async () => (await queue.getCompletedCount()) === 1)
+    expect([runs, reasons]).toEqual([2, [expect.any(JobLockLostError)]])
+  })
+
   test('says that the lease was lost when I/O only says "aborted"', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()

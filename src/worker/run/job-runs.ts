@@ -82,6 +82,9 @@ export class JobRuns {
   constructor(options: JobRunsOptions) {
     const { visits, channel } = options
     this.running = new RunningJobs(visits.running, channel)
+    visits.onLost = (jobId) => {
+      this.running.locksLost([jobId])
+    }
     this.#options = options
   }
 

@@ -60,6 +60,8 @@ export class Visit extends LineVisit {
   giveUp: ((error: Error) => void) | undefined
   /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
   asleepUntil: number | undefined
+  /** Its processor has moved it: it has no lock of BullMQ any more. */
+  isMoved = false
   /** It had done its work at this time. */
   endedAt = 0
   /** It waits for an answer of the queue's server since then, on the monotonic clock. */
@@ -97,6 +99,8 @@ export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
 }
 
 export class Visits implements LineVisits {
+  /** Called when the queue gives a job again that runs here. */
+  onLost: ((jobId: string) => void) | undefined
   /** Those that run. A job is here twice when another run began while the first has no lock. */
   readonly running: Set<Visit> = new Set()
   readonly #locks: LockService
@@ -122,8 +126,18 @@ export class Visits implements LineVisits {
 
   fetched(jobId: string): Visit {
     const visit = new Visit()
+    const earlier = this.#visits.get(jobId)
+    // Its second run would hide from BullMQ that the lock of the first is lost.
+    // rule: job-that-is-given-again-has-lost-its-lock
+    if (earlier?.startedAt !== undefined && !earlier.isMoved) this.onLost?.(jobId)
     this.#visits.set(jobId, visit)
     return visit
+  }
+
+  /** A running job was moved by hand. */
+  moved(jobId: string): void {
+    const visit = this.#visits.get(jobId)
+    if (visit !== undefined) visit.isMoved = true
   }
 
   waiting(jobId: string): Visit | undefined {
