@@ -37,6 +37,8 @@ const Backend: typeof RedisQueueBackend =
 export abstract class ConnectedBackend extends Backend {
   /** Of the queue or worker. */
   readonly options: QueueBaseOptions & Partial<WorkerOptions>
+  /** Its server does not answer, although a connection may be open. */
+  isSilent = false
 
   protected constructor(inner: RedisQueueBackend, name: string) {
     const { connection, blockingConnection, keys } = inner
@@ -73,6 +75,12 @@ export abstract class ConnectedBackend extends Backend {
       // rule: closed-queue-leaves-its-sentinels
       if (client?.status === 'end') client.connector?.failoverDetector?.cleanup()
     }
+  }
+
+  /** Its server answers again. A connection that has stayed open has told nothing. */
+  endSilence(): void {
+    this.isSilent = false
+    this.emit('ready')
   }
 
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
@@ -112,7 +120,11 @@ export function disconnectNow({ connection, blockingConnection }: RedisQueueBack
 }
 
 /** Whether all of its connections are ready: the one that waits for jobs may be so long before. */
-export function isConnected(backend: Partial<RedisQueueBackend>): boolean {
+export function isConnected(
+  backend: Partial<RedisQueueBackend> & { readonly isSilent?: boolean },
+): boolean {
+  // rule: silent-server-is-not-back
+  if (backend.isSilent === true) return false
   const clients = [backend.connection, backend.blockingConnection].map(unreadyClientOf)
   return clients.every((client) => client === undefined || client.status === 'ready')
 }

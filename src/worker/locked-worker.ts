@@ -301,14 +301,16 @@ export class LockedWorker<
     return super.delay(this.#runs.isLeaving ? 1 : ms, ...rest)
   }
 
-  /** BullMQ renews its locks on all running jobs by this method. */
+  /**
+   * BullMQ renews its locks on all running jobs by this method, and reports those that it returns.
+   * A job that ended before the answer came is none of them: a lost lock does not harm it.
+   */
   override async extendJobLocks(
     ...args: Parameters<Worker['extendJobLocks']>
   ): ReturnType<Worker['extendJobLocks']> {
     const askedAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
-    this.#runs.running.locksRenewed(lost, askedAt)
-    return lost
+    return this.#runs.running.locksRenewed(lost, askedAt)
   }
 
   /**

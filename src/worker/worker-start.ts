@@ -123,8 +123,10 @@ async function reportSilentQueue(starting: Starting): Promise<void> {
       const cause = await explain()
       if (isClosing()) return
       silentMs += QUEUE_PATIENCE_MS
+      lines.isSilent = true
       onError(new QueueUnreachableError(queue, silentMs, cause))
     }
+    if (lines.isSilent) lines.endSilence()
     explain = () => 'it is frozen, overloaded or cut off'
     await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
     if (!isClosing()) answered = lines.dueAt('').then(isAnswered, isAnswered)

@@ -460,6 +460,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['backends.every(isConnected)', 'true'],
       'on one connection of two',
     ],
+    ['silent-server-is-not-back', 'removed', 'silent on open connections'],
   ],
   'stories/queue-failover': [
     [

@@ -37,18 +37,23 @@ export class RunningJobs {
     return true
   }
 
-  /** BullMQ has renewed its locks, but for some that were lost. */
-  locksRenewed(lostIds: readonly string[], askedAt: number): void {
+  /** As `locksLost`. BullMQ has renewed its other locks. */
+  locksRenewed(lostIds: readonly string[], askedAt: number): string[] {
     this.#renewedAt = askedAt
-    this.locksLost(lostIds, askedAt)
+    return this.locksLost(lostIds, askedAt)
   }
 
-  /** BullMQ's locks on these jobs are lost, as the server said when it was asked then. */
-  locksLost(jobIds: readonly string[], askedAt: number = Infinity): void {
-    for (const visit of jobIds.flatMap((id) => this.#runsOf(id))) {
+  /**
+   * BullMQ's locks on these jobs are lost, as the server said when it was asked then.
+   * @returns those that still run. The end of another tells whether it was in time.
+   */
+  locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
+    return jobIds.filter((id) => {
       // rule: lost-lock-is-of-an-earlier-run
-      if ((visit.startedAt ?? 0) <= askedAt) this.#stop(visit)
-    }
+      const runs = this.#runsOf(id).filter(({ startedAt = 0 }) => startedAt <= askedAt)
+      for (const visit of runs) this.#stop(visit)
+      return runs.length > 0
+    })
   }
 
   /** A job whose lock is older than `lockMs` may run elsewhere. */

@@ -102,11 +102,13 @@ function silent(): {
   said: string[]
   ready: () => void
   commands: { status: string }
+  backend: { isSilent: boolean }
 } {
   const said: string[] = []
   let ready = (): void => undefined
   const commands = { status: 'ready' }
   const backend = {
+    isSilent: false,
     connection: { _client: commands },
     blockingConnection: { _client: { status: 'ready' } },
     on: (_event: string, heard: () => void) => (ready = heard),
@@ -116,7 +118,7 @@ function silent(): {
   const { signal } = new AbortController()
   const report = reporter({ out, signal } as unknown as Cli, worker, new AbortController())
   return {
-    ...{ said, commands },
+    ...{ said, commands, backend },
     say: (message) => {
       report(new Error(message))
     },
@@ -174,6 +176,19 @@ it('a server that answers on one connection of two does not answer yet', async (
   ready()
   await vi.advanceTimersByTimeAsync(60_000)
   expect(said.slice(2)).toEqual(["q: the queue's Redis answers again"])
+})
+
+it('a server that is silent on open connections does not answer yet', async () => {
+  vi.useFakeTimers()
+  const { say, said, ready, backend } = silent()
+  backend.isSilent = true
+  say('QUEUE_UNREACHABLE')
+  ready()
+  await vi.advanceTimersByTimeAsync(60_000)
+  expect(said.slice(1)).toEqual([])
+  backend.isSilent = false
+  ready()
+  expect(said.slice(1)).toEqual(["q: the queue's Redis answers again"])
 })
 
 it('an error of the worker itself is no outage that ends', async () => {

@@ -47,10 +47,8 @@ export function reporter(
     const { code, isOwnFault } = error as { readonly code?: unknown; readonly isOwnFault?: unknown }
     const isRefused = refuses(error)
     const message = isRefused ? said.replace(PLACE, '') : said
-    // A server that hung has lost no connection.
-    const isSilent = code === 'QUEUE_UNREACHABLE'
     isAway ||= AWAY.test(`${String(code)} ${said}`)
-    if (isRefused || isSilent) {
+    if (isRefused) {
       quiet?.cancel()
       quiet = systemClock.after(QUIET_MS, () => {
         back(`answers again: no error for ${QUIET_MS / 1_000} s`)
