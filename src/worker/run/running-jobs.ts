@@ -50,7 +50,9 @@ export class RunningJobs {
   locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
     return jobIds.filter((id) => {
       // rule: lost-lock-is-of-an-earlier-run
-      const runs = this.#runsOf(id).filter(({ startedAt = 0 }) => startedAt <= askedAt)
+      const runs = this.#runsOf(id).filter(
+        ({ startedAt = 0, isMoved }) => startedAt <= askedAt && !isMoved,
+      )
       for (const visit of runs) this.#stop(visit)
       return runs.length > 0
     })
