@@ -259,19 +259,22 @@ describe('one signal', () => {
     },
   )
 
-  test('reaches a run that continues while another run of its job starts and ends', async () => {
+  test('reaches a run that goes on when its lock is lost, while another run of its job starts and ends', async () => {
     const queue = makeQueue()
     const id = await add(queue, 1)
     const worker = new Worker<Charge>(queue.name, null, { connection: fixture.connection })
     fixture.defer(() => worker.close())
     const job = await worker.getNextJob('token')
     const signals: AbortSignal[] = []
+    const gate = fixture.gate()
     const runs = jobRuns<Charge, unknown, string>(
       await fixture.redlock(),
       { resource },
       async (_job, lease) => {
         signals.push(lease.signal)
-        throw await aborted(lease.signal)
+        const reason = await aborted(lease.signal)
+        await gate.passed
+        throw reason
       },
     )
     const first = runs.run(job, 'token')
@@ -279,7 +282,8 @@ describe('one signal', () => {
     await expect(runs.run(job, 'token')).rejects.toThrow(DelayedError)
     expect(runs.running.size).toBe(1)
     expect(runs.running.cancel(id, 'customer left')).toBe(true)
-    await expect(first).rejects.toThrow('The job was cancelled: customer left')
+    gate.open()
+    await expect(first).rejects.toThrow(JobLockLostError)
     expect(runs.running.size).toBe(0)
   })
 

@@ -214,13 +214,14 @@ test('an add whose reply is lost is sent again, as with BullMQ; with a jobId the
   fixture.defer(() => proxy.close())
   const connection = { port: proxy.port, retryStrategy: () => 20 }
   const counts: (number | undefined)[] = []
+  const direct = fixture.plainQueue()
   for (const queue of [queueOf({ connection }), fixture.plainQueue(undefined, { connection })]) {
     for (const opts of [{}, { jobId: 'invoice-7' }]) {
       queue.on('error', () => undefined)
       await queue.obliterate({ force: true })
       await proxy.dropReplies()
       const added = queue.add('charge', { nr: 1 }, opts)
-      await delay(LOCK_MS / 10)
+      await until('the server has done it', async () => (await direct.count()) === 1)
       await proxy.pass()
       await added
       counts.push(await queue.count())
@@ -234,6 +235,7 @@ test('an add that is sent again may find its own job in a full line; with a jobI
   fixture.defer(() => proxy.close())
   const connection = { port: proxy.port, retryStrategy: () => 20 }
   const answers: unknown[] = []
+  const direct = fixture.plainQueue()
   for (const opts of [{}, { jobId: 'invoice-7' }]) {
     const queue = queueOf({ connection, maxLength: 1 })
     queue.on('error', () => undefined)
@@ -243,7 +245,7 @@ test('an add that is sent again may find its own job in a full line; with a jobI
       ({ id }) => id,
       (error: unknown) => error,
     )
-    await delay(LOCK_MS / 10)
+    await until('the server has done it', async () => (await direct.count()) === 1)
     await proxy.pass()
     answers.push(await added, await queue.count())
   }
