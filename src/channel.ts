@@ -123,9 +123,8 @@ export class Channel {
     for (const listener of this.#everywhere.values()) this.#tell(listener, event, fact)
   }
 
-  /** Runs what belongs to a job or to a step. */
+  /** Runs what belongs to a job or to a step, where a listener has `within`. */
   within<Result>(what: Within, run: () => Promise<Result>): Promise<Result> {
-    if (!this.hears('within')) return run()
     let next = run
     for (const listener of this.#everywhere.values()) {
       const inner = next

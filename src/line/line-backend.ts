@@ -145,7 +145,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     }
     const to = client as Client
     if (adds) return this.#additions.place(to, replaced, args)
-    const looks = { runs: this.settings.visits?.size, worker: this.#name }
+    const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
     const told = name === 'moveToActive' ? looks : replaced.told?.(args.slice(replaced.keys))
     const sent = this.sendTo(to, replaced, args, told)
     return FETCHES.includes(name) ? this.#fetched(name, sent) : sent

@@ -62,8 +62,8 @@ export interface Join {
 
 /** The jobs of a worker. */
 export interface LineVisits {
-  /** How many there are. */
-  readonly size: number
+  /** By the ids of their jobs, until they end. Two runs of a job at once: the later one. */
+  readonly byId: ReadonlyMap<string, LineVisit>
   /** A job was fetched. */
   fetched(jobId: string): LineVisit
   /** The job of that id that was fetched, and has not started. */

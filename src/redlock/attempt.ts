@@ -207,7 +207,7 @@ export class QuorumLease extends HeldLease {
     const { fleet, tookMs, demand } = this.#attempt
     const graceMs = Math.min(fleet.settings.masterTimeoutMs, turnMs(tookMs))
     const { decided } = releaseEverywhere(this.#attempt, graceMs, demand.waiter)
-    fleet.announcements.releasing(this.resources, demand.waiter)
+    fleet.announcements?.releasing(this.resources, demand.waiter)
     return decided
   }
 }

@@ -4,6 +4,7 @@ import type { Timer } from '../clock.ts'
 import { integerOption, refuse } from '../options.ts'
 import { callOptions, leaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOptions, LeaseOptions, LeaseTerms } from '../lock/lease-options.ts'
+import { Announcements } from './announcements.ts'
 import { Attempt, QuorumLease, type Demand } from './attempt.ts'
 import { bootstrapFleet, type BootstrapOptions } from './fleet/bootstrap.ts'
 import { LockFleet } from './fleet/fleet.ts'
@@ -322,10 +323,11 @@ export class Redlock implements LockService, AsyncDisposable {
   /** Goes on where the first attempt was not granted. */
   async #wait(waiter: Waiter, first: AcquireOutcome): Promise<Lease> {
     const { names, terms, startedAt, waitMs, signal } = waiter
-    const { clock } = this.#fleet.settings
+    const fleet = this.#fleet
+    const { clock } = fleet.settings
     const all = names.flatMap((name) => slotNames(name, terms.slots))
-    const turns =
-      waitMs > 0 ? this.#fleet.announcements.listen(waiter.waiter, all, startedAt) : undefined
+    const told = waitMs > 0 ? (fleet.announcements ??= new Announcements(fleet)) : undefined
+    const turns = told?.listen(waiter.waiter, all, startedAt)
     let hasPlaces = waitMs > 0
     try {
       const lease = await waitFor(first, {

@@ -115,18 +115,13 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   if (batchedOf(processor) !== undefined) {
     refuse('processor', 'of one job: batches need a LockedWorker, which has lines', processor)
   }
-  const runs = jobRuns(redlock, options, processor)
-  const run = (
-    job: Job<Data, Result, Name>,
-    token: string | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<Result> => runs.run(job, token, signal) as Promise<Result>
+  const { run, running } = jobRuns(redlock, options, processor)
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
-      runs.running.locksLost(jobIds)
+      running.locksLost(jobIds)
     })
   }
-  return Object.assign(run, { watch })
+  return Object.assign(run as (...args: Parameters<typeof run>) => Promise<Result>, { watch })
 }
 
 /** @internal */

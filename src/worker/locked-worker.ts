@@ -101,8 +101,9 @@ export class LockedWorker<
     const visits = new Visits(redlock, leaseOptions, burstMs)
     super(
       name,
-      // Two parameters on purpose: for a third one BullMQ would make a signal for every job.
-      (job, token) => this.#runs.run(job, token) as Promise<Result>,
+      // It needs the backend, so it is made below. BullMQ would make a signal for every job of one
+      // that it is given here, and that takes three parameters.
+      null,
       { ...bullmq, autorun: false },
       LineBackend.factory({
         ...{ slots, within: 'added', maxWaitMs, onFailure, visits },
@@ -138,6 +139,7 @@ export class LockedWorker<
       }),
       ...{ maxUnreachableMs: OUTAGE_SLEEP_MS, onLocksClosed: () => void super.pause(true) },
     })
+    this.processFn = this.#runs.run as never
     const about = { queue: name, locks: redlock, channel, signal: this.#closing.signal }
     this.#breaker = new Breaker({ ...about, probeResource: `probe:${this.id}` })
     this.#told = {

@@ -6,7 +6,7 @@ import { Deadlines, withinMs, type Timer } from '../../clock.ts'
 import { LeaseRegistry } from '../../lock/lease-registry.ts'
 import { slotNames } from '../../lock/slots.ts'
 import { quarantineMs } from '../../lock/trust.ts'
-import { Announcements } from '../announcements.ts'
+import type { Announcements } from '../announcements.ts'
 import { Proposals } from '../attempt.ts'
 import { keyspace, type Keyspace } from '../keyspace.ts'
 import type { Poll } from '../poll.ts'
@@ -36,7 +36,8 @@ export class LockFleet {
   readonly deadlines: Deadlines<Poll>
   readonly clocks: ClockWatch
   readonly leases: LeaseRegistry
-  readonly announcements: Announcements = new Announcements(this)
+  /** Once a call has waited. */
+  announcements: Announcements | undefined
   readonly proposals: Proposals
   /** The duration of the last attempt that a quorum answered; retries wait longer than this. */
   attemptMs = 0
@@ -134,7 +135,7 @@ export class LockFleet {
       // rule: place-that-is-asked-for-ends-with-its-client
       if (waiter !== '') this.withdraw(all, waiter)
     }
-    this.announcements.close()
+    this.announcements?.close()
     await this.leases.close()
     // Quarantined masters hear how long this client has waited for them.
     for (const voter of this.voters) this.inBackground(voter.report())

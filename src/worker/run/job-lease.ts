@@ -240,7 +240,7 @@ export class SteppedLease extends String implements JobLease {
     const about = { job, lease, step: name }
     channel.tell('step:started', about)
     const startedAt = systemClock.now()
-    const running = channel.within({ kind: 'step', ...about }, async () => {
+    const run = async (): Promise<Result> => {
       this.currentStep = name
       this.#assertMayGoOn()
       // Where no quorum answers, what is left of the lease stands, and its renewal is tried again.
@@ -259,7 +259,9 @@ export class SteppedLease extends String implements JobLease {
       this.#assertMayGoOn()
       if (this.checkpoints === undefined) return result
       return (await this.checkpoints.save(name, result)) as Result
-    })
+    }
+    const isTraced = channel.hears('within')
+    const running = isTraced ? channel.within({ kind: 'step', ...about }, run) : run()
     this.openSteps.set(running, name)
     const end = (): boolean => this.openSteps.delete(running)
     running.then(end, end)

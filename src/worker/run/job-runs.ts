@@ -103,11 +103,16 @@ export class JobRuns {
     await Promise.all([visits.close(), ...running.map(({ lease }) => lease?.release())])
   }
 
-  /** `signal` is BullMQ's, of a worker that asks for it. */
-  async run(job: Job, token: string | undefined, signal?: AbortSignal): Promise<unknown> {
+  /** What BullMQ calls for a job. `signal` is its own, of a worker that asks for it. */
+  readonly run = async (
+    job: Job,
+    token: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<unknown> => {
     const { visits, channel } = this.#options
     const visit = visits.start(job, token, signal)
     try {
+      if (!channel.hears('within')) return await this.#run(visit)
       return await channel.within({ kind: 'job', job }, () => this.#run(visit))
     } finally {
       visits.end(visit)

@@ -110,8 +110,7 @@ export class Visits implements LineVisits {
   /** Those that are over are found when waiters are asked for. */
   #chains = new Set<Chain>()
   #askedAt = 0
-  /** By the ids of their jobs, until they end. Two runs of a job at once: the later one. */
-  readonly #visits = new Map<string, Visit>()
+  readonly byId: Map<string, Visit> = new Map()
 
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
@@ -120,28 +119,24 @@ export class Visits implements LineVisits {
     this.#burstMs = burstMs
   }
 
-  get size(): number {
-    return this.#visits.size
-  }
-
   fetched(jobId: string): Visit {
     const visit = new Visit()
-    const earlier = this.#visits.get(jobId)
+    const earlier = this.byId.get(jobId)
     // Its second run would hide from BullMQ that the lock of the first is lost.
     // rule: job-that-is-given-again-has-lost-its-lock
     if (earlier?.startedAt !== undefined && !earlier.isMoved) this.onLost?.(jobId)
-    this.#visits.set(jobId, visit)
+    this.byId.set(jobId, visit)
     return visit
   }
 
   /** A running job was moved by hand. */
   moved(jobId: string): void {
-    const visit = this.#visits.get(jobId)
+    const visit = this.byId.get(jobId)
     if (visit !== undefined) visit.isMoved = true
   }
 
   waiting(jobId: string): Visit | undefined {
-    const visit = this.#visits.get(jobId)
+    const visit = this.byId.get(jobId)
     return visit?.startedAt === undefined ? visit : undefined
   }
 
@@ -172,7 +167,7 @@ export class Visits implements LineVisits {
    */
   done(visit: Visit, workedMs: number, isTraced: boolean): void {
     visit.endedAt = systemClock.now()
-    visit.move = moveBehind(visit, workedMs, this.#burstMs, this.size)
+    visit.move = moveBehind(visit, workedMs, this.#burstMs, this.byId.size)
     const settle = this.#passOn.bind(this, visit)
     visit.settle = isTraced ? AsyncResource.bind(settle) : settle
     this.#deadlines.in(LIMIT_MS, visit)
@@ -187,20 +182,20 @@ export class Visits implements LineVisits {
 
   drop(visit: Visit): void {
     const { id = '' } = visit.job
-    if (this.#visits.get(id) === visit) this.#visits.delete(id)
+    if (this.byId.get(id) === visit) this.byId.delete(id)
   }
 
   ending(job: Pick<Job, 'id'>): Visit | undefined {
     const { id = '' } = job
-    const visit = this.#visits.get(id)
+    const visit = this.byId.get(id)
     // BullMQ may end a job that it has not started.
-    if (visit?.startedAt === undefined || visit.job === job) this.#visits.delete(id)
+    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
     return visit?.job === job ? visit : undefined
   }
 
   /** Releases what nothing has come for. */
   async close(): Promise<void> {
-    const waiting = [...this.#visits.values()].filter(({ startedAt }) => startedAt === undefined)
+    const waiting = [...this.byId.values()].filter(({ startedAt }) => startedAt === undefined)
     await Promise.all(waiting.map(async (visit) => visit.letGo()?.release()))
   }
 
