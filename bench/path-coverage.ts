@@ -18,8 +18,12 @@ interface Ran {
 /** V8's name for what makes the fields of an object. */
 const FIELDS = '<instance_members_initializer>'
 
+type SourceAt = (offset: number) => string
+
 export class PathCoverage {
   readonly #session = new Session()
+  /** By the addresses of built files. A slow `take` would let timers of the worker become due. */
+  readonly #sources = new Map<string, SourceAt>()
 
   static async start(): Promise<PathCoverage> {
     const coverage = new PathCoverage()
@@ -38,7 +42,8 @@ export class PathCoverage {
     return result
       .filter(({ url }) => url.includes('/dist/') && !url.includes('/node_modules/'))
       .flatMap(({ url, functions }) => {
-        const sourceAt = sourcesOf(url)
+        const sourceAt = this.#sources.get(url) ?? sourcesOf(url)
+        this.#sources.set(url, sourceAt)
         return functions.flatMap(({ functionName, ranges: [range] }) => {
           if (range === undefined || range.count === 0) return []
           // Fields of a class are read with its constructor.
@@ -51,7 +56,7 @@ export class PathCoverage {
 }
 
 /** Which source stands at an offset of a built file. */
-function sourcesOf(url: string): (offset: number) => string {
+function sourcesOf(url: string): SourceAt {
   const text = readFileSync(fileURLToPath(url), 'utf8')
   const json = readFileSync(`${fileURLToPath(url)}.map`, 'utf8')
   const map = new SourceMap(JSON.parse(json) as SourceMapPayload)
