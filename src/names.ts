@@ -9,25 +9,25 @@ const NOT_A_NAME = /(?<![\w-])(?:undefined|NaN|\[object \w+\])(?![\w-])/
 /** A worker asks for slots by their names. */
 const SLOT = /#\d{1,4}$/
 const MAX_RESOURCES = 64
+const A_NAME = `a string of whole characters (well-formed Unicode), 1 to ${MAX_LENGTH} of them`
 
 /** Sorted without repetitions: contenders for the same resources meet at the same one first. */
 export function resourceNames(resource: unknown): readonly string[] {
-  if (!Array.isArray(resource)) return [resourceName(resource)]
-  const names: unknown[] = resource
+  const names: readonly unknown[] = Array.isArray(resource) ? resource : [resource]
   if (names.length === 0 || names.length > MAX_RESOURCES) {
     refuse('resource', `a string or a list of 1 to ${MAX_RESOURCES} strings`, resource)
   }
-  return [...new Set(names.map(resourceName))].sort()
+  for (const name of names) if (problemOf(name) !== undefined) refuseName(name)
+  return names.length === 1 ? (names as string[]) : [...new Set(names as string[])].sort()
 }
 
+/** @throws TypeError for what can be the name of no resource. */
 export function resourceName(name: unknown): string {
-  const isName = typeof name === 'string' && name.length > 0
-  if (!isName || name.replace(SLOT, '').length > MAX_LENGTH) {
-    return refuse('resource', `a string of 1 to ${MAX_LENGTH} characters`, name)
-  }
-  // No server could write half a surrogate pair down: names with other halves would be the same.
-  if (name.isWellFormed()) return name
-  return refuse('resource', 'a string of whole characters (well-formed Unicode)', name)
+  return problemOf(name) === undefined ? (name as string) : refuseName(name)
+}
+
+function refuseName(name: unknown): never {
+  return refuse('resource', `${A_NAME}, but it is ${problemOf(name)}`, name)
 }
 
 /**
@@ -50,23 +50,22 @@ export function resourcesOf<Subject>(
   if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
   for (const name of names) {
     const problem = problemOf(name)
-    if (problem === undefined) continue
+    const gap = problem === undefined ? NOT_A_NAME.exec(name as string)?.[0] : undefined
+    if (problem === undefined && gap === undefined) continue
     // A promise is no name; one that is rejected as well must not end the process.
     for (const one of names) void Promise.resolve(one).catch(() => undefined)
-    throw new ResourceError(jobId, `returned ${problem}`)
+    const missing = `\`${String(name)}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`
+    throw new ResourceError(jobId, `returned ${problem ?? missing}`)
   }
-  return typeof named === 'string' ? [named] : [...new Set(names as string[])].sort()
+  return names.length === 1 ? (names as string[]) : [...new Set(names as string[])].sort()
 }
 
-/** Why a value cannot name what jobs touch; undefined where it can. */
-export function problemOf(name: unknown): string | undefined {
+/** Why a value cannot be a name; undefined where it can. */
+function problemOf(name: unknown): string | undefined {
   if (typeof name !== 'string') return kindOf(name)
   if (name.length === 0) return 'an empty string'
-  if (name.length > MAX_LENGTH) return `${name.length} characters`
-  const gap = NOT_A_NAME.exec(name)?.[0]
-  if (gap !== undefined) {
-    return `\`${name}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`
-  }
+  if (name.replace(SLOT, '').length > MAX_LENGTH) return `${name.length} characters`
+  // No server could write half a surrogate pair down: names with other halves would be the same.
   return name.isWellFormed() ? undefined : 'half a surrogate pair'
 }
 

@@ -6,10 +6,10 @@
 import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { sleep, systemClock } from '../clock.ts'
 import { JobCancelledError } from '../errors.ts'
+import { resourceName } from '../names.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
 import { LineBackend } from './line-backend.ts'
 import { membersOf } from './members.ts'
-import { resourceName } from './resource.ts'
 import { skipJob } from './leave-lines.ts'
 
 /** What `queue.cancel` takes. */

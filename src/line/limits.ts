@@ -5,10 +5,10 @@
  */
 import { hostname } from 'node:os'
 import { systemClock } from '../clock.ts'
+import { resourceName } from '../names.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
-import { resourceName } from './resource.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {

@@ -10,9 +10,9 @@ import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
-import { absentKeyIn, ASLEEP_DELAY_MS, jsonText, VIRTUAL_TIME } from './line-runner.ts'
+import { absentKeyIn, ASLEEP_DELAY_MS, VIRTUAL_TIME } from './line-runner.ts'
 import type { Arguments, Client, LineRunner } from './line-runner.ts'
-import type { LineSettings } from './line-settings.ts'
+import type { LinePlacement, LineSettings } from './line-settings.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
@@ -29,6 +29,14 @@ const NO_JOB = { id: '', opts: {} } as MinimalJob
 const REFUSED_PAUSE_MS = 250
 /** From here on `maxWaitMs` is no limit. */
 const ANY_TIME_MS = Number.MAX_SAFE_INTEGER / 2
+
+/** JSON for Lua, which refuses half a surrogate pair. The message of an error may end in one. */
+export function jsonText(value: unknown): string {
+  const text = JSON.stringify(value)
+  if (!text.includes('\\ud')) return text
+  // As a client writes it: half a surrogate pair becomes a replacement character.
+  return text.replace(/\\\\|\\ud.../g, (found) => (found === '\\\\' ? found : '\ufffd'))
+}
 
 export class LineBackend extends ConnectedBackend implements LineRunner {
   readonly settings: LineSettings
@@ -73,9 +81,9 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     this.settings = { ...given, maxWaitMs: maxWaitMs > ANY_TIME_MS ? undefined : maxWaitMs }
     this.base = this.toKey('')
     this.absentKey = absentKeyIn(this.base)
-    const { script, keys: count } = this.#scripts.get('finish') as Replacement
-    const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, count)
-    this.#ends = new Ends(this, script.command, finishKeys)
+    const finish = this.#scripts.get('finish') as Replacement
+    const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, finish.keys)
+    this.#ends = new Ends(this, finish, finishKeys)
     prepareClient(this.connection, (client) => {
       this.readyClient = client
       // Pipelines and transactions know only what was defined before they were made.
@@ -96,9 +104,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const script = ownScript(path)
     const client: Client = await this.connection.client
     this.#define(client, script)
-    const text = jsonText({ base: this.base, slots: this.settings.slots, ...args })
     // A key on the queue's slot of a cluster.
-    return client.runCommand(script.command, [this.keys['meta'], this.absentKey, text])
+    return this.sendTo(client, { name: path, script, keys: 1 }, [this.keys['meta']], args)
   }
 
   /** @param name of what takes the place of a script: see `lineScripts`. */
@@ -110,7 +117,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
   async sendTo(
     client: Client,
-    { name, script, keys: count }: Replacement,
+    { name, script, keys: count }: Omit<Replacement, 'told'>,
     args: readonly unknown[],
     ours: Arguments | undefined,
   ): Promise<unknown> {
@@ -139,15 +146,17 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
   override execCommand(client: unknown, name: string, args: any[]): any {
     const replaced = this.#scripts.get(name)
-    const adds = ADDS.includes(name)
-    if (replaced === undefined || (adds && this.settings.placement === undefined)) {
+    // BullMQ has passed on what `addJob` gave it in place of a client.
+    const placement = client as LinePlacement | { readonly lines?: never }
+    if (replaced !== undefined && placement.lines !== undefined) {
+      return this.#additions.place(replaced, args, placement)
+    }
+    if (replaced === undefined || ADDS.includes(name)) {
       return super.execCommand(client as never, name, args)
     }
-    const to = client as Client
-    if (adds) return this.#additions.place(to, replaced, args)
     const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
     const told = name === 'moveToActive' ? looks : replaced.told?.(args.slice(replaced.keys))
-    const sent = this.sendTo(to, replaced, args, told)
+    const sent = this.sendTo(client as Client, replaced, args, told)
     return FETCHES.includes(name) ? this.#fetched(name, sent) : sent
   }
 
@@ -188,11 +197,23 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     return Promise.resolve(null)
   }
 
-  override addJobs(entries: Method<'addJobs'>['args'][0]): Method<'addJobs'>['reply'] {
-    if (this.settings.placement === undefined) return super.addJobs(entries)
-    return Promise.all(
-      entries.map(({ job, jobId, parentKeyOpts }) => this.addJob(job, jobId, parentKeyOpts)),
-    )
+  override async addJob(
+    ...[job, jobId, parentKeyOpts]: Method<'addJob'>['args']
+  ): Method<'addJob'>['reply'] {
+    const placement = this.settings.placement?.(JSON.parse(job.data), jobId)
+    const client = await this.connection.client
+    return this.addJobToTransaction((placement ?? client) as never, job, jobId, parentKeyOpts)
+  }
+
+  override async addJobs(entries: Method<'addJobs'>['args'][0]): Method<'addJobs'>['reply'] {
+    const { placement } = this.settings
+    if (placement === undefined) return super.addJobs(entries)
+    // None is added where one names nothing.
+    const placed = entries.map(({ job, jobId, parentKeyOpts }) => {
+      return [placement(JSON.parse(job.data), jobId) as never, job, jobId, parentKeyOpts] as const
+    })
+    await this.connection.client
+    return Promise.all(placed.map((each) => this.addJobToTransaction(...each)))
   }
 
   override async waitForJob(timeout: number): Method<'waitForJob'>['reply'] {

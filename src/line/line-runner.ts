@@ -48,11 +48,3 @@ export function absentKeyIn(base: string): string {
   // rule: no-script-runs-while-its-slot-moves
   return keyIn(base, 'absent')
 }
-
-/** JSON for Lua, which refuses half a surrogate pair. The message of an error may end in one. */
-export function jsonText(value: unknown): string {
-  const text = JSON.stringify(value)
-  if (!text.includes('\\ud')) return text
-  // As a client writes it: half a surrogate pair becomes a replacement character.
-  return text.replace(/\\\\|\\ud.../g, (found) => (found === '\\\\' ? found : '\ufffd'))
-}

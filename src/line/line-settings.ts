@@ -2,9 +2,10 @@
 import type { MinimalJob } from 'bullmq'
 import type { LineVisits } from './visit.ts'
 
-/** How a job that is added stands in line; but for its resources as its hash has it. */
+/** How a job that is added stands in line, as its hash has it. */
 export interface LinePlacement {
-  readonly resources: readonly string[]
+  /** JSON of its resources. */
+  readonly lines: string
   /** Each undefined where the job says none. */
   readonly slots: string | undefined
   readonly rate: string | undefined
@@ -21,7 +22,7 @@ export interface LineSettings {
   /** The order inside a line: that of adding, or BullMQ's order of waiting jobs. */
   readonly within: 'added' | 'priority'
   /** How a job stands in line, by its data; undefined for a worker. */
-  readonly placement?: (data: unknown) => LinePlacement
+  readonly placement?: (data: unknown, jobId: string | undefined) => LinePlacement
   /** How many jobs a line has at most; undefined for any number. */
   readonly maxLength?: number | undefined
   /** Which sleeping job of a full line is removed for a new one; undefined for none. */

@@ -1,5 +1,5 @@
 import type { Job } from 'bullmq'
-import { problemOf, resourcesOf } from '../names.ts'
+import { resourcesOf } from '../names.ts'
 import { refuse } from '../options.ts'
 
 /** Names what a job touches: jobs that share a name never run at the same time. */
@@ -19,11 +19,4 @@ export function linesOf(resource: ResourceOf, job: Job): string | undefined {
   } catch {
     return undefined
   }
-}
-
-/** @throws TypeError for what can be the name of no resource. */
-export function resourceName(name: unknown): string {
-  const problem = problemOf(name)
-  if (problem !== undefined) throw new TypeError(`\`resource\` names no resource: it is ${problem}`)
-  return name as string
 }

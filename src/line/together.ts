@@ -7,7 +7,7 @@ import type { Job, JobsOptions, KeepJobs } from 'bullmq'
 import { atEndOfCallback, atEndOfTurn, ownCallback, systemClock } from '../clock.ts'
 import { LineFullError } from '../errors.ts'
 import type { LineBackend } from './line-backend.ts'
-import { jsonText, type Arguments, type Client } from './line-runner.ts'
+import type { Arguments } from './line-runner.ts'
 import type { Replacement } from './line-scripts.ts'
 import type { LinePlacement } from './line-settings.ts'
 import type { LineVisit, Move } from './visit.ts'
@@ -86,8 +86,9 @@ abstract class TurnGroup<Item> {
 /** A job that is added. */
 interface Addition {
   readonly replaced: Replacement
-  /** BullMQ's keys and arguments, and ours of the job: see `lua/add.lua`. */
+  /** BullMQ's keys and arguments. */
   readonly args: readonly unknown[]
+  readonly placement: LinePlacement
   readonly bytes: number
 }
 
@@ -104,15 +105,14 @@ export class Additions extends TurnGroup<Addition> {
     super(backend, 16)
   }
 
-  place(client: Client, replaced: Replacement, given: unknown[]): Promise<unknown> {
-    const { backend } = this
-    const data = String(given[replaced.keys + 1])
-    const { resources, ...more } = backend.settings.placement?.(JSON.parse(data)) as LinePlacement
-    const args = [...given, JSON.stringify(resources), jsonText(more)]
-    const job = { replaced, args, bytes: data.length }
-    // The replies of a transaction come together.
-    if (client !== backend.readyClient) return this.send([job], client)
-    if (backend.settings.maxLength !== undefined) return this.#addToFull(job)
+  place(
+    replaced: Replacement,
+    args: readonly unknown[],
+    placement: LinePlacement,
+  ): Promise<unknown> {
+    const data = args[replaced.keys + 1] as string
+    const job = { replaced, args, placement, bytes: data.length }
+    if (this.backend.settings.maxLength !== undefined) return this.#addToFull(job)
     return this.add(job, job.bytes, replaced.name)
   }
 
@@ -142,22 +142,20 @@ export class Additions extends TurnGroup<Addition> {
     return added
   }
 
-  /** @param transaction to which they are added. */
-  protected override send(jobs: readonly Addition[], transaction?: Client): Promise<unknown> {
+  protected override send(additions: readonly Addition[]): Promise<unknown> {
     const { backend } = this
-    const [{ replaced, args }, ...others] = jobs as readonly [Addition, ...Addition[]]
-    const { within, maxWaitMs, drops, maxLength: most } = backend.settings
-    const all = [...args]
-    for (const each of others) all.push(...each.args.slice(replaced.keys))
-    // A flow adds jobs to several queues.
-    const key = args[0] as string
-    const base = key.slice(0, key.lastIndexOf(':') + 1)
+    const [{ replaced, args }] = additions as readonly [Addition]
+    const { within, maxWaitMs, drops, maxLength } = backend.settings
+    const all = args.slice(0, replaced.keys)
+    const jobs: LinePlacement[] = []
+    for (const each of additions) {
+      all.push(...each.args.slice(replaced.keys))
+      jobs.push(each.placement)
+    }
     const mayStart = AT_ONCE.has(replaced.name) || undefined
     const isDelayed = replaced.name === 'addDelayedJob' || undefined
-    const isOne = transaction !== undefined || undefined
-    const maxLength = isOne ? undefined : most
-    const ours = { base, mayStart, isDelayed, within, maxWaitMs, drops, isOne, maxLength }
-    return backend.sendTo(transaction ?? backend.readyClient, replaced, all, ours)
+    const ours = { jobs, mayStart, isDelayed, within, maxWaitMs, drops, maxLength }
+    return backend.sendTo(backend.readyClient, replaced, all, ours)
   }
 }
 
@@ -179,16 +177,14 @@ interface End {
 }
 
 export class Ends extends TurnGroup<End> {
-  readonly #command: string
+  readonly #replaced: Replacement
   readonly #keys: readonly unknown[]
-  /** Our arguments, for those options of BullMQ. */
-  #usual: { readonly opts: string; readonly text: string } | undefined
 
   /** @param keys what BullMQ's script is given as KEYS. Some are other ones for each job. */
-  constructor(backend: LineBackend, command: string, keys: readonly unknown[]) {
+  constructor(backend: LineBackend, replaced: Replacement, keys: readonly unknown[]) {
     // The server and its clients wait for each other where more leave together.
     super(backend, 8)
-    this.#command = command
+    this.#replaced = replaced
     this.#keys = keys
   }
 
@@ -237,14 +233,11 @@ export class Ends extends TurnGroup<End> {
   }
 
   protected override send(ends: readonly End[]): Promise<unknown> {
-    const { base, settings, absentKey, readyClient } = this.backend
+    const { backend } = this
     const at = systemClock.wallNow()
     const { opts } = ends[0] as End
-    if (this.#usual?.opts !== opts) {
-      const usual = { base, slots: settings.slots, opts: JSON.parse(opts) as unknown }
-      this.#usual = { opts, text: jsonText(usual) }
-    }
-    const args = [...this.#keys, absentKey, String(at)]
+    const args = [...this.#keys, String(at)]
+    const jobs: Arguments[] = []
     for (const end of ends) {
       const { id, token, more, opts: own, value, visit } = end
       end.finishedOn = at
@@ -255,11 +248,11 @@ export class Ends extends TurnGroup<End> {
         const { job, lines, move } = visit
         args.push(String(job.timestamp), lines || '[]', String(Math.round(move.usedMs)))
       }
-      const unusual = own === opts ? more : { ...more, opts: JSON.parse(own) as unknown }
-      args.push(value, jsonText(unusual))
+      args.push(value)
+      jobs.push(own === opts ? more : { ...more, opts: JSON.parse(own) as unknown })
     }
-    args.push(this.#usual.text)
-    const sent = readyClient.runCommand(this.#command, args)
+    const ours = { jobs, opts: JSON.parse(opts) as unknown }
+    const sent = backend.sendTo(backend.readyClient, this.#replaced, args, ours)
     for (const { visit } of ends) visit?.sent?.()
     return sent
   }

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { added } from '../added.ts'
 import { sleep, systemClock } from '../clock.ts'
 import { ShardError } from '../errors.ts'
+import { LineBackend } from '../line/line-backend.ts'
 import { resourcesOf } from '../names.ts'
 import { objectOption } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
@@ -112,7 +113,10 @@ export class ShardedQueue<
     const placed = jobs.map((job) => ({ ...job, ...this.#placed(job.data, job.opts) }))
     const isOfOneShard = placed.every(({ queue }) => queue === placed[0]?.queue)
     // rule: bulk-is-refused-as-a-whole
-    for (const job of isOfOneShard ? [] : placed) this.check(job)
+    for (const { queue, name, data, opts } of isOfOneShard ? [] : placed) {
+      LineBackend.of(queue).settings.placement?.(data, opts.jobId)
+      new this.Job(this, name, data, { ...this.jobsOpts, ...opts }, opts.jobId).toFlowEntry()
+    }
     const added = new Map<unknown, Iterator<Job<Data, Result, Name>>>()
     await this.#parts.ask(async (shard) => {
       const own = placed.filter(({ queue }) => queue === shard)

@@ -2,7 +2,7 @@ import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { ShardError, ShardsDifferError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
-import { resourceName } from '../line/resource.ts'
+import { resourceName } from '../names.ts'
 import { shardNamed, shardOf, SHARDS_FIELD } from './placement.ts'
 
 /**

@@ -3,7 +3,7 @@
  * added. A job that is not first sleeps, so no worker starts it in vain; the job before it wakes
  * it. One script writes a job and its places. For the queue a sleeping job is a waiting one.
  */
-import { Queue, type Job, type JobsOptions } from 'bullmq'
+import { Queue } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
 import type { LinePlacement } from '../line/line-settings.ts'
@@ -13,8 +13,7 @@ import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import { checkedRate, LineLimits, rateText } from '../line/limits.ts'
 import type { LimitOptions, Rate, ResourceLimits } from '../line/limits.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
-import { resourceName } from '../line/resource.ts'
-import { resourcesOf } from '../names.ts'
+import { resourceName, resourcesOf } from '../names.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, shareText } from '../line/shares.ts'
 import { checkedSlots } from '../slots.ts'
@@ -29,17 +28,14 @@ const START_MS = 1_000
 const COMPARE_LIMIT_MS = 500
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
-type Placement = (data: unknown, jobId?: string) => LinePlacement
-
-interface JobToAdd<Data, Name extends string> {
-  name: Name
-  data: Data
-  opts?: JobsOptions
-}
-
 /**
  * A BullMQ `Queue` for `LockedWorker`s, whose jobs wait in the lines of their resources. Its
  * `error` event reports workers with other settings.
+ *
+ * `add` rejects with a ResourceError when `resource` names nothing for the data, with a
+ * LineFullError where a line is full, and with a TypeError for a bad rate, tenant, weight or number
+ * of slots. `addBulk` then adds none of its jobs; but where the line of a job is full, the others
+ * are added.
  * @example
  * ```ts
  * const queue = new LockedQueue('invoices', {
@@ -58,7 +54,6 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   Result,
   Name
 > {
-  readonly #placement: Placement
   readonly #lines: LineBackend
   readonly #limits: LineLimits
   readonly #settings: SharedSettings
@@ -68,32 +63,29 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
     const { lines, bullmq } = queueOptions(options)
-    const placement = placementOf(options)
+    const { resource, slots, rate, tenant, weight } = options
+    const hasShares = tenant !== undefined || weight !== undefined
+    const shareOf = (data: Data, resources: readonly string[]): string =>
+      shareText({
+        tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
+        weight: weight === undefined ? 1 : weight(data),
+      })
+    const placement = (given: unknown, jobId: string | undefined): LinePlacement => {
+      this.#comparing ??= this.#compareSettings()
+      const data = given as Data
+      const resources = resourcesOf(resource, data, jobId)
+      const ofJob = rate?.(data)
+      return {
+        lines: JSON.stringify(resources),
+        share: hasShares ? shareOf(data, resources) : undefined,
+        slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
+        rate: ofJob && rateText(checkedRate(ofJob, 'rate')),
+      }
+    }
     super(name, bullmq, LineBackend.factory({ ...lines, placement }))
-    this.#placement = placement
     this.#lines = LineBackend.of(this)
     this.#limits = new LineLimits(this.#lines)
     this.#settings = { by: 'LockedQueue', order: 'strict', slots: lines.slots }
-  }
-
-  /**
-   * @throws ResourceError when `resource` names nothing for this data; LineFullError where its line
-   * is full; TypeError for a bad rate, tenant, weight or number of slots.
-   */
-  override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
-    this.#placement(data, opts?.jobId) // Before BullMQ sends anything.
-    this.#comparing ??= this.#compareSettings()
-    return super.add(name, data, opts)
-  }
-
-  /**
-   * @throws ResourceError when `resource` names nothing for a job: then none is added;
-   * LineFullError where the line of a job is full: the others are added.
-   */
-  override async addBulk(jobs: JobToAdd<Data, Name>[]): Promise<Job<Data, Result, Name>[]> {
-    for (const { data, opts } of jobs) this.#placement(data, opts?.jobId)
-    this.#comparing ??= this.#compareSettings()
-    return super.addBulk(jobs)
   }
 
   /**
@@ -216,12 +208,6 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     return compareSettings(this.#lines, this.name, this.#settings)
   }
 
-  /** @throws what adding this job throws before anything is sent. */
-  protected check({ name, data, opts }: JobToAdd<Data, Name>): void {
-    this.#placement(data, opts?.jobId)
-    new this.Job(this, name, data, { ...this.jobsOpts, ...opts }, opts?.jobId).toFlowEntry()
-  }
-
   async #compareSettings(): Promise<void> {
     try {
       const { differences, hadWorker } = await this.#compare()
@@ -229,28 +215,6 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       if (!hadWorker) void this.#findPlainWorkers().catch(() => undefined)
     } catch {
       this.#comparing = undefined // The queue's Redis is away: the jobs' own commands say so.
-    }
-  }
-}
-
-/** How a job stands in line, by its data. */
-function placementOf<Data>(options: LockedQueueOptions<Data>): Placement {
-  const { resource, slots, rate, tenant, weight } = options
-  const hasShares = tenant !== undefined || weight !== undefined
-  const shareOf = (data: Data, resources: readonly string[]): string =>
-    shareText({
-      tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
-      weight: weight === undefined ? 1 : weight(data),
-    })
-  return (given, jobId) => {
-    const data = given as Data
-    const resources = resourcesOf(resource, data, jobId)
-    const ofJob = rate?.(data)
-    return {
-      resources,
-      share: hasShares ? shareOf(data, resources) : undefined,
-      slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
-      rate: ofJob && rateText(checkedRate(ofJob, 'rate')),
     }
   }
 }

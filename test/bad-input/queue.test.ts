@@ -69,13 +69,13 @@ it.each([
   ['nothing', undefined, 'returned undefined'],
   ['a number', 42, 'returned a number'],
   ['an empty list', [], 'returned an empty list'],
-  ['a promise', Promise.resolve('r'), 'returned a promise'],
+  ['a promise', 'promise', 'returned a promise'],
 ])(
   'a resource that names %s: neither the job nor its batch is added',
   async (_what, name, problem) => {
     const queue = new LockedQueue<Data>('q', {
       connection: connection(),
-      resource: (data) => data.name as string,
+      resource: ({ name: named }) => (named === 'promise' ? Promise.resolve('r') : named) as string,
     })
     const refused = [
       queue.add('charge', { name }),

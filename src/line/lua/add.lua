@@ -2,13 +2,13 @@
   Takes the place of BullMQ's scripts that add a job, for the jobs that are added in one turn of the
   event loop.
 
-  ARGV  base: of this queue; a flow adds jobs to several · slots · within: 'added' | 'priority'
+  ARGV  base · slots · within: 'added' | 'priority'
         maxLength: of a line, or nil · drops: 'oldest' | 'newest', or nil
         mayStart: at once, and not when a delay or its children have ended · isDelayed
-        maxWaitMs: or nil · isOne: of a transaction
-  `theirs`  of each job: BullMQ's three · its resources: JSON
-        more: JSON of rate: JSON · share · slots: each where the job has one
-  Returns  for each job as BullMQ's script, or [error]; as BullMQ's script for the one of a transaction
+        maxWaitMs: or nil
+        jobs: of each, lines: JSON of its resources · rate: JSON · share · slots: where it has one
+  `theirs`  of each job: BullMQ's three
+  Returns  for each job as BullMQ's script, or [error]
            -200, resource, id of the job to drop or '': the line of that resource is full
   Keeps: a job that is stored has its lines, and its places if it may start; it sleeps where others
   are ahead of it, or where the limits of its line do not let it start. BullMQ decides whether a
@@ -19,7 +19,7 @@
 --- @include "removing"
 --- @include "asleep-view"
 --- @include "together"
--- Of the job that is added now. `lines` is JSON of its resources.
+-- Of the job that is added now. `more` is what we are told of it.
 local lines, resources, more, packedOpts, jobKey, timestamp, seq, isBehind, heldUntil, sleeps
 local asleepView
 
@@ -142,12 +142,13 @@ local function refusal(id, deduplicationKey)
   end
 end
 
-local FIELDS, NOTHING = 5, {}
+local FIELDS = 3
 local function add(i)
-  local packed, data, ownMore
-  packed, data, packedOpts, lines, ownMore = unpack(theirs, FIELDS * i - 4, FIELDS * i)
+  local packed, data
+  packed, data, packedOpts = unpack(theirs, FIELDS * i - 2, FIELDS * i)
   local job = cmsgpack.unpack(packed)
-  resources, more = resourcesOf(lines), ownMore == '{}' and NOTHING or cjson.decode(ownMore)
+  more = ARGV.jobs[i]
+  lines, resources = more.lines, resourcesOf(more.lines)
   timestamp = type(job[4]) == 'number' and string.format('%.17g', job[4]) or job[4]
   -- BullMQ counts a delay from the time of the producer, unless the user has passed another one.
   -- rule: delay-by-the-clock-of-the-server
@@ -171,5 +172,4 @@ local function add(i)
   return bullmq(KEYS, {job, data, packedOpts})
 end
 
-if ARGV.isOne then return add(1) end
-return together(#theirs / FIELDS, add)
+return together(#ARGV.jobs, add)

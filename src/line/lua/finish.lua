@@ -3,10 +3,7 @@
 
   KEYS  BullMQ's, for a completed job; 11 to 13 are other ones for each job
   ARGV  base · slots · opts: of BullMQ, with those of the worker
-  `theirs`  at: ms; then of each job
-        id · token · timestamp · lines: JSON, '' where the queue's Redis has to say · burst: of its line
-        value: what it returned, or failed with
-        more: JSON of what is not usual with it
+        jobs: of each, what is not usual with it
           target: 'failed' · opts: its own
           keeps: fetches no other · back: the next goes behind the jobs that wait
           runs: how many jobs its worker has; an idle one with two fewer gets the next of its line
@@ -15,6 +12,9 @@
           share: its own · chargeMs: what to count for it · fields: to update
           steps: the results of its steps end with it
           run: how often it had started, and when last, of one whose lock was missing
+  `theirs`  at: ms; then of each job
+        id · token · timestamp · lines: JSON, '' where the queue's Redis has to say · burst: of its line
+        value: what it returned, or failed with
   Returns  JSON: for each job what BullMQ's script returns, a fetched job with its turn; or [error]
   Keeps: a job that another worker owns, or has owned, leaves nothing.
 ]]
@@ -53,7 +53,7 @@ local function fetchNext(...)
 end
 --- @bullmq script, with trimOnce for trimEvents, fetchNext for fetchNextJob
 
-local FIELDS, USUAL = 7, {}
+local FIELDS = 6
 -- Before all places: those of LIFO jobs have negative scores.
 local FIRST = '-9007199254740992'
 
@@ -71,8 +71,8 @@ end
 local endsAs
 endsAt = at
 local function finish(i)
-  local id, token, timestamp, lines, burst, value, more = unpack(theirs, FIELDS * i - 5, FIELDS * i + 1)
-  local job = more == '{}' and USUAL or cjson.decode(more)
+  local id, token, timestamp, lines, burst, value = unpack(theirs, FIELDS * i - 4, FIELDS * i + 1)
+  local job = ARGV.jobs[i]
   local jobKey, fetches, target, place = BASE .. id, not job.keeps, job.target or 'completed', id .. ' ' .. timestamp
   if lines == '' then
     local own = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
@@ -129,5 +129,5 @@ local function finish(i)
   return withTurn(result, isTaken and next, burst)
 end
 
-local replies = together((#theirs - 1) / FIELDS, finish)
+local replies = together(#ARGV.jobs, finish)
 return replies.err and replies or cjson.encode(replies)
