@@ -84,8 +84,7 @@ async function cancelOne(
     const job = await Job.fromId(queue, jobId)
     const outcome = job === undefined ? 'missing' : await failOrAsk(backend, job, error, reason)
     if (outcome !== 'running') {
-      if (!wasRunning) return { jobId, outcome }
-      if (outcome === 'failed') return { jobId, outcome }
+      if (!wasRunning || outcome === 'failed') return { jobId, outcome }
       const ended = await Job.fromId(queue, jobId)
       if (ended !== undefined && (await ended.isCompleted())) return { jobId, outcome: 'completed' }
       await skipJob(backend, jobId) // It must not hold its line, whatever failed jobs do.
@@ -103,7 +102,7 @@ async function failOrAsk(
   job: Job,
   error: Error,
   reason: string,
-): Promise<'failed' | 'running' | 'finished' | 'missing' | 'refused'> {
+): Promise<Cancelled['outcome']> {
   const { id = '', opts } = job
   const { removeOnFail, stackTraceLimit = Infinity } = opts
   const removes = removeOnFail === true || removeOnFail === 0 // Others may hold their lines.

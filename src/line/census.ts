@@ -38,10 +38,5 @@ export async function censusOf(runner: LineRunner, isWhole: boolean): Promise<Ce
 
 /** For a scrape. Undefined when the queue's Redis does not answer soon: others report that. */
 export async function lineCensus(runner: LineRunner): Promise<LineCensus | undefined> {
-  const census = await withinMs(systemClock, LIMIT_MS, censusOf(runner, false)).catch(
-    () => undefined,
-  )
-  if (census === undefined) return undefined
-  const { lines, parked, longest, limited, tenants, refused, dropped, runnable, oldestMs } = census
-  return { lines, parked, longest, limited, tenants, refused, dropped, runnable, oldestMs }
+  return withinMs(systemClock, LIMIT_MS, censusOf(runner, false)).catch(() => undefined)
 }

@@ -19,8 +19,8 @@ export interface LineSettings {
    * any time.
    */
   readonly maxWaitMs?: number | undefined
-  /** The order inside a line: that of adding, or BullMQ's order of waiting jobs. */
-  readonly within: 'added' | 'priority'
+  /** The order inside a line where jobs are added: BullMQ's of waiting jobs; else that of adding. */
+  readonly within?: 'added' | 'priority' | undefined
   /** How a job stands in line, by its data; undefined for a worker. */
   readonly placement?: (data: unknown, jobId: string | undefined) => LinePlacement
   /** How many jobs a line has at most; undefined for any number. */
@@ -29,8 +29,8 @@ export interface LineSettings {
   readonly drops?: 'oldest' | 'newest' | undefined
   /** Of a worker. */
   readonly visits?: LineVisits | undefined
-  /** What a job that failed for good does to its lines. */
-  readonly onFailure: 'continue' | 'block'
+  /** What a job that failed for good does to its lines. @defaultValue 'continue' */
+  readonly onFailure?: 'continue' | 'block' | undefined
   /** JSON of the resources of a job that fails before it has lines; undefined where it has none. */
   readonly linesOf?: ((job: MinimalJob) => string | undefined) | undefined
   /** Jobs have results of steps, which end with them. */

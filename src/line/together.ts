@@ -199,13 +199,13 @@ export class Ends extends TurnGroup<End> {
   ): ReturnType<bullmq.RedisQueueBackend['moveToCompleted']> {
     const { id = '' } = job
     const { backend } = this
-    const { visits, keepsSteps: steps } = backend.settings
+    const { visits } = backend.settings
     // Asked once. BullMQ tries again after a broken connection: it is an ordinary ending then.
     const visit = visits?.ending(job)
     const keeps = !fetches || undefined
     const { back, runs, share, chargeMs }: Partial<Move> = visit?.move ?? {}
     // Named one by one: JSON of an object that is spread from others takes ten times as long.
-    const more = { target, holds, lines, fields, steps, keeps, back, runs, share, chargeMs }
+    const more = { target, holds, lines, fields, keeps, back, runs, share, chargeMs }
     const opts = finishOptions(job.opts, keepJobs, backend.options)
     let end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
@@ -251,7 +251,7 @@ export class Ends extends TurnGroup<End> {
       args.push(value)
       jobs.push(own === opts ? more : { ...more, opts: JSON.parse(own) as unknown })
     }
-    const ours = { jobs, opts: JSON.parse(opts) as unknown }
+    const ours = { jobs, opts: JSON.parse(opts) as unknown, steps: backend.settings.keepsSteps }
     const sent = backend.sendTo(backend.readyClient, this.#replaced, args, ours)
     for (const { visit } of ends) visit?.sent?.()
     return sent

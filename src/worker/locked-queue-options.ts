@@ -104,10 +104,7 @@ export function queueOptions<Data>(options: LockedQueueOptions<Data>): {
     refuse(option, `a function of the data, such as ${example}`, value)
   }
   return {
-    lines: {
-      ...{ slots: base, within, maxWaitMs, maxLength, drops: DROPS[whenFull] },
-      onFailure: 'continue',
-    },
+    lines: { slots: base, within, maxWaitMs, maxLength, drops: DROPS[whenFull] },
     bullmq: bullmqOptions(options, KNOWN) as unknown as QueueOptions,
   }
 }

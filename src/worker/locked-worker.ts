@@ -106,7 +106,7 @@ export class LockedWorker<
       null,
       { ...bullmq, autorun: false },
       LineBackend.factory({
-        ...{ slots, within: 'added', maxWaitMs, onFailure, visits },
+        ...{ slots, maxWaitMs, onFailure, visits },
         keepsSteps: ours.checkpoints || undefined,
         linesOf: isStrict ? (job) => linesOf(resource as never, job as never) : undefined,
         onDrained: () => super.emit('drained'),

@@ -3,6 +3,7 @@
 
   KEYS  BullMQ's, for a completed job; 11 to 13 are other ones for each job
   ARGV  base · slots · opts: of BullMQ, with those of the worker
+        steps: the results of a job's steps end with it
         jobs: of each, what is not usual with it
           target: 'failed' · opts: its own
           keeps: fetches no other · back: the next goes behind the jobs that wait
@@ -10,7 +11,6 @@
           holds: keeps its places if it is not removed
           lines: JSON, of one that holds and has none yet
           share: its own · chargeMs: what to count for it · fields: to update
-          steps: the results of its steps end with it
           run: how often it had started, and when last, of one whose lock was missing
   `theirs`  at: ms; then of each job
         id · token · timestamp · lines: JSON, '' where the queue's Redis has to say · burst: of its line
@@ -113,7 +113,7 @@ local function finish(i)
   -- One that failed and is kept may be retried by hand, and continues where it stopped.
   local isDone = type(result) == 'table' or result == 0
   -- rule: steps-end-with-their-job
-  if job.steps and isDone and target == 'completed' then dropSteps(id) end
+  if ARGV.steps and isDone and target == 'completed' then dropSteps(id) end
   if isDone or result == -1 then
     if leaves then
       for j = 1, #resources do redis.call('ZREM', lineKey(resources[j]), place) end

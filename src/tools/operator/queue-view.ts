@@ -239,7 +239,7 @@ export class QueueView {
 function opened({ queueName, prefix }: QueuePlace, address: MasterAddress): Queue {
   const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
   const connection = { ...bullmqConnection(address), ...retry }
-  const factory = LineBackend.factory({ slots: 1, within: 'added', onFailure: 'continue' })
+  const factory = LineBackend.factory({ slots: 1 })
   const queue = new Queue(queueName, { connection, prefix, skipMetasUpdate: true }, factory)
   queue.on('error', () => undefined) // The question that failed rejects.
   return queue
