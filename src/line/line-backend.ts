@@ -10,8 +10,7 @@ import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
-import { absentKeyIn, ASLEEP_DELAY_MS, VIRTUAL_TIME } from './line-runner.ts'
-import type { Arguments, Client, LineRunner } from './line-runner.ts'
+import { absentKeyIn, type Arguments, type Client, type LineRunner } from './line-runner.ts'
 import type { LinePlacement, LineSettings } from './line-settings.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
@@ -266,21 +265,6 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const removed = await super.cleanJobsByState(state, at, limit)
     if (removed.length > 0) await sweepAll(this)
     return removed
-  }
-
-  override async getQueueMeta(): Method<'getQueueMeta'>['reply'] {
-    const { [VIRTUAL_TIME]: _, ...meta } = await super.getQueueMeta()
-    return meta
-  }
-
-  override async isJobInState(state: string, jobId: string): Promise<boolean> {
-    const found = await this.getState(jobId)
-    return found === 'waiting' ? state === 'waiting' || state === 'wait' : found === state
-  }
-
-  override async getJobData(jobId: string): Method<'getJobData'>['reply'] {
-    const job = await super.getJobData(jobId)
-    return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
   }
 
   /**

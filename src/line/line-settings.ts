@@ -19,7 +19,7 @@ export interface LineSettings {
    * any time.
    */
   readonly maxWaitMs?: number | undefined
-  /** The order inside a line where jobs are added: BullMQ's of waiting jobs; else that of adding. */
+  /** Of a producer, the order inside a line: that of adding, or BullMQ's of waiting jobs. */
   readonly within?: 'added' | 'priority' | undefined
   /** How a job stands in line, by its data; undefined for a worker. */
   readonly placement?: (data: unknown, jobId: string | undefined) => LinePlacement

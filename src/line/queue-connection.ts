@@ -4,7 +4,7 @@ import * as bullmq from 'bullmq'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import { tlsMismatch } from '../tls-check.ts'
-import type { Client } from './line-runner.ts'
+import { ASLEEP_DELAY_MS, VIRTUAL_TIME, type Client } from './line-runner.ts'
 
 type Connection = RedisQueueBackend['connection']
 
@@ -81,6 +81,21 @@ export abstract class ConnectedBackend extends Backend {
   endSilence(): void {
     this.isSilent = false
     this.emit('ready')
+  }
+
+  override async getQueueMeta(): ReturnType<RedisQueueBackend['getQueueMeta']> {
+    const { [VIRTUAL_TIME]: _, ...meta } = await super.getQueueMeta()
+    return meta
+  }
+
+  override async isJobInState(state: string, jobId: string): Promise<boolean> {
+    const found = await this.getState(jobId)
+    return found === 'waiting' ? state === 'waiting' || state === 'wait' : found === state
+  }
+
+  override async getJobData(jobId: string): ReturnType<RedisQueueBackend['getJobData']> {
+    const job = await super.getJobData(jobId)
+    return job?.delay === ASLEEP_DELAY_MS ? { ...job, delay: 0 } : job
   }
 
   /** The resources in whose lines the job was put; undefined for a job that has no place yet. */
