@@ -102,7 +102,7 @@ test('every method of BullMQ and of a LockedQueue asks the shards', () => {
     ...['baseGetClients', 'parseClientList', 'isMaxed', 'getGlobalConcurrency'],
     ...['getGlobalRateLimit', 'isPaused', 'getWorkers', 'getWorkersCount', 'getQueueEvents'],
     ...['getRateLimitTtl', 'getVersion', 'getMeta', 'getBackend', 'createBackend', 'base64Name'],
-    ...['clientName', 'checkConnectionError', 'trace', 'check'],
+    ...['clientName', 'checkConnectionError', 'trace'],
   ]
   expect([...new Set(left)].sort()).toEqual(calling.sort())
 })
