@@ -48,6 +48,8 @@ interface FeatureRules {
 const QUEUE_FAULTS = ['freeze', 'pause', 'drop', 'refuse', 'replicas', 'full'] as const
 const MASTER_FAULTS = ['kill', 'forget', 'freeze', 'cut'] as const
 const NOTES = ['progress', 'progressById', 'log', 'logById', 'clearLogs', 'deduplication'] as const
+/** Shorter than a lease, and longer than a lease, BullMQ's lock and its check for stalled jobs. */
+const FREEZES_MS = [20, 100, 200, 700, 1_500, 3_000, 4_500] as const
 /** Of one tenant, while another one has a few. */
 const BACKLOG = 40
 const MS = { short: [0, 12], delay: [0, 150] } as const
@@ -381,6 +383,12 @@ export const FEATURES = {
     weight: 3,
     isSlow: true,
   },
+  'freeze a worker': {
+    settings: ({ settings }) => ({ workers: ['child', ...settings.workers.slice(1)] }),
+    action: ({ random }) => ({ do: 'freezeWorker', worker: 0, forMs: random.pick(FREEZES_MS) }),
+    weight: 3,
+    isSlow: true,
+  },
   'wrong clocks': {
     settings: ({ settings }) => ({ workers: ['child', ...settings.workers.slice(1)] }),
     action: (draw) => ({
@@ -502,6 +510,7 @@ const ADDS = 50
 const MEANT = 5
 const TAKES_LONG: ReadonlySet<Action['do']> = new Set([
   ...(['failover', 'faultMasters', 'faultQueue', 'drainWorker'] as const),
+  'freezeWorker',
 ])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 

@@ -13,7 +13,7 @@ import { prefixesOf, shardOf } from '../../src/sharded/placement.ts'
 import { audit, ratedResources } from './audit.ts'
 import { isInOneShard } from './draw.ts'
 import type { Frail } from './frail.ts'
-import { openHere, openInChild, type Hands } from './hands.ts'
+import { openHere, openInChild, type Freeze, type Hands } from './hands.ts'
 import {
   newHistory,
   record,
@@ -307,10 +307,13 @@ class Episode {
       const worker = this.#worker(index)
       if (worker?.kill === undefined) return 'absent'
       this.#left.add(worker)
+      const { frozenAt } = worker
       await worker.kill()
-      this.#noteKilled(worker.name)
+      this.#noteKilled(worker.name, frozenAt ?? machineMs())
       return worker.name
     },
+    freezeWorker: async ({ worker, forMs }) =>
+      (await this.#worker(worker)?.freeze?.(forMs)) ?? 'absent',
     closeWorker: ({ worker, force }) => this.#leave(worker, { do: 'close', force }),
     drainWorker: ({ worker, timeoutMs }) => this.#leave(worker, { do: 'drain', timeoutMs }),
     cancelHere: ({ worker, uid }) =>
@@ -471,9 +474,9 @@ class Episode {
     return worker.name
   }
 
-  #noteKilled(name: string): void {
+  #noteKilled(name: string, at: number): void {
     for (const run of this.#history.runs.values()) {
-      if (run.worker === name && run.ended === undefined) run.killedAt = machineMs()
+      if (run.worker === name && run.ended === undefined) run.killedAt = at
     }
   }
 
@@ -619,7 +622,8 @@ class Episode {
     for (const { key } of await this.#queue.getJobSchedulers()) {
       await this.#queue.removeJobScheduler(key)
     }
-    await this.#startWorker('process')
+    // A worker that stood still shall work on by itself.
+    if (!this.#hasThawed()) await this.#startWorker('process')
     let runs = -1
     while (runs !== history.runs.size) {
       runs = history.runs.size
@@ -628,6 +632,17 @@ class Episode {
     if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
     history.settledAt = machineMs()
     history.unsettled = await this.#describeUnfinished()
+  }
+
+  #hasThawed(): boolean {
+    const isThere = (name: string): boolean =>
+      this.#workers.some((worker) => worker.name === name && !this.#left.has(worker))
+    return this.#history.done.some(
+      ({ operation, answer }) =>
+        operation.do === 'freezeWorker' &&
+        answer !== 'absent' &&
+        isThere((answer as Freeze).worker),
+    )
   }
 
   /** Schedulers that are not at their limit and have no next job. */

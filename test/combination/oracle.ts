@@ -1,5 +1,5 @@
 /** What must hold of every episode. A rule returns what is wrong, in words. */
-import { Knowledge, type Known } from './known.ts'
+import { Knowledge, LEASE_LAG_MS, type Known } from './known.ts'
 import type { History, Run } from './history.ts'
 import type { Action } from './plan.ts'
 
@@ -58,6 +58,9 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'nothing is left': left,
   'places are of jobs': places,
   'no lease is lost': leases,
+  'a lost lease stops its run': lostLeases,
+  'an end is of the last run': ends,
+  'a line goes on without a frozen worker': goesOn,
   'no error without a cause': errors,
 }
 
@@ -205,8 +208,8 @@ function isBefore(one: Known, other: Known): boolean {
 
 /** With 0 for none, the most urgent comes first; also before one whose delay has ended. */
 function urgency(knowledge: Knowledge): Found {
-  const { history, graceMs, isFaulty } = knowledge
-  if (history.plan.settings.within !== 'priority' || isFaulty) return []
+  const { history, graceMs, isBroken } = knowledge
+  if (history.plan.settings.within !== 'priority' || isBroken) return []
   // As with BullMQ, `promoteJobs` puts them before all with a priority.
   if (knowledge.all('leaveLines', 'promoteAll').length > 0) return []
   const joins = plainJoins(knowledge)
@@ -336,8 +339,8 @@ function parents(knowledge: Knowledge): Found {
 }
 
 function globalConcurrency(knowledge: Knowledge): Found {
-  const { history, runs, graceMs, isFaulty } = knowledge
-  if (isFaulty || history.plan.settings.batch !== undefined) return []
+  const { history, runs, graceMs, isBroken } = knowledge
+  if (isBroken || history.plan.settings.batch !== undefined) return []
   const calls = knowledge.all('globalConcurrency', 'obliterate')
   return calls.flatMap(({ operation, at, endedAt, error, answer }) => {
     if (operation.do !== 'globalConcurrency' || operation.most === undefined) return []
@@ -430,7 +433,10 @@ function drains(knowledge: Knowledge): Found {
       at: run.at,
       detail: `${nameOf(run)} began ${(run.at - at).toFixed(1)} ms after its worker began to drain`,
     }))
-    const limit = at + operation.timeoutMs + 5_000 + graceMs
+    const stoodMs = knowledge.freezes
+      .filter((freeze) => freeze.worker === answer && freeze.to > at)
+      .reduce((sum, freeze) => sum + freeze.to - Math.max(at, freeze.from), 0)
+    const limit = at + operation.timeoutMs + 5_000 + graceMs + stoodMs
     if (endedAt === undefined || endedAt < limit) return found
     const took = (endedAt - at).toFixed(0)
     return [...found, { at, detail: `drain with ${operation.timeoutMs} ms took ${took} ms` }]
@@ -441,7 +447,7 @@ function heldLines(knowledge: Knowledge): Found {
   const { history, graceMs, jobs } = knowledge
   const { order, onFailure, batch } = history.plan.settings
   if (order !== 'strict' || onFailure !== 'block' || batch !== undefined) return []
-  if (knowledge.isFaulty || knowledge.all('leaveLines').length > 0) return []
+  if (knowledge.isBroken || knowledge.all('leaveLines').length > 0) return []
   const enders = knowledge.all(
     ...(['settle', 'obliterate', 'clean', 'drainQueue', 'cancelLine', 'removeOrphans'] as const),
   )
@@ -504,7 +510,7 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
 }
 
 function truth(knowledge: Knowledge): Found {
-  if (knowledge.isFaulty) return []
+  if (knowledge.isBroken) return []
   // Of a job whose hash is gone nobody knows the resource.
   const isDamaged = knowledge.all('deleteHash').length > 0
   return knowledge.history.done
@@ -534,7 +540,7 @@ function refused(knowledge: Knowledge): Found {
 function fullLines(knowledge: Knowledge): Found {
   const { jobs, history } = knowledge
   const { maxLength, order } = history.plan.settings
-  if (maxLength === undefined || order !== 'strict' || knowledge.isFaulty) return []
+  if (maxLength === undefined || order !== 'strict' || knowledge.isBroken) return []
   if (knowledge.all('leaveLines', 'obliterate').length > 0) return []
   return jobs.flatMap((job) => {
     if (!joinsAtOnce(job, knowledge) || job.kind !== 'add') return []
@@ -754,6 +760,7 @@ function doneOnce(knowledge: Knowledge): Found {
   return runs.flatMap((run, index) => {
     const { ended, stopped, id, worker } = run
     if (ended?.outcome !== 'done' || stopped !== undefined || left.includes(worker)) return []
+    if (knowledge.wasFrozen(run)) return []
     const { plan, touches = [], add } = byUid.get(run.uid) ?? {}
     if (touches.some(({ operation }) => /^(retry|deleteHash|skip)/.test(operation.do))) return []
     // BullMQ fails the end of a parent while children are open.
@@ -1133,7 +1140,7 @@ function stuck(knowledge: Knowledge): Found {
   if (unsettled.length > 0) {
     return unsettled.map((job) => ({ at: settledAt, detail: job }))
   }
-  const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
+  const mayRecover = isFaulty || knowledge.lagMs > LEASE_LAG_MS
   const { rate, limiter } = history.plan.settings
   const paceMs =
     (rate === undefined ? 0 : (MAX_COST * rate.perMs) / rate.limit) +
@@ -1195,12 +1202,11 @@ function left(knowledge: Knowledge): Found {
   ]
 }
 
-const LEASE_LAG_MS = 250
 const MOVES = /^(Delayed|Waiting|WaitingChildren)Error/
 
 function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
-  if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
+  if (isFaulty || knowledge.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
   // A run that moves its job gives the lock up, and one that has ended needs none.
   const needsNone = ({ run, at }: { readonly run: string; readonly at: number }): boolean => {
@@ -1240,11 +1246,94 @@ function leases(knowledge: Knowledge): Found {
   return [...found, ...lostLeases, ...stalled]
 }
 
+/** Whatever became of its worker meanwhile, once it goes on. */
+function lostLeases(knowledge: Knowledge): Found {
+  const { freezes, graceMs, runs } = knowledge
+  return runs.flatMap((run) => {
+    const { ended, stopped, worker } = run
+    if (ended === undefined) return []
+    const thaws = freezes
+      .filter((freeze) => freeze.worker === worker && freeze.from <= ended.trustedUntil + graceMs)
+      .map(({ to }) => to)
+    const limit = Math.max(run.at, ended.trustedUntil, ...thaws) + graceMs
+    if (ended.at <= limit || (stopped?.at ?? Infinity) <= limit) return []
+    const after = (limit - ended.trustedUntil).toFixed(1)
+    return [
+      { at: limit, detail: `${nameOf(run)} works ${after} ms after its lease, and is not told` },
+    ]
+  })
+}
+
+/**
+ * Once a job has started elsewhere, its end is that of the later run. What one worker says is of
+ * its last run of the job, and is judged where that run went on after another worker's had begun.
+ */
+function ends(knowledge: Knowledge): Found {
+  const { history, runs } = knowledge
+  const isOf = (run: Run, { id, worker }: { readonly id: string; readonly worker: string }) =>
+    run.id === id && run.worker === worker
+  return history.seen.flatMap((event) => {
+    if (event.kind !== 'completed' && event.kind !== 'failed') return []
+    // What the check for stalled jobs fails has no run in the worker that checks.
+    if (event.kind === 'failed' && event.reason.includes('stalled')) return []
+    const run = runs.findLast((each) => isOf(each, event) && each.at <= event.at)
+    const endedAt = run?.ended?.at ?? Infinity
+    if (run === undefined || endedAt > event.at) return []
+    const isGivenAgain = history.seen.some(
+      (other) =>
+        other.kind === 'active' && isOf(run, other) && other.at > run.at && other.at < event.at,
+    )
+    if (isGivenAgain) return []
+    const later = runs.find(
+      (other) =>
+        other.id === run.id &&
+        other.worker !== run.worker &&
+        other.at > run.at &&
+        other.at < endedAt &&
+        !knowledge.mayBeUndone(other.at),
+    )
+    if (later === undefined) return []
+    const detail = `${run.worker} ${event.kind} job ${run.id} with ${nameOf(run)}, and ${nameOf(later)} had begun`
+    return [{ at: event.at, detail }]
+  })
+}
+
+/** One lease, and what a check for stalled jobs takes. */
+const TAKEN_OVER_IN_MS = 3_000
+
+/** Judged by the time in which no other worker had anything to do. */
+function goesOn(knowledge: Knowledge): Found {
+  const { history, freezes, runs, graceMs, isBroken } = knowledge
+  const { settings, operations } = history.plan
+  const { workers, tuned, plainWorkers, limiter } = settings
+  if (isBroken || workers.length < 2 || tuned || plainWorkers || limiter !== undefined) return []
+  if (operations.some((each) => STOPS.test(each.do) || STOPS_WORKERS.test(each.do))) return []
+  return freezes.flatMap(({ worker, from, to }) => {
+    const others = runs.filter((run) => run.worker !== worker)
+    const open = runs.filter(
+      (run) => run.worker === worker && run.at < from && (run.ended?.at ?? Infinity) > from,
+    )
+    return open.flatMap((run) => {
+      const next = others.find((other) => other.id === run.id && other.at > from)
+      const until = Math.min(next?.at ?? Infinity, to)
+      const idleMs = idleTimes(others, from, until).reduce(
+        (sum, idle) => sum + idle.to - idle.from,
+        0,
+      )
+      if (idleMs <= TAKEN_OVER_IN_MS + 4 * graceMs) return []
+      const detail = `nothing ran for ${idleMs.toFixed(0)} ms while ${nameOf(run)} stood still`
+      return [{ at: from, detail }]
+    })
+  })
+}
+
+const STOPS_WORKERS = /closeWorker|drainWorker|leaveLines|deleteHash/
+
 function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty) return []
   const isObliterated =
-    knowledge.all('obliterate', 'deleteHash').length > 0 || history.lagMs > LEASE_LAG_MS
+    knowledge.all('obliterate', 'deleteHash').length > 0 || knowledge.lagMs > LEASE_LAG_MS
   const isClosed = knowledge.all('closeWorker', 'drainWorker').length > 0
   const isExpected = (message: string): boolean =>
     EXPECTED_ERRORS.test(message) ||

@@ -159,6 +159,8 @@ export type Action =
   | { readonly do: 'drainWorker'; readonly worker: number; readonly timeoutMs: number }
   | { readonly do: 'cancelHere'; readonly worker: number; readonly uid: string }
   | { readonly do: 'cancelAllHere'; readonly worker: number }
+  /** Its process is stopped, and goes on. */
+  | { readonly do: 'freezeWorker'; readonly worker: number; readonly forMs: number }
   | { readonly do: 'setConcurrency'; readonly worker: number; readonly most: number }
   | { readonly do: 'ask'; readonly worker: number; readonly uid: string }
   | { readonly do: 'stepClock'; readonly worker: number; readonly aheadMs: number }
