@@ -119,18 +119,24 @@ export class Knowledge {
     return this.undone.some((lost) => from <= lost.to + this.graceMs && to >= lost.from)
   }
 
-  /** When a worker was given the job of a run. */
+  /** When a worker was given the job of a run, at the earliest. */
   givenAt(run: Run): number {
-    let at = run.at
-    for (const event of this.history.seen) {
-      if (event.kind !== 'active' || event.id !== run.id || event.worker !== run.worker) continue
-      if (event.at <= run.at) at = event.at
-    }
+    const at = this.toldAt(run)
     // One that stood still hears of it when it goes on.
     const freeze = this.freezes.find(
       ({ worker, to }) => worker === run.worker && at >= to && at < to + this.graceMs,
     )
     return freeze?.from ?? at
+  }
+
+  /** When a worker said that it was given the job of a run. */
+  toldAt(run: Run): number {
+    let at = run.at
+    for (const event of this.history.seen) {
+      if (event.kind !== 'active' || event.id !== run.id || event.worker !== run.worker) continue
+      if (event.at <= run.at) at = event.at
+    }
+    return at
   }
 
   /** Whether the worker of a run stood still in it, or before its end can have been written. */

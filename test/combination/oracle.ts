@@ -364,8 +364,7 @@ function globalConcurrency(knowledge: Knowledge): Found {
 function givenIn(knowledge: Knowledge, from: number, to: number): readonly Run[] {
   return knowledge.runs.filter((run) => {
     if (run.at < from) return false
-    const at = knowledge.givenAt(run)
-    return at > from && at < to
+    return knowledge.givenAt(run) > from && knowledge.toldAt(run) < to
   })
 }
 
