@@ -20,6 +20,8 @@ export interface Draw {
   uid(kind?: Meant): string
   /** A new one. */
   job(more?: JobOptions): JobPlan
+  /** A new one for the second queue. */
+  jobBeside(): JobPlan
   isOfFlow(job: JobPlan): void
   resource(): string
   producer(): Producer
@@ -124,6 +126,13 @@ export const FEATURES = {
     weight: 12,
   },
   'two producers': {},
+  'two queues': {
+    action: (draw): Action => ({
+      ...{ do: 'addBeside', by: draw.has('relaxed') ? 'plain' : 0 },
+      jobs: Array.from({ length: draw.random.integer(1, 6) }, () => draw.jobBeside()),
+    }),
+    weight: 12,
+  },
   'plain producer': {},
   delay: {
     action: (draw) => ({
@@ -616,7 +625,7 @@ function drawOperations(
   const most = has('rate by job') || has('setRate') ? 2 : 3
   const least = has('several resources') ? 2 : 1
   const resources = Array.from({ length: random.integer(least, most) }, (_, index) => `r${index}`)
-  let jobs = 0
+  let [jobs, jobsBeside] = [0, 0]
   const some: Record<Meant, string[]> = { failing: [], delayed: [], long: [], alone: [] }
   const draw: Draw = {
     ...{ random, has, settings },
@@ -641,6 +650,7 @@ function drawOperations(
       some.alone.push(uid)
       return job
     },
+    jobBeside: () => drawJob(`b${++jobsBeside}`, draw, resources, {}),
     isOfFlow: ({ data }) => {
       some.alone = some.alone.filter((uid) => uid !== data.uid)
     },

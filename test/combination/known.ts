@@ -53,6 +53,8 @@ export class Knowledge {
   readonly undone: readonly Lost[]
   /** Ids that some job took for itself, or that begin again: they name no instance. */
   readonly reusesIds: boolean
+  /** Of the other queue of the episode. */
+  beside: Knowledge | undefined
 
   constructor(history: History) {
     this.history = history
@@ -178,29 +180,10 @@ export class Knowledge {
     return instanceOf(run)
   }
 
-  /** Slots of a resource that may have been in force between two times. */
+  /** Slots of a resource that may have been in force in a queue between two times. */
   slotsBetween(resource: string, from: number, to: number): number {
-    const { settings } = this.history.plan
-    const isFirst = resource === `${this.history.prefix}r0`
-    const base = settings.slotsByJob && !isFirst ? 1 : settings.slots
-    if (settings.order === 'relaxed') return base // It has no lines, and limits are of lines.
-    // What was set may be lost, and count again.
-    if (this.undone.length > 0 && this.setsSlots(resource)) return MAX_SLOTS
-    let now = base
-    let most = 0
-    for (const { operation, at, endedAt = Infinity } of this.all(
-      'setSlots',
-      'resetSlots',
-      'obliterate',
-    )) {
-      if ('resource' in operation && this.history.prefix + operation.resource !== resource) continue
-      if (at > to) break
-      const set = operation.do === 'setSlots' ? operation.slots : base
-      if (operation.do === 'setSlots' && operation.forMs !== undefined) most = Math.max(most, base)
-      if (endedAt >= from) most = Math.max(most, now)
-      now = endedAt > from ? Math.max(now, set) : set
-    }
-    return Math.max(most, now)
+    const other = this.beside === undefined ? 0 : slotsIn(this.beside, resource, from, to)
+    return Math.max(other, slotsIn(this, resource, from, to))
   }
 
   hasOneSlot(resource: string): boolean {
@@ -208,10 +191,35 @@ export class Knowledge {
   }
 
   setsSlots(resource: string): boolean {
-    return this.all('setSlots').some(
+    return [...this.all('setSlots'), ...(this.beside?.all('setSlots') ?? [])].some(
       ({ operation }) => this.history.prefix + operation.resource === resource,
     )
   }
+}
+
+function slotsIn(knowledge: Knowledge, resource: string, from: number, to: number): number {
+  const { settings } = knowledge.history.plan
+  const isFirst = resource === `${knowledge.history.prefix}r0`
+  const base = settings.slotsByJob && !isFirst ? 1 : settings.slots
+  if (settings.order === 'relaxed') return base // It has no lines, and limits are of lines.
+  // What was set may be lost, and count again.
+  if (knowledge.undone.length > 0 && knowledge.setsSlots(resource)) return MAX_SLOTS
+  let now = base
+  let most = 0
+  for (const { operation, at, endedAt = Infinity } of knowledge.all(
+    'setSlots',
+    'resetSlots',
+    'obliterate',
+  )) {
+    if ('resource' in operation && knowledge.history.prefix + operation.resource !== resource)
+      continue
+    if (at > to) break
+    const set = operation.do === 'setSlots' ? operation.slots : base
+    if (operation.do === 'setSlots' && operation.forMs !== undefined) most = Math.max(most, base)
+    if (endedAt >= from) most = Math.max(most, now)
+    now = endedAt > from ? Math.max(now, set) : set
+  }
+  return Math.max(most, now)
 }
 
 function lengthOf({ from, to }: Freeze): number {

@@ -17,6 +17,15 @@ export function judge(history: History): readonly Violation[] {
   const { failure } = history
   if (failure !== undefined) return [{ rule: 'an episode ends', detail: failure }]
   const knowledge = new Knowledge(history)
+  const { beside } = history
+  if (beside === undefined) return judged(knowledge)
+  const second = new Knowledge({ ...beside, lagMs: history.lagMs })
+  second.beside = knowledge
+  knowledge.beside = second
+  return [...judged(knowledge), ...judged(second)]
+}
+
+function judged(knowledge: Knowledge): readonly Violation[] {
   return Object.entries(RULES).flatMap(([rule, find]) =>
     find(knowledge).map((found) => ({ rule, ...found })),
   )
@@ -77,15 +86,15 @@ interface Span {
 
 function spansOn(resource: string, knowledge: Knowledge): readonly Span[] {
   const spans = new Map<string, Span>()
-  for (const run of knowledge.runs) {
+  for (const [run, known] of allRuns(knowledge)) {
     if (!run.resources.includes(resource)) continue
-    const to = knowledge.endOf(run)
+    const to = known.endOf(run)
     const key = run.batch ?? run.run
     const before = spans.get(key)
     spans.set(key, {
       what: before === undefined ? nameOf(run) : `${before.what}, ${nameOf(run)}`,
       from: before?.from ?? run.at,
-      given: before?.given ?? knowledge.givenAt(run),
+      given: before?.given ?? known.givenAt(run),
       to: Math.max(to, before?.to ?? 0),
       token: run.fencingToken,
       trustedAtStart: run.trustedUntil > run.at,
@@ -101,6 +110,13 @@ function spansOn(resource: string, knowledge: Knowledge): readonly Span[] {
     })
   }
   return [...spans.values()].sort((a, b) => a.from - b.from)
+}
+
+/** Of both queues: the lease keeps them apart. */
+function allRuns(knowledge: Knowledge): readonly (readonly [Run, Knowledge])[] {
+  return [knowledge, knowledge.beside].flatMap(
+    (known) => known?.runs.map((run) => [run, known] as const) ?? [],
+  )
 }
 
 function resourcesIn({ history, runs }: Knowledge): readonly string[] {
@@ -490,6 +506,7 @@ function answers({ history }: Knowledge): Found {
 const MAY_SAY: Readonly<Record<string, RegExp>> = {
   add: /LineFullError/,
   addBulk: /LineFullError/,
+  addBeside: /LineFullError/,
   // BullMQ's own: of deduplication in flows, and of a transaction after `SCRIPT FLUSH`.
   flow: /deduplication|NOSCRIPT/i,
   remove: /locked|could not be removed|belongs to a job scheduler/i,

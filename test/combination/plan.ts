@@ -80,6 +80,8 @@ export type Producer = 0 | 1 | 'plain'
 export type Action =
   | { readonly do: 'add'; readonly by: Producer; readonly job: JobPlan }
   | { readonly do: 'addBulk'; readonly by: Producer; readonly jobs: readonly JobPlan[] }
+  /** To a second queue, whose jobs name the same resources. */
+  | { readonly do: 'addBeside'; readonly by: 0 | 'plain'; readonly jobs: readonly JobPlan[] }
   | {
       readonly do: 'flow'
       readonly parent: JobPlan
