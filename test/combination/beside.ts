@@ -95,11 +95,14 @@ export class Beside {
     }
   }
 
-  /** @param isOver whether the first queue is given no more time. */
-  async settle(isOver: () => boolean): Promise<void> {
+  /** @param limitMs in which a job of one of the queues has started, or all have ended. */
+  async settle(limitMs: number): Promise<void> {
     const { history } = this
     history.settlingAt = machineMs()
-    while ((await unfinishedIn(this.#queue)) > 0 && !isOver()) {
+    const runs = (): number => history.runs.size + this.#setup.history.runs.size
+    let [before, since] = [runs(), machineMs()]
+    while ((await unfinishedIn(this.#queue)) > 0 && machineMs() < since + limitMs) {
+      if (runs() > before) [before, since] = [runs(), machineMs()]
       if (history.plan.settings.onFailure === 'block') {
         for (const { id = '' } of await this.#queue.getFailed()) await this.#queue.skip(id)
       }

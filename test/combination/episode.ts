@@ -568,14 +568,12 @@ class Episode {
     }
     // A worker that stood still shall work on by itself.
     if (!this.#hasThawed()) await this.#startWorker('process')
-    let isOver = false
-    const besideSettled = this.#beside?.settle(() => isOver)
+    const besideSettled = this.#beside?.settle(SETTLE_LIMIT_MS)
     const countRuns = (): number => history.runs.size + (history.beside?.runs.size ?? 0)
     for (let runs = -1; runs !== countRuns();) {
       runs = countRuns()
       if (await this.#untilEnded(SETTLE_LIMIT_MS)) break
     }
-    isOver = true
     await besideSettled
     if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
     history.settledAt = machineMs()

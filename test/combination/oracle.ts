@@ -71,6 +71,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'an end is of the last run': ends,
   'a line goes on without a frozen worker': goesOn,
   'no error without a cause': errors,
+  'queues of one resource take turns': takeTurns,
 }
 
 /** A run, or all runs of one batch. */
@@ -1370,6 +1371,34 @@ const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
 
 /** What BullMQ's worker may say of a command that it sent just before it was closed. */
 const CLOSED = /^Error: Connection is closed/
+
+/** Several bursts: a lease that is waited for is released at the end of the next burst. */
+const TURNS_WITHIN_MS = 500
+
+/** Judged by the work of the other queue, from when a worker had the job until it started. */
+function takeTurns(knowledge: Knowledge): Found {
+  const { history, beside, graceMs, jobs } = knowledge
+  if (beside === undefined || knowledge.isFaulty || beside.isFaulty) return []
+  const { order, rate, limiter, batch } = history.plan.settings
+  if (order !== 'strict' || rate !== undefined || limiter !== undefined || batch) return []
+  const operations = [history, beside.history].flatMap(({ plan }) => plan.operations)
+  if (operations.some((each) => STOPS.test(each.do))) return []
+  return jobs.flatMap(({ uid, plan, resources, runs: [start] }) => {
+    const [resource = ''] = resources
+    if (start === undefined || resources.length > 1 || !knowledge.hasOneSlot(resource)) return []
+    if (plan.opts.jobId !== undefined || plan.data.work.moves !== undefined) return []
+    const given = history.seen.find((event) => event.kind === 'active' && event.id === start.id)
+    if (given === undefined || !('at' in given)) return []
+    const work = beside.runs
+      .filter((run) => run.resources.includes(resource))
+      .map((run) => Math.min(beside.endOf(run), start.at) - Math.max(run.at, given.at))
+      .filter((ms) => ms > 0)
+    const worked = work.reduce((sum, ms) => sum + ms, 0)
+    if (worked <= TURNS_WITHIN_MS + 2 * Math.max(0, ...work) + 4 * graceMs) return []
+    const detail = `${uid} waited while the other queue worked on ${resource} for ${worked.toFixed(0)} ms`
+    return [{ at: start.at, detail }]
+  })
+}
 
 function nameOf(run: Run): string {
   return `${run.uid} (run ${run.run}, attempt ${run.attempt + 1})`
