@@ -51,7 +51,7 @@ const QUEUE_FAULTS = ['freeze', 'pause', 'drop', 'refuse', 'replicas', 'full'] a
 const MASTER_FAULTS = ['kill', 'forget', 'freeze', 'cut'] as const
 const NOTES = ['progress', 'progressById', 'log', 'logById', 'clearLogs', 'deduplication'] as const
 /** Shorter than a lease, and longer than a lease, BullMQ's lock and its check for stalled jobs. */
-const FREEZES_MS = [20, 100, 200, 700, 1_500, 3_000, 4_500] as const
+const FREEZES_MS = [20, 100, 200, 700, 1_200, 1_500, 1_800, 2_500, 4_500] as const
 /** Of one tenant, while another one has a few. */
 const BACKLOG = 40
 const MS = { short: [0, 12], delay: [0, 150] } as const
@@ -752,6 +752,8 @@ function drawJob(
 }
 
 function lengthMs(random: SeededRandom, has: Draw['has']): number {
+  // Some go on when their worker does, and some run elsewhere then.
+  if (has('freeze a worker') && random.chance(0.15)) return random.integer(200, 2_500)
   if (!has('long jobs') || !random.chance(has('cancel') ? 0.5 : 0.3))
     return random.integer(...MS.short)
   // Workers look for requests about twice a second.

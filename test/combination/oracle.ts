@@ -1373,7 +1373,7 @@ const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
 const CLOSED = /^Error: Connection is closed/
 
 /** Several bursts: a lease that is waited for is released at the end of the next burst. */
-const TURNS_WITHIN_MS = 500
+const TURNS_WITHIN_MS = 300
 
 /** Judged by the work of the other queue, from when a worker had the job until it started. */
 function takeTurns(knowledge: Knowledge): Found {
@@ -1394,7 +1394,7 @@ function takeTurns(knowledge: Knowledge): Found {
       .map((run) => Math.min(beside.endOf(run), start.at) - Math.max(run.at, given.at))
       .filter((ms) => ms > 0)
     const worked = work.reduce((sum, ms) => sum + ms, 0)
-    if (worked <= TURNS_WITHIN_MS + 2 * Math.max(0, ...work) + 4 * graceMs) return []
+    if (worked <= TURNS_WITHIN_MS + 2 * Math.max(0, ...work) + graceMs) return []
     const detail = `${uid} waited while the other queue worked on ${resource} for ${worked.toFixed(0)} ms`
     return [{ at: start.at, detail }]
   })
