@@ -51,7 +51,7 @@ const QUEUE_FAULTS = ['freeze', 'pause', 'drop', 'refuse', 'replicas', 'full'] a
 const MASTER_FAULTS = ['kill', 'forget', 'freeze', 'cut'] as const
 const NOTES = ['progress', 'progressById', 'log', 'logById', 'clearLogs', 'deduplication'] as const
 /** Shorter than a lease, and longer than a lease, BullMQ's lock and its check for stalled jobs. */
-const FREEZES_MS = [20, 100, 200, 700, 1_200, 1_500, 1_800, 2_500, 4_500] as const
+const FREEZES_MS = [20, 100, 200, 700, 1_200, 1_500, 1_800, 4_500, 4_500] as const
 /** Of one tenant, while another one has a few. */
 const BACKLOG = 40
 const MS = { short: [0, 12], delay: [0, 150] } as const

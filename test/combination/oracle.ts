@@ -1375,9 +1375,12 @@ const CLOSED = /^Error: Connection is closed/
 /** Several bursts: a lease that is waited for is released at the end of the next burst. */
 const TURNS_WITHIN_MS = 300
 
-/** Judged by the work of the other queue, from when a worker had the job until it started. */
+/**
+ * Judged by the work of the other queue, from when a worker had the job until it started. While
+ * others of its own line ran, it did not wait for the lease.
+ */
 function takeTurns(knowledge: Knowledge): Found {
-  const { history, beside, graceMs, jobs } = knowledge
+  const { history, beside, graceMs, jobs, runs } = knowledge
   if (beside === undefined || knowledge.isFaulty || beside.isFaulty) return []
   const { order, rate, limiter, batch } = history.plan.settings
   if (order !== 'strict' || rate !== undefined || limiter !== undefined || batch) return []
@@ -1389,9 +1392,11 @@ function takeTurns(knowledge: Knowledge): Found {
     if (plan.opts.jobId !== undefined || plan.data.work.moves !== undefined) return []
     const given = history.seen.find((event) => event.kind === 'active' && event.id === start.id)
     if (given === undefined || !('at' in given)) return []
+    const own = runs.filter((run) => run.at < start.at && run.resources.includes(resource))
+    const from = Math.max(given.at, ...own.map((run) => knowledge.endOf(run)))
     const work = beside.runs
       .filter((run) => run.resources.includes(resource))
-      .map((run) => Math.min(beside.endOf(run), start.at) - Math.max(run.at, given.at))
+      .map((run) => Math.min(beside.endOf(run), start.at) - Math.max(run.at, from))
       .filter((ms) => ms > 0)
     const worked = work.reduce((sum, ms) => sum + ms, 0)
     if (worked <= TURNS_WITHIN_MS + 2 * Math.max(0, ...work) + graceMs) return []
