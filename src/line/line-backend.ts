@@ -269,9 +269,10 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
 
   /**
    * The job that a reply brings, if any, with what the reply says about its turn.
+   * @param askedAt on the monotonic clock, before it was asked.
    * @param asksNone another job was not asked for.
    */
-  heard(reply: unknown, asksNone = false): LineVisit | undefined {
+  heard(reply: unknown, askedAt: number, asksNone = false): LineVisit | undefined {
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
       // In the order of replies: BullMQ opens the job later.
       this.#toldDrained = false
@@ -279,6 +280,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
       const visit = this.settings.visits?.fetched(String(jobId))
       if (visit === undefined) return undefined
+      visit.lockedUntil = askedAt + (this.options.lockDuration ?? Infinity)
       visit.turn = turn as LineVisit['turn']
       visit.lines = lines
       visit.usedMs = Number(burst)
@@ -315,9 +317,10 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   }
 
   async #fetched(name: string, sent: Promise<unknown>): Promise<unknown> {
+    const askedAt = systemClock.now()
     try {
       const reply = await sent
-      this.heard(reply)
+      this.heard(reply, askedAt)
       return reply
     } catch (error) {
       // BullMQ asks again at once when the server refuses to give it a job.

@@ -209,6 +209,7 @@ export class Ends extends TurnGroup<End> {
     const opts = finishOptions(job.opts, keepJobs, backend.options)
     let end: End = { id, token, opts, more, value: value ?? 'null', visit, finishedOn: 0 }
     let next: LineVisit | undefined
+    const askedAt = systemClock.now()
     try {
       let reply = await this.add(end, end.value.length, '')
       // rule: done-job-ends-without-its-lock
@@ -222,7 +223,7 @@ export class Ends extends TurnGroup<End> {
         throw backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })
       }
       const asksNone = keeps === true || runs !== undefined
-      next = backend.heard(reply, asksNone)
+      next = backend.heard(reply, askedAt, asksNone)
       const found = bullmq.raw2NextJobData(reply as unknown[])
       // rule: reply-that-asked-nothing-says-nothing
       const result = asksNone && found.length === 0 ? undefined : found

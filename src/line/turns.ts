@@ -32,10 +32,11 @@ export async function park(
   const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
   await lines.connection.client
   if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
+  const askedAt = systemClock.now()
   const sent = putBack(lines, 'park', id, token, delayMs, { ...stands, ...waiting(lines, job) })
   join?.done()
   const reply = await sent
-  lines.heard(reply)
+  lines.heard(reply, askedAt)
   if (Array.isArray(reply) && reply[0] === ITS_TURN)
     return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
   return reply === TOO_LATE ? 'late' : 'parked'

@@ -38,6 +38,8 @@ export abstract class LineVisit extends Expiring {
   chargedMs = 0
   /** BullMQ's, once it starts the job. */
   job!: Job
+  /** BullMQ's lock on it lasts until then, on the monotonic clock. A later renewal may fail. */
+  lockedUntil = Infinity
   /** Of BullMQ's lock on the job. */
   token: string | undefined
   resources: readonly string[] = []

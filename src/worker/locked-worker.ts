@@ -312,7 +312,7 @@ export class LockedWorker<
   ): ReturnType<Worker['extendJobLocks']> {
     const askedAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
-    return this.#runs.running.locksRenewed(lost, askedAt)
+    return this.#runs.running.locksRenewed(lost, askedAt, args[2])
   }
 
   /**

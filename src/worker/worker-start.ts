@@ -44,7 +44,7 @@ export function begin(starting: Starting): void {
   }
   void repeat(CANCEL_POLL_MS, signal, () => running.pollCancels(lines))
   void repeat(Math.ceil(lockMs / 4), signal, () => {
-    running.loseOldLocks(lockMs)
+    running.loseOldLocks()
     running.giveUpLost(lockMs)
     return Promise.resolve()
   })

@@ -20,6 +20,8 @@ export interface Draw {
   uid(kind?: Meant): string
   /** A new one. */
   job(more?: JobOptions): JobPlan
+  /** A new one for the second queue. */
+  jobBeside(): JobPlan
   isOfFlow(job: JobPlan): void
   resource(): string
   producer(): Producer
@@ -48,6 +50,8 @@ interface FeatureRules {
 const QUEUE_FAULTS = ['freeze', 'pause', 'drop', 'refuse', 'replicas', 'full'] as const
 const MASTER_FAULTS = ['kill', 'forget', 'freeze', 'cut'] as const
 const NOTES = ['progress', 'progressById', 'log', 'logById', 'clearLogs', 'deduplication'] as const
+/** Shorter than a lease, and longer than a lease, BullMQ's lock and its check for stalled jobs. */
+const FREEZES_MS = [20, 100, 200, 700, 1_200, 1_500, 1_800, 4_500, 4_500] as const
 /** Of one tenant, while another one has a few. */
 const BACKLOG = 40
 const MS = { short: [0, 12], delay: [0, 150] } as const
@@ -122,6 +126,13 @@ export const FEATURES = {
     weight: 12,
   },
   'two producers': {},
+  'two queues': {
+    action: (draw): Action => ({
+      ...{ do: 'addBeside', by: draw.has('relaxed') ? 'plain' : 0 },
+      jobs: Array.from({ length: draw.random.integer(1, 6) }, () => draw.jobBeside()),
+    }),
+    weight: 12,
+  },
   'plain producer': {},
   delay: {
     action: (draw) => ({
@@ -381,6 +392,12 @@ export const FEATURES = {
     weight: 3,
     isSlow: true,
   },
+  'freeze a worker': {
+    settings: ({ settings }) => ({ workers: ['child', ...settings.workers.slice(1)] }),
+    action: ({ random }) => ({ do: 'freezeWorker', worker: 0, forMs: random.pick(FREEZES_MS) }),
+    weight: 3,
+    isSlow: true,
+  },
   'wrong clocks': {
     settings: ({ settings }) => ({ workers: ['child', ...settings.workers.slice(1)] }),
     action: (draw) => ({
@@ -502,6 +519,7 @@ const ADDS = 50
 const MEANT = 5
 const TAKES_LONG: ReadonlySet<Action['do']> = new Set([
   ...(['failover', 'faultMasters', 'faultQueue', 'drainWorker'] as const),
+  'freezeWorker',
 ])
 const GAPS_MS = [0, 0, 0, 1, 2, 4, 8, 15] as const
 
@@ -607,7 +625,7 @@ function drawOperations(
   const most = has('rate by job') || has('setRate') ? 2 : 3
   const least = has('several resources') ? 2 : 1
   const resources = Array.from({ length: random.integer(least, most) }, (_, index) => `r${index}`)
-  let jobs = 0
+  let [jobs, jobsBeside] = [0, 0]
   const some: Record<Meant, string[]> = { failing: [], delayed: [], long: [], alone: [] }
   const draw: Draw = {
     ...{ random, has, settings },
@@ -632,6 +650,7 @@ function drawOperations(
       some.alone.push(uid)
       return job
     },
+    jobBeside: () => drawJob(`b${++jobsBeside}`, draw, resources, {}),
     isOfFlow: ({ data }) => {
       some.alone = some.alone.filter((uid) => uid !== data.uid)
     },
@@ -733,6 +752,8 @@ function drawJob(
 }
 
 function lengthMs(random: SeededRandom, has: Draw['has']): number {
+  // Some go on when their worker does, and some run elsewhere then.
+  if (has('freeze a worker') && random.chance(0.15)) return random.integer(200, 2_500)
   if (!has('long jobs') || !random.chance(has('cancel') ? 0.5 : 0.3))
     return random.integer(...MS.short)
   // Workers look for requests about twice a second.

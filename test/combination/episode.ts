@@ -2,28 +2,16 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer, Queue, Worker, type FlowJob, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
-import {
-  LockedQueue,
-  ShardedQueue,
-  type Lease,
-  type LimitOptions,
-  type Redlock,
-} from '../../src/index.ts'
+import { type LockedQueue, type Lease, type LimitOptions, type Redlock } from '../../src/index.ts'
 import { prefixesOf, shardOf } from '../../src/sharded/placement.ts'
 import { audit, ratedResources } from './audit.ts'
+import { Beside, isFault } from './beside.ts'
 import { isInOneShard } from './draw.ts'
 import type { Frail } from './frail.ts'
-import { openHere, openInChild, type Hands } from './hands.ts'
-import {
-  newHistory,
-  record,
-  type Census,
-  type Done,
-  type Held,
-  type History,
-  type StoredJob,
-} from './history.ts'
+import { openHere, openInChild, type Freeze, type Hands } from './hands.ts'
+import { newHistory, record, type Done, type Held, type History } from './history.ts'
 import type { Action, ActionOf, JobData, JobPlan, Note, Operation, Plan, Producer } from './plan.ts'
+import { censusOf, linesLeft, obliterate, openQueue, UNFINISHED, unfinishedIn } from './queues.ts'
 import { machineMs } from './seen.ts'
 import { cutConnection, type Command } from './worker-host.ts'
 import { LEASE_MS, type Servers } from './servers.ts'
@@ -39,24 +27,13 @@ const CLOSED_MS = 200
 const QUIET_LIMIT_MS = 3_000
 const LEASE_END_MS = 3_000
 const POLL_MS = 10
-/** What PTTL says of a key without an end. */
-const LASTS = -1
-const STATES = [
-  ...['active', 'waiting', 'prioritized', 'delayed', 'waiting-children', 'completed', 'failed'],
-] as const
-const UNFINISHED = STATES.slice(0, 5)
-
 /** What each action does. */
 type Acts = {
-  readonly [Kind in Action['do']]: (operation: ActionOf<Kind>) => unknown
+  readonly [Kind in Action['do']]: (operation: ActionOf<Kind, Operation>, index: number) => unknown
 }
 
-const HARMFUL: ReadonlySet<string> = new Set([
-  ...['restartQueue', 'faultQueue', 'failover', 'faultMasters'],
-])
-
 export async function runEpisode(world: World, plan: Plan): Promise<History> {
-  const harms = plan.operations.some((each) => HARMFUL.has(each.do))
+  const harms = plan.operations.some(isFault)
   return world.with(harms, (servers, frail) => new Episode(world, plan, servers, frail).run())
 }
 
@@ -87,6 +64,8 @@ class Episode {
   readonly #other: Queue<JobData>
   #otherWorker: Worker<JobData> | undefined
   readonly #flows: FlowProducer
+  /** Opened for its first jobs. */
+  #beside: Beside | undefined
   readonly #redis: Redis
   readonly #workers: Hands[] = []
   /** Those that were closed, drained or killed. */
@@ -104,43 +83,15 @@ class Episode {
     this.#history = newHistory(plan, this.#prefix, machineMs())
     this.#connection = servers.queue
     const { settings } = plan
-    const { slots, slotsByJob, within, maxWaitMs, maxLength, whenFull, rate, prefix } = settings
+    const { prefix } = settings
     const connection = { ...this.#connection, retryStrategy: () => 50 }
     const first = `${this.#prefix}r0`
-    const options = {
-      ...{ connection, prefix, within, resource: (data: JobData) => data.resources },
-      ...(settings.defaultJobOptions && {
-        defaultJobOptions: { keepLogs: 2, stackTraceLimit: 1, sizeLimit: 100_000 },
-      }),
-      ...(slotsByJob
-        ? {
-            slots: ({ resources }: JobData) =>
-              resources.length === 1 && resources[0] === first ? slots : { [first]: slots },
-          }
-        : slots > 1 && { slots }),
-      ...(maxWaitMs !== undefined && { maxWaitMs }),
-      ...(maxLength !== undefined && { maxLength, whenFull }),
-      ...(rate !== undefined && {
-        rate: ({ weight }: JobData) => ({
-          ...rate,
-          ...(settings.costs && weight > 1 && { cost: 2 }),
-        }),
-      }),
-      ...(settings.tenant && { tenant: ({ tenant }: JobData) => tenant }),
-      ...(settings.weight && { weight: ({ weight }: JobData) => weight }),
-    }
     const prefixes = shards === undefined ? [prefix] : prefixesOf(prefix, shards)
     this.#bases = prefixes.map((each) => `${each}:${this.#name}:`)
-    const open = (): LockedQueue<JobData> => {
-      const queue =
-        shards === undefined
-          ? new LockedQueue<JobData>(this.#name, options)
-          : new ShardedQueue<JobData>(this.#name, { ...options, shards })
-      queue.on('error', (error) => {
+    const open = (): LockedQueue<JobData> =>
+      openQueue(this.#name, plan, this.#prefix, connection).on('error', (error) => {
         this.#error('queue', error)
       })
-      return queue
-    }
     this.#producers = [open(), open()]
     const home = prefixes[shardOf([first], prefixes.length)] ?? prefix
     this.#plain = new Queue<JobData>(this.#name, { connection, prefix: home })
@@ -180,9 +131,11 @@ class Episode {
       await this.#settle()
       await this.#closeWorkers()
       history.leases = await this.#leasesLeft()
-      history.final = await this.#census(false)
-      history.lines = await this.#linesLeft()
-      history.leftAfterObliterate = await this.#obliterate()
+      history.final = await censusOf(this.#queue, false)
+      history.lines = await linesLeft(this.#redis, this.#bases)
+      await this.#beside?.look()
+      await this.#other.obliterate({ force: true })
+      history.leftAfterObliterate = await obliterate(this.#queue, this.#redis, this.#bases)
     } catch (error) {
       history.failure = String(error)
     } finally {
@@ -195,8 +148,9 @@ class Episode {
   async #perform(operation: Operation, index: number): Promise<void> {
     const done: Done = { operation, index, at: machineMs() }
     this.#history.done.push(done)
+    this.#beside?.hears(done)
     try {
-      done.answer = await this.#act(operation)
+      done.answer = await this.#act(operation, index)
     } catch (error) {
       done.error = error instanceof Error ? `${error.name}: ${error.message}` : String(error)
     } finally {
@@ -208,11 +162,12 @@ class Episode {
       const rated = await ratedResources(this.#redis, base).catch(() => [])
       for (const resource of rated) this.#history.rated.add(resource)
     }
+    await this.#beside?.audit()
   }
 
-  #act(operation: Operation): unknown {
-    const act = this.#acts[operation.do] as (operation: Operation) => unknown
-    return act(operation)
+  #act(operation: Operation, index: number): unknown {
+    const act = this.#acts[operation.do] as (operation: Operation, index: number) => unknown
+    return act(operation, index)
   }
 
   readonly #acts: Acts = {
@@ -221,6 +176,7 @@ class Episode {
       const added = await this.#producer(by).addBulk(jobs.map((job) => this.#entry(job)))
       return added.map((job) => this.#note(job.data.uid, job))
     },
+    addBeside: (operation, index) => this.#openBeside().add(operation, index),
     flow: (flow) => this.#flow(flow),
     scheduler: async ({ by, id, everyMs, limit, job, offset, startMs, endMs }) => {
       const repeat = {
@@ -307,10 +263,13 @@ class Episode {
       const worker = this.#worker(index)
       if (worker?.kill === undefined) return 'absent'
       this.#left.add(worker)
+      const { frozenAt } = worker
       await worker.kill()
-      this.#noteKilled(worker.name)
+      this.#noteKilled(worker.name, frozenAt ?? machineMs())
       return worker.name
     },
+    freezeWorker: async ({ worker, forMs }) =>
+      (await this.#worker(worker)?.freeze?.(forMs)) ?? 'absent',
     closeWorker: ({ worker, force }) => this.#leave(worker, { do: 'close', force }),
     drainWorker: ({ worker, timeoutMs }) => this.#leave(worker, { do: 'drain', timeoutMs }),
     cancelHere: ({ worker, uid }) =>
@@ -392,6 +351,19 @@ class Episode {
     return this.#other.name
   }
 
+  #openBeside(): Beside {
+    if (this.#beside === undefined) {
+      const redlock = this.#servers.redlocks.at(-1) as Redlock
+      this.#beside = new Beside({
+        ...{ name: `${this.#name}-beside`, connection: this.#connection, redlock },
+        ...{ redis: this.#redis, history: this.#history },
+        entry: (job) => this.#entry(job),
+      })
+      this.#history.beside = this.#beside.history
+    }
+    return this.#beside
+  }
+
   async #noteOn(id: string, what: Note): Promise<unknown> {
     const queue = this.#queue
     if (what === 'progressById') return queue.updateJobProgress(id, 10)
@@ -471,9 +443,9 @@ class Episode {
     return worker.name
   }
 
-  #noteKilled(name: string): void {
+  #noteKilled(name: string, at: number): void {
     for (const run of this.#history.runs.values()) {
-      if (run.worker === name && run.ended === undefined) run.killedAt = machineMs()
+      if (run.worker === name && run.ended === undefined) run.killedAt = at
     }
   }
 
@@ -560,35 +532,10 @@ class Episode {
     await this.#queue.pause()
     const until = machineMs() + QUIET_LIMIT_MS
     while ((await this.#queue.getActiveCount()) > 0 && machineMs() < until) await delay(POLL_MS)
-    const census = await this.#census(true)
+    const census = await censusOf(this.#queue, true)
     this.#history.censuses.push(census)
     await this.#queue.resume()
     return census.counts
-  }
-
-  async #census(isQuiet: boolean): Promise<Census> {
-    const queue = this.#queue
-    const at = machineMs()
-    const counts = await queue.getJobCounts(...STATES)
-    const lists = await Promise.all(STATES.map((state) => queue.getJobs([state])))
-    const listed = new Map<string, number>()
-    const jobs: StoredJob[] = []
-    for (const [index, list] of lists.entries()) {
-      for (const job of list as (Job<JobData> | undefined)[]) {
-        if (job === undefined) continue
-        const { id = '', data, timestamp, attemptsMade, attemptsStarted, stalledCounter } = job
-        listed.set(id, (listed.get(id) ?? 0) + 1)
-        jobs.push({
-          ...{ id, timestamp, attemptsMade, attemptsStarted, stalledCounter, uid: data.uid },
-          ...{ state: STATES[index] ?? '', parentId: job.parent?.id },
-          ...{
-            failedReason: job.failedReason,
-            returnvalue: job.returnvalue as unknown,
-          },
-        })
-      }
-    }
-    return { at, isQuiet, counts, jobs, listed }
   }
 
   /** Everything is put right, and a fresh worker comes. */
@@ -619,15 +566,29 @@ class Episode {
     for (const { key } of await this.#queue.getJobSchedulers()) {
       await this.#queue.removeJobScheduler(key)
     }
-    await this.#startWorker('process')
-    let runs = -1
-    while (runs !== history.runs.size) {
-      runs = history.runs.size
+    // A worker that stood still shall work on by itself.
+    if (!this.#hasThawed()) await this.#startWorker('process')
+    const besideSettled = this.#beside?.settle(SETTLE_LIMIT_MS)
+    const countRuns = (): number => history.runs.size + (history.beside?.runs.size ?? 0)
+    for (let runs = -1; runs !== countRuns();) {
+      runs = countRuns()
       if (await this.#untilEnded(SETTLE_LIMIT_MS)) break
     }
+    await besideSettled
     if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
     history.settledAt = machineMs()
     history.unsettled = await this.#describeUnfinished()
+  }
+
+  #hasThawed(): boolean {
+    const isThere = (name: string): boolean =>
+      this.#workers.some((worker) => worker.name === name && !this.#left.has(worker))
+    return this.#history.done.some(
+      ({ operation, answer }) =>
+        operation.do === 'freezeWorker' &&
+        answer !== 'absent' &&
+        isThere((answer as Freeze).worker),
+    )
   }
 
   /** Schedulers that are not at their limit and have no next job. */
@@ -648,10 +609,8 @@ class Episode {
   async #untilEnded(limitMs: number): Promise<boolean> {
     const until = machineMs() + limitMs
     for (;;) {
-      const counts = await Promise.all(
-        [this.#queue, this.#other].map((queue) => queue.getJobCounts(...UNFINISHED)),
-      )
-      const open = counts.flatMap((each) => Object.values(each)).reduce((sum, each) => sum + each)
+      const counts = await Promise.all([this.#queue, this.#other].map(unfinishedIn))
+      const open = counts.reduce((sum, each) => sum + each)
       if (open === 0 || open === (await this.#orphanedParents())) return true
       if (machineMs() >= until) return false
       if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
@@ -704,6 +663,7 @@ class Episode {
           this.#history.unclosed.push(worker.name)
       })
     await Promise.all(closing)
+    await within(ANSWER_LIMIT_MS, Promise.resolve(this.#beside?.closeWorker()))
   }
 
   async #leasesLeft(): Promise<readonly string[]> {
@@ -719,44 +679,13 @@ class Episode {
     }
   }
 
-  /** Deadlines go when their time comes. */
-  async #linesLeft(): Promise<readonly string[]> {
-    const found: string[] = []
-    for (const key of await this.#keys('redlock:::*')) {
-      const name = key.slice(key.indexOf('redlock:::') + 'redlock:::'.length)
-      if (!/^(line:|ready)/.test(name)) continue
-      const members = await this.#redis.zrange(key, '0', '4')
-      const places = members.filter((member) => member !== '!limits')
-      if (places.length > 0) found.push(`${name}: ${places.join(', ')}`)
-    }
-    return found
-  }
-
-  /** Of the queue. */
-  async #keys(pattern: string): Promise<readonly string[]> {
-    const found = await Promise.all(this.#bases.map((base) => this.#redis.keys(base + pattern)))
-    return found.flat()
-  }
-
-  async #obliterate(): Promise<readonly string[]> {
-    await this.#queue.obliterate({ force: true })
-    await this.#other.obliterate({ force: true })
-    const keys = await this.#keys('*')
-    const lasting: string[] = []
-    for (const key of keys) {
-      // A producer that is open may compare its settings once more.
-      if (key.endsWith(':redlock:::settings')) continue
-      if ((await this.#redis.pttl(key)) === LASTS) lasting.push(key)
-    }
-    return lasting
-  }
-
   async #close(): Promise<void> {
     for (const worker of this.#workers) {
       if (this.#left.has(worker)) continue
       await within(ANSWER_LIMIT_MS, worker.tell({ do: 'close', force: true }))
     }
     await this.#otherWorker?.close()
+    await this.#beside?.close()
     const all = [...this.#producers, this.#plain, this.#other, this.#flows]
     await within(ANSWER_LIMIT_MS, Promise.all(all.map((each) => each.close())))
     this.#redis.disconnect()

@@ -1,4 +1,5 @@
 /** A worker of an episode, in this process or in one of its own. */
+import { setTimeout as delay } from 'node:timers/promises'
 import type { Redlock } from '../../src/index.ts'
 import type { RemoteProcess } from '../support/remote-process.ts'
 import { WorkerHost, type Command, type HostSetup } from './worker-host.ts'
@@ -7,11 +8,22 @@ import type { ChildCalls, ChildEvent } from './worker-child.ts'
 
 export type Child = RemoteProcess<ChildCalls, ChildEvent>
 
+/** A worker's process stood still from one time to another. */
+export interface Freeze {
+  readonly worker: string
+  readonly from: number
+  readonly to: number
+}
+
 export interface Hands {
   readonly name: string
   tell(command: Command): Promise<unknown>
   /** At once, as `kill -9` does; of a process of its own. */
   kill?(): Promise<unknown>
+  /** Stops its process, and lets it go on. @returns undefined where it stands still already. */
+  freeze?(forMs: number): Promise<Freeze | undefined>
+  /** Since when its process stands still. */
+  readonly frozenAt?: number | undefined
 }
 
 export function openHere(setup: HostSetup, redlock: Redlock, seen: (event: Seen) => void): Hands {
@@ -27,6 +39,8 @@ export async function openInChild(
 ): Promise<Hands> {
   const { name } = setup
   let isClean = true
+  let frozenAt: number | undefined
+  let thawed: Promise<unknown> = Promise.resolve()
   const unlisten = child.listen((event) => {
     if ('kind' in event) seen(event)
     else {
@@ -47,6 +61,7 @@ export async function openInChild(
       if (command.do === 'stepClock') isClean = false
       if (command.do !== 'close' && command.do !== 'drain') return tell(command)
       const answer = await tell(command)
+      await thawed
       unlisten()
       if (isClean) giveBack()
       else await child.kill()
@@ -56,6 +71,21 @@ export async function openInChild(
     kill() {
       isClean = false
       return child.kill()
+    },
+    get frozenAt() {
+      return frozenAt
+    },
+    async freeze(forMs) {
+      if (frozenAt !== undefined) return undefined
+      const from = machineMs()
+      frozenAt = from
+      child.signal('SIGSTOP')
+      thawed = delay(forMs).then(() => {
+        child.signal('SIGCONT')
+        frozenAt = undefined
+      })
+      await thawed
+      return { worker: name, from, to: machineMs() }
     },
   }
 }

@@ -89,6 +89,8 @@ export interface History {
   lines: readonly string[]
   leases: readonly string[]
   leftAfterObliterate: readonly string[]
+  /** Of the second queue. */
+  beside?: History
   /** The longest time for which the process stood still. */
   lagMs: number
 }

@@ -1,5 +1,5 @@
 /** What must hold of every episode. A rule returns what is wrong, in words. */
-import { Knowledge, type Known } from './known.ts'
+import { Knowledge, LEASE_LAG_MS, type Known } from './known.ts'
 import type { History, Run } from './history.ts'
 import type { Action } from './plan.ts'
 
@@ -17,6 +17,15 @@ export function judge(history: History): readonly Violation[] {
   const { failure } = history
   if (failure !== undefined) return [{ rule: 'an episode ends', detail: failure }]
   const knowledge = new Knowledge(history)
+  const { beside } = history
+  if (beside === undefined) return judged(knowledge)
+  const second = new Knowledge({ ...beside, lagMs: history.lagMs })
+  second.beside = knowledge
+  knowledge.beside = second
+  return [...judged(knowledge), ...judged(second)]
+}
+
+function judged(knowledge: Knowledge): readonly Violation[] {
   return Object.entries(RULES).flatMap(([rule, find]) =>
     find(knowledge).map((found) => ({ rule, ...found })),
   )
@@ -58,7 +67,11 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'nothing is left': left,
   'places are of jobs': places,
   'no lease is lost': leases,
+  'a lost lease stops its run': lostLeases,
+  'an end is of the last run': ends,
+  'a line goes on without a frozen worker': goesOn,
   'no error without a cause': errors,
+  'queues of one resource take turns': takeTurns,
 }
 
 /** A run, or all runs of one batch. */
@@ -74,15 +87,15 @@ interface Span {
 
 function spansOn(resource: string, knowledge: Knowledge): readonly Span[] {
   const spans = new Map<string, Span>()
-  for (const run of knowledge.runs) {
+  for (const [run, known] of allRuns(knowledge)) {
     if (!run.resources.includes(resource)) continue
-    const to = knowledge.endOf(run)
+    const to = known.endOf(run)
     const key = run.batch ?? run.run
     const before = spans.get(key)
     spans.set(key, {
       what: before === undefined ? nameOf(run) : `${before.what}, ${nameOf(run)}`,
       from: before?.from ?? run.at,
-      given: before?.given ?? knowledge.givenAt(run),
+      given: before?.given ?? known.givenAt(run),
       to: Math.max(to, before?.to ?? 0),
       token: run.fencingToken,
       trustedAtStart: run.trustedUntil > run.at,
@@ -98,6 +111,13 @@ function spansOn(resource: string, knowledge: Knowledge): readonly Span[] {
     })
   }
   return [...spans.values()].sort((a, b) => a.from - b.from)
+}
+
+/** Of both queues: the lease keeps them apart. */
+function allRuns(knowledge: Knowledge): readonly (readonly [Run, Knowledge])[] {
+  return [knowledge, knowledge.beside].flatMap(
+    (known) => known?.runs.map((run) => [run, known] as const) ?? [],
+  )
 }
 
 function resourcesIn({ history, runs }: Knowledge): readonly string[] {
@@ -205,8 +225,8 @@ function isBefore(one: Known, other: Known): boolean {
 
 /** With 0 for none, the most urgent comes first; also before one whose delay has ended. */
 function urgency(knowledge: Knowledge): Found {
-  const { history, graceMs, isFaulty } = knowledge
-  if (history.plan.settings.within !== 'priority' || isFaulty) return []
+  const { history, graceMs, isBroken } = knowledge
+  if (history.plan.settings.within !== 'priority' || isBroken) return []
   // As with BullMQ, `promoteJobs` puts them before all with a priority.
   if (knowledge.all('leaveLines', 'promoteAll').length > 0) return []
   const joins = plainJoins(knowledge)
@@ -336,8 +356,8 @@ function parents(knowledge: Knowledge): Found {
 }
 
 function globalConcurrency(knowledge: Knowledge): Found {
-  const { history, runs, graceMs, isFaulty } = knowledge
-  if (isFaulty || history.plan.settings.batch !== undefined) return []
+  const { history, runs, graceMs, isBroken } = knowledge
+  if (isBroken || history.plan.settings.batch !== undefined) return []
   const calls = knowledge.all('globalConcurrency', 'obliterate')
   return calls.flatMap(({ operation, at, endedAt, error, answer }) => {
     if (operation.do !== 'globalConcurrency' || operation.most === undefined) return []
@@ -361,8 +381,7 @@ function globalConcurrency(knowledge: Knowledge): Found {
 function givenIn(knowledge: Knowledge, from: number, to: number): readonly Run[] {
   return knowledge.runs.filter((run) => {
     if (run.at < from) return false
-    const at = knowledge.givenAt(run)
-    return at > from && at < to
+    return knowledge.givenAt(run) > from && knowledge.toldAt(run) < to
   })
 }
 
@@ -430,7 +449,10 @@ function drains(knowledge: Knowledge): Found {
       at: run.at,
       detail: `${nameOf(run)} began ${(run.at - at).toFixed(1)} ms after its worker began to drain`,
     }))
-    const limit = at + operation.timeoutMs + 5_000 + graceMs
+    const stoodMs = knowledge.freezes
+      .filter((freeze) => freeze.worker === answer && freeze.to > at)
+      .reduce((sum, freeze) => sum + freeze.to - Math.max(at, freeze.from), 0)
+    const limit = at + operation.timeoutMs + 5_000 + graceMs + stoodMs
     if (endedAt === undefined || endedAt < limit) return found
     const took = (endedAt - at).toFixed(0)
     return [...found, { at, detail: `drain with ${operation.timeoutMs} ms took ${took} ms` }]
@@ -441,7 +463,7 @@ function heldLines(knowledge: Knowledge): Found {
   const { history, graceMs, jobs } = knowledge
   const { order, onFailure, batch } = history.plan.settings
   if (order !== 'strict' || onFailure !== 'block' || batch !== undefined) return []
-  if (knowledge.isFaulty || knowledge.all('leaveLines').length > 0) return []
+  if (knowledge.isBroken || knowledge.all('leaveLines').length > 0) return []
   const enders = knowledge.all(
     ...(['settle', 'obliterate', 'clean', 'drainQueue', 'cancelLine', 'removeOrphans'] as const),
   )
@@ -485,6 +507,7 @@ function answers({ history }: Knowledge): Found {
 const MAY_SAY: Readonly<Record<string, RegExp>> = {
   add: /LineFullError/,
   addBulk: /LineFullError/,
+  addBeside: /LineFullError/,
   // BullMQ's own: of deduplication in flows, and of a transaction after `SCRIPT FLUSH`.
   flow: /deduplication|NOSCRIPT/i,
   remove: /locked|could not be removed|belongs to a job scheduler/i,
@@ -504,7 +527,7 @@ const MAY_SAY: Readonly<Record<string, RegExp>> = {
 }
 
 function truth(knowledge: Knowledge): Found {
-  if (knowledge.isFaulty) return []
+  if (knowledge.isBroken) return []
   // Of a job whose hash is gone nobody knows the resource.
   const isDamaged = knowledge.all('deleteHash').length > 0
   return knowledge.history.done
@@ -534,7 +557,7 @@ function refused(knowledge: Knowledge): Found {
 function fullLines(knowledge: Knowledge): Found {
   const { jobs, history } = knowledge
   const { maxLength, order } = history.plan.settings
-  if (maxLength === undefined || order !== 'strict' || knowledge.isFaulty) return []
+  if (maxLength === undefined || order !== 'strict' || knowledge.isBroken) return []
   if (knowledge.all('leaveLines', 'obliterate').length > 0) return []
   return jobs.flatMap((job) => {
     if (!joinsAtOnce(job, knowledge) || job.kind !== 'add') return []
@@ -754,6 +777,7 @@ function doneOnce(knowledge: Knowledge): Found {
   return runs.flatMap((run, index) => {
     const { ended, stopped, id, worker } = run
     if (ended?.outcome !== 'done' || stopped !== undefined || left.includes(worker)) return []
+    if (knowledge.wasFrozen(run)) return []
     const { plan, touches = [], add } = byUid.get(run.uid) ?? {}
     if (touches.some(({ operation }) => /^(retry|deleteHash|skip)/.test(operation.do))) return []
     // BullMQ fails the end of a parent while children are open.
@@ -1133,7 +1157,7 @@ function stuck(knowledge: Knowledge): Found {
   if (unsettled.length > 0) {
     return unsettled.map((job) => ({ at: settledAt, detail: job }))
   }
-  const mayRecover = isFaulty || history.lagMs > LEASE_LAG_MS
+  const mayRecover = isFaulty || knowledge.lagMs > LEASE_LAG_MS
   const { rate, limiter } = history.plan.settings
   const paceMs =
     (rate === undefined ? 0 : (MAX_COST * rate.perMs) / rate.limit) +
@@ -1195,12 +1219,11 @@ function left(knowledge: Knowledge): Found {
   ]
 }
 
-const LEASE_LAG_MS = 250
 const MOVES = /^(Delayed|Waiting|WaitingChildren)Error/
 
 function leases(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
-  if (isFaulty || history.lagMs > LEASE_LAG_MS) return []
+  if (isFaulty || knowledge.lagMs > LEASE_LAG_MS) return []
   const forced = knowledge.all('closeWorker', 'drainWorker').map(({ answer }) => answer)
   // A run that moves its job gives the lock up, and one that has ended needs none.
   const needsNone = ({ run, at }: { readonly run: string; readonly at: number }): boolean => {
@@ -1240,11 +1263,94 @@ function leases(knowledge: Knowledge): Found {
   return [...found, ...lostLeases, ...stalled]
 }
 
+/** Whatever became of its worker meanwhile, once it goes on. */
+function lostLeases(knowledge: Knowledge): Found {
+  const { freezes, graceMs, runs } = knowledge
+  return runs.flatMap((run) => {
+    const { ended, stopped, worker } = run
+    if (ended === undefined) return []
+    const thaws = freezes
+      .filter((freeze) => freeze.worker === worker && freeze.from <= ended.trustedUntil + graceMs)
+      .map(({ to }) => to)
+    const limit = Math.max(run.at, ended.trustedUntil, ...thaws) + graceMs
+    if (ended.at <= limit || (stopped?.at ?? Infinity) <= limit) return []
+    const after = (limit - ended.trustedUntil).toFixed(1)
+    return [
+      { at: limit, detail: `${nameOf(run)} works ${after} ms after its lease, and is not told` },
+    ]
+  })
+}
+
+/**
+ * Once a job has started elsewhere, its end is that of the later run. What one worker says is of
+ * its last run of the job, and is judged where that run went on after another worker's had begun.
+ */
+function ends(knowledge: Knowledge): Found {
+  const { history, runs } = knowledge
+  const isOf = (run: Run, { id, worker }: { readonly id: string; readonly worker: string }) =>
+    run.id === id && run.worker === worker
+  return history.seen.flatMap((event) => {
+    if (event.kind !== 'completed' && event.kind !== 'failed') return []
+    // What the check for stalled jobs fails has no run in the worker that checks.
+    if (event.kind === 'failed' && event.reason.includes('stalled')) return []
+    const run = runs.findLast((each) => isOf(each, event) && each.at <= event.at)
+    const endedAt = run?.ended?.at ?? Infinity
+    if (run === undefined || endedAt > event.at) return []
+    const isGivenAgain = history.seen.some(
+      (other) =>
+        other.kind === 'active' && isOf(run, other) && other.at > run.at && other.at < event.at,
+    )
+    if (isGivenAgain) return []
+    const later = runs.find(
+      (other) =>
+        other.id === run.id &&
+        other.worker !== run.worker &&
+        other.at > run.at &&
+        other.at < endedAt &&
+        !knowledge.mayBeUndone(other.at),
+    )
+    if (later === undefined) return []
+    const detail = `${run.worker} ${event.kind} job ${run.id} with ${nameOf(run)}, and ${nameOf(later)} had begun`
+    return [{ at: event.at, detail }]
+  })
+}
+
+/** One lease, and what a check for stalled jobs takes. */
+const TAKEN_OVER_IN_MS = 3_000
+
+/** Judged by the time in which no other worker had anything to do. */
+function goesOn(knowledge: Knowledge): Found {
+  const { history, freezes, runs, graceMs, isBroken } = knowledge
+  const { settings, operations } = history.plan
+  const { workers, tuned, plainWorkers, limiter } = settings
+  if (isBroken || workers.length < 2 || tuned || plainWorkers || limiter !== undefined) return []
+  if (operations.some((each) => STOPS.test(each.do) || STOPS_WORKERS.test(each.do))) return []
+  return freezes.flatMap(({ worker, from, to }) => {
+    const others = runs.filter((run) => run.worker !== worker)
+    const open = runs.filter(
+      (run) => run.worker === worker && run.at < from && (run.ended?.at ?? Infinity) > from,
+    )
+    return open.flatMap((run) => {
+      const next = others.find((other) => other.id === run.id && other.at > from)
+      const until = Math.min(next?.at ?? Infinity, to)
+      const idleMs = idleTimes(others, from, until).reduce(
+        (sum, idle) => sum + idle.to - idle.from,
+        0,
+      )
+      if (idleMs <= TAKEN_OVER_IN_MS + 4 * graceMs) return []
+      const detail = `nothing ran for ${idleMs.toFixed(0)} ms while ${nameOf(run)} stood still`
+      return [{ at: from, detail }]
+    })
+  })
+}
+
+const STOPS_WORKERS = /closeWorker|drainWorker|leaveLines|deleteHash/
+
 function errors(knowledge: Knowledge): Found {
   const { history, isFaulty } = knowledge
   if (isFaulty) return []
   const isObliterated =
-    knowledge.all('obliterate', 'deleteHash').length > 0 || history.lagMs > LEASE_LAG_MS
+    knowledge.all('obliterate', 'deleteHash').length > 0 || knowledge.lagMs > LEASE_LAG_MS
   const isClosed = knowledge.all('closeWorker', 'drainWorker').length > 0
   const isExpected = (message: string): boolean =>
     EXPECTED_ERRORS.test(message) ||
@@ -1265,6 +1371,39 @@ const OBLITERATED = /(Missing key|Missing lock|Lock mismatch) for job/
 
 /** What BullMQ's worker may say of a command that it sent just before it was closed. */
 const CLOSED = /^Error: Connection is closed/
+
+/** Several bursts: a lease that is waited for is released at the end of the next burst. */
+const TURNS_WITHIN_MS = 300
+
+/**
+ * Judged by the work of the other queue, from when a worker had the job until it started. While
+ * others of its own line ran, it did not wait for the lease.
+ */
+function takeTurns(knowledge: Knowledge): Found {
+  const { history, beside, graceMs, jobs, runs } = knowledge
+  if (beside === undefined || knowledge.isFaulty || beside.isFaulty) return []
+  const { order, rate, limiter, batch } = history.plan.settings
+  if (order !== 'strict' || rate !== undefined || limiter !== undefined || batch) return []
+  const operations = [history, beside.history].flatMap(({ plan }) => plan.operations)
+  if (operations.some((each) => STOPS.test(each.do))) return []
+  return jobs.flatMap(({ uid, plan, resources, runs: [start] }) => {
+    const [resource = ''] = resources
+    if (start === undefined || resources.length > 1 || !knowledge.hasOneSlot(resource)) return []
+    if (plan.opts.jobId !== undefined || plan.data.work.moves !== undefined) return []
+    const given = history.seen.find((event) => event.kind === 'active' && event.id === start.id)
+    if (given === undefined || !('at' in given)) return []
+    const own = runs.filter((run) => run.at < start.at && run.resources.includes(resource))
+    const from = Math.max(given.at, ...own.map((run) => knowledge.endOf(run)))
+    const work = beside.runs
+      .filter((run) => run.resources.includes(resource))
+      .map((run) => Math.min(beside.endOf(run), start.at) - Math.max(run.at, from))
+      .filter((ms) => ms > 0)
+    const worked = work.reduce((sum, ms) => sum + ms, 0)
+    if (worked <= TURNS_WITHIN_MS + 2 * Math.max(0, ...work) + graceMs) return []
+    const detail = `${uid} waited while the other queue worked on ${resource} for ${worked.toFixed(0)} ms`
+    return [{ at: start.at, detail }]
+  })
+}
 
 function nameOf(run: Run): string {
   return `${run.uid} (run ${run.run}, attempt ${run.attempt + 1})`

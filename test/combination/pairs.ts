@@ -175,6 +175,9 @@ function resourcesOf(
   const { operation } = done
   if ('uid' in operation) return byUid.get(operation.uid)?.resources ?? []
   if ('resource' in operation) return [history.prefix + operation.resource]
+  if (operation.do === 'addBeside') {
+    return operation.jobs.flatMap(({ data }) => data.resources.map((name) => history.prefix + name))
+  }
   const added = jobs.filter(({ add }) => add === done)
   return added.length === 0 ? undefined : added.flatMap(({ resources }) => resources)
 }

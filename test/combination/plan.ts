@@ -80,6 +80,8 @@ export type Producer = 0 | 1 | 'plain'
 export type Action =
   | { readonly do: 'add'; readonly by: Producer; readonly job: JobPlan }
   | { readonly do: 'addBulk'; readonly by: Producer; readonly jobs: readonly JobPlan[] }
+  /** To a second queue, whose jobs name the same resources. */
+  | { readonly do: 'addBeside'; readonly by: 0 | 'plain'; readonly jobs: readonly JobPlan[] }
   | {
       readonly do: 'flow'
       readonly parent: JobPlan
@@ -159,6 +161,8 @@ export type Action =
   | { readonly do: 'drainWorker'; readonly worker: number; readonly timeoutMs: number }
   | { readonly do: 'cancelHere'; readonly worker: number; readonly uid: string }
   | { readonly do: 'cancelAllHere'; readonly worker: number }
+  /** Its process is stopped, and goes on. */
+  | { readonly do: 'freezeWorker'; readonly worker: number; readonly forMs: number }
   | { readonly do: 'setConcurrency'; readonly worker: number; readonly most: number }
   | { readonly do: 'ask'; readonly worker: number; readonly uid: string }
   | { readonly do: 'stepClock'; readonly worker: number; readonly aheadMs: number }

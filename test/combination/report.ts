@@ -38,12 +38,12 @@ function relative(text: string, startedAt: number): string {
 }
 
 function timeline(
-  { done, seen, startedAt, settlingAt, settledAt }: History,
+  { done, seen, beside, startedAt, settlingAt, settledAt }: History,
   most: number,
 ): readonly string[] {
   const events = [
     ...done.map((each) => ({ at: each.at, text: describeDone(each) })),
-    ...seen.flatMap((event) => {
+    ...[...seen, ...(beside?.seen ?? [])].flatMap((event) => {
       const text = describeSeen(event)
       return text === undefined || !('at' in event) ? [] : [{ at: event.at, text }]
     }),

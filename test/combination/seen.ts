@@ -35,6 +35,7 @@ export type Seen =
       readonly run: string
       readonly reason: string
       readonly at: number
+      readonly trustedUntil: number
     }
   | {
       readonly kind: 'ended'

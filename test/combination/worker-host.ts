@@ -45,6 +45,8 @@ type OneJob = Job<JobData>
 const MOVED_MS = 10
 const FORGOTTEN_MS = 25
 const JOIN = '\u0000'
+/** Once: a process may be stopped between two looks at its clocks. */
+const SHIFT_MS = machineMs() - performance.now()
 
 export class WorkerHost {
   readonly worker: Worker<JobData>
@@ -197,23 +199,23 @@ export class WorkerHost {
     const { uid, resources, key } = data
     const run = `${this.#setup.name}.${++this.#runs}`
     const instance = instanceOf({ uid, id, timestamp })
-    const shift = machineMs() - performance.now()
     this.#seen({
       ...{ kind: 'started', worker: this.#setup.name, run, batch, id, timestamp, uid, name, key },
       ...{ attempt: attemptsMade, resources, fencingToken: lease.fencingToken, at: machineMs() },
-      trustedUntil: lease.trustedUntil + shift,
+      trustedUntil: lease.trustedUntil + SHIFT_MS,
     })
     const end = (outcome: 'done' | 'failed', error?: string): void => {
       this.#seen({
         ...{ kind: 'ended', run, outcome, at: machineMs() },
         ...(error !== undefined && { error }),
-        trustedUntil: lease.trustedUntil + shift,
+        trustedUntil: lease.trustedUntil + SHIFT_MS,
       })
     }
     const stopped = (): void => {
       const why: unknown = lease.signal.reason
       const reason = why instanceof Error ? `${why.name}: ${why.message}` : String(why)
-      this.#seen({ kind: 'stopped', run, reason, at: machineMs() })
+      const trustedUntil = lease.trustedUntil + SHIFT_MS
+      this.#seen({ kind: 'stopped', run, reason, at: machineMs(), trustedUntil })
     }
     // A run may be cancelled before it begins.
     if (lease.signal.aborted) stopped()

@@ -469,7 +469,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'a name that leads to another',
     ],
   ],
-  'worker/crash': [['crashed-job-runs-again-soon', ['leaseMs', '30_000']]],
+  'worker/crash': [
+    ['crashed-job-runs-again-soon', ['leaseMs', '30_000']],
+    ['job-that-may-run-elsewhere-does-not-start', 'never', 'does not repeat'],
+  ],
   'worker/locked-worker': [
     ['step-extends-the-lease', ['< FRESH', '< -FRESH'], 'extends the lease, passes the signal'],
     ['lost-lock-stops-its-job', 'removed', "aborts when BullMQ's lock on the job is lost"],

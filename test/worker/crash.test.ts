@@ -88,6 +88,28 @@ async function dies(point: Point, name: string): Promise<void> {
 }
 
 test(
+  'a worker that stood still before it starts a job does not repeat what another one has done',
+  async () => {
+    const name = fixture.namespace
+    await (await fixture.redlock({ leaseMs: LEASE_MS, maxLeaseMs: MAX_LEASE_MS })).close()
+    const frozen = await start('frozen', name)
+    const queue = fixture.lockedQueue<{ nr: number }>({ resource: () => name }, name)
+    const add = (nr: number): Promise<unknown> => queue.add('charge', { nr })
+    for (const nr of [1, 2, 3]) await add(nr)
+    const other = await start('never', name)
+    await until('all are done', async () => (await queue.getCompletedCount()) === 3, LIMIT_MS)
+    const left = once(other, 'exit')
+    other.kill('SIGTERM')
+    await left
+    frozen.kill('SIGCONT')
+    await add(4)
+    await until('it works on', async () => (await queue.getCompletedCount()) === 4, LIMIT_MS)
+    expect(await fixture.redis().lrange(`${name}:starts`, 0, -1)).toEqual(['1', '2', '3', '4'])
+  },
+  4 * LIMIT_MS,
+)
+
+test(
   'a producer: each job that it has stored has its place',
   async () => {
     const { namespace, connection } = fixture

@@ -1,13 +1,15 @@
 /**
  * A worker process that kills itself (SIGKILL) at a given point of the second job's first run, or
- * stays there in a step. It says over IPC when it takes jobs, and when a job enters its step.
+ * stays there in a step, or stops itself (SIGSTOP) before it. It says over IPC when it takes jobs,
+ * and when a job enters its step.
  */
 import type { Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { LockedWorker, Redlock } from '../../src/index.ts'
 
 /** In the order in which a job gets there. */
-export type Point = 'acquiring' | 'in a step' | 'extending' | 'released' | 'completed' | 'never'
+export type Point =
+  'frozen' | 'acquiring' | 'in a step' | 'extending' | 'released' | 'completed' | 'never'
 
 export interface Entered {
   readonly entered: number
@@ -38,13 +40,15 @@ const redlock = new Redlock({ masters, namespace, leaseMs, maxLeaseMs })
 const log = new Redis({ ...connection, maxRetriesPerRequest: null })
 
 const isMine = (job: Job<{ nr: number }>): boolean => job.data.nr === 2
-if (point === 'acquiring') {
+if (point === 'acquiring' || point === 'frozen') {
   // The second job comes by its lease in one of two ways.
   const tryAcquire = redlock.tryAcquire.bind(redlock)
   const handOver = redlock.handOver.bind(redlock)
   let calls = 0
   const count = (): void => {
-    if (++calls === 2) setImmediate(() => setImmediate(die))
+    if (++calls !== 2) return
+    if (point === 'frozen') process.kill(process.pid, 'SIGSTOP')
+    else setImmediate(() => setImmediate(die))
   }
   redlock.tryAcquire = (...args) => (count(), tryAcquire(...args))
   redlock.handOver = (...args) => (count(), handOver(...args))

@@ -13,7 +13,7 @@
  */
 import { DelayedError, RateLimitError, type Job } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
-import { StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
+import { JobLockLostError, StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { dueAt, rest } from '../../line/turns.ts'
@@ -39,7 +39,11 @@ export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
 export function processOf(processor: (...args: never) => unknown): Process {
   const run = processor as (...args: unknown[]) => unknown
   const asksForSignal = processor.length > 2
-  return async ({ job, stop }, lease) => {
+  return async ({ job, stop, lockedUntil }, lease) => {
+    // Its process may have stood still since it was fetched. The job may have been done elsewhere.
+    const isLost = systemClock.now() > lockedUntil || stop.reason instanceof JobLockLostError
+    // rule: job-that-may-run-elsewhere-does-not-start
+    if (isLost || lease.remainingMs() <= 0) throw new NotStarted('It may run elsewhere')
     const { openSteps } = lease
     let result: unknown
     let open: readonly string[] | undefined

@@ -15,8 +15,6 @@ const IDLE_POLL_MS = 10
 export class RunningJobs {
   readonly #visits: ReadonlySet<Visit>
   readonly #channel: Channel
-  /** BullMQ's locks were renewed last at this time. */
-  #renewedAt = -Infinity
 
   constructor(visits: ReadonlySet<Visit>, channel: Channel) {
     this.#visits = visits
@@ -37,9 +35,11 @@ export class RunningJobs {
     return true
   }
 
-  /** As `locksLost`. BullMQ has renewed its other locks. */
-  locksRenewed(lostIds: readonly string[], askedAt: number): string[] {
-    this.#renewedAt = askedAt
+  /** As `locksLost`. BullMQ has renewed its other locks for so long. */
+  locksRenewed(lostIds: readonly string[], askedAt: number, lockMs: number): string[] {
+    for (const visit of this.#visits) {
+      if ((visit.startedAt ?? Infinity) <= askedAt) visit.lockedUntil = askedAt + lockMs
+    }
     return this.locksLost(lostIds, askedAt)
   }
 
@@ -58,12 +58,10 @@ export class RunningJobs {
     })
   }
 
-  /** A job whose lock is older than `lockMs` may run elsewhere. */
-  loseOldLocks(lockMs: number): void {
+  /** A job whose lock has run out may run elsewhere. */
+  loseOldLocks(): void {
     const now = systemClock.now()
-    for (const visit of this.#visits) {
-      if (now - Math.max(this.#renewedAt, visit.startedAt ?? now) > lockMs) this.#stop(visit)
-    }
+    for (const visit of this.#visits) if (now > visit.lockedUntil) this.#stop(visit)
   }
 
   /** A job fails without its processor where its lease was lost `graceMs` ago: its line goes on. */

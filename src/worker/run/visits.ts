@@ -37,7 +37,7 @@ interface Chain {
 
 /** BullMQ ends it, or starts it, before it expires: else its lease is released. */
 export class Visit extends LineVisit {
-  /** BullMQ's lock on the job was confirmed at this time, on the monotonic clock. */
+  /** BullMQ started the job at this time, on the monotonic clock. */
   startedAt: number | undefined
   stop!: JobSignal
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
