@@ -708,10 +708,17 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['client-of-one-cluster', 'never', 'gets no lease of a client'],
     ['namespaces-do-not-nest', ['%/', '%'], 'namespaces that nest'],
     ['refused-release-is-repeated', ['...limits', 'retries: 0'], 'that the network lost'],
+    [
+      'member-that-is-late-may-answer',
+      ['Promise.race([last, Promise.any(asked)])', 'last'],
+      'members that are late',
+    ],
+    ['attempt-without-a-key-is-not-undone', 'always', 'written no key'],
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
     ['attempt-that-fails-late-is-abandoned-again', ['() => abandon()', '() => undefined']],
+    ['attempt-that-goes-on-is-abandoned-once', ['!goesOn', 'true'], 'is abandoned once'],
     ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
   ],
   'services/zookeeper/zookeeper-locks': [
