@@ -219,8 +219,8 @@ export class EtcdGateway {
       // Calls that run at the same time must not skip a member that works.
       if (this.#endpoint === endpoint) this.#preferred++
     }
-    const answer = await Promise.any(asked).catch(({ errors }: AggregateError) => {
-      throw errors.at(-1)
+    const answer = await Promise.any(asked).catch((error: unknown) => {
+      throw (error as AggregateError).errors.at(-1)
     })
     return answer()
   }
