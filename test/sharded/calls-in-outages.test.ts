@@ -1,0 +1,138 @@
+/**
+ * The server of one shard is away: each call ends, and its error names the shard. The other shards
+ * go on, and nothing is lost when the server is back.
+ */
+import { Cluster, Redis } from 'ioredis'
+import { expect, test } from 'vitest'
+import { shardOf } from '../../src/sharded/placement.ts'
+import type { TestServer } from '../../src/testing/index.ts'
+import { until } from '../fixtures.ts'
+import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import { CUSTOMERS, resourceOf } from './charge.ts'
+import { useCluster } from './cluster.ts'
+
+const fixture = useCluster()
+const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
+const AWAY = shardOfCustomer('ann')
+const OTHER = CUSTOMERS.find((customer) => shardOfCustomer(customer) !== AWAY) ?? ''
+
+interface Outage {
+  readonly begin: (node: TestServer, redis: Redis, proxy: FaultProxy) => Promise<unknown>
+  readonly end: (node: TestServer, redis: Redis, proxy: FaultProxy) => Promise<unknown>
+  /** It answers what it reads. */
+  readonly reads?: true
+}
+const OUTAGES: Readonly<Record<string, Outage>> = {
+  hangs: { begin: (node) => node.freeze(), end: (node) => node.thaw() },
+  'is cut off': { begin: (_, __, proxy) => proxy.drop(), end: (_, __, proxy) => proxy.pass() },
+  refuses: {
+    begin: (_, redis) => redis.config('SET', 'min-replicas-to-write', '1'),
+    end: (_, redis) => redis.config('SET', 'min-replicas-to-write', '0'),
+    reads: true,
+  },
+}
+
+/** By a proxy to one of its nodes. */
+async function connections(proxy: FaultProxy, node: TestServer): Promise<() => Cluster> {
+  const natMap = { [`${node.host}:${node.port}`]: { host: '127.0.0.1', port: proxy.port } }
+  return () => {
+    const seeds = fixture.nodes.filter((each) => each !== node)
+    const cluster = new Cluster(
+      seeds.map(({ host, port }) => ({ host, port })),
+      { natMap, redisOptions: { maxRetriesPerRequest: null } },
+    )
+    cluster.on('error', () => undefined)
+    fixture.defer(() => {
+      cluster.disconnect()
+    })
+    return cluster
+  }
+}
+
+test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
+  const { begin, end, reads } = OUTAGES[how] as Outage
+  const node = fixture.nodes[AWAY] as TestServer
+  const redis = new Redis(node.url)
+  const proxy = await startProxy(node.port)
+  fixture.defer(async () => {
+    await end(node, redis, proxy)
+    redis.disconnect()
+    await proxy.close()
+  })
+  const connect = await connections(proxy, node)
+  const queue = fixture.queue({ connection: connect() })
+  const ran: string[] = []
+  const worker = await fixture.worker(
+    ({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)),
+    { connection: connect() },
+  )
+  const reports: string[] = []
+  worker.on('error', ({ message }) => reports.push(message))
+  const add = (customer: string, nr: number) => queue.add('charge', { customer, nr })
+  const [gone, there] = [await add('ann', 0), await add(OTHER, 0)]
+  await until('both have run', () => ran.length === 2)
+  await begin(node, redis, proxy)
+  const prefix = queue.shards[AWAY]?.opts.prefix ?? ''
+
+  const ofOthers = [add(OTHER, 1), queue.getJob(there.id ?? ''), worker.why(there.id ?? '')]
+  expect(await Promise.all(ofOthers)).not.toContain(undefined)
+  await until('it has run', () => ran.includes(`${OTHER}1`))
+  const questions = [
+    queue.getJob(gone.id ?? ''),
+    queue.getJobs(),
+    queue.getJobCounts(),
+    worker.why(gone.id ?? ''),
+    worker.inspect(resourceOf({ customer: 'ann', nr: 0 })),
+  ]
+  const changes = [
+    add('ann', 1),
+    queue.pause(),
+    queue.drain(),
+    queue.obliterate({ force: true }),
+    ...(reads ? [] : [worker.pause()]),
+  ]
+  const named = `\`${prefix}:${fixture.namespace}\``
+  const refused: unknown = {
+    status: 'rejected',
+    reason: { code: 'SHARD_UNREACHABLE', shard: AWAY, message: expect.stringContaining(named) },
+  }
+  const [asked, changed] = await Promise.all([
+    Promise.allSettled(questions),
+    Promise.allSettled(changes),
+  ])
+  expect(changed).toMatchObject(changes.map(() => refused))
+  expect(asked).toMatchObject(questions.map(() => (reads ? { status: 'fulfilled' } : refused)))
+  if (!reads) expect(reports.join('\n')).toContain(`${named} has not answered`)
+  await worker.drain({ timeoutMs: 100 })
+  await Promise.all([worker.close(), queue.close()])
+
+  await end(node, redis, proxy)
+  const next = fixture.queue()
+  await until('it answers', () => next.resume().then(Boolean.bind(null, true), () => false))
+  await fixture.worker(({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)))
+  await next.add('charge', { customer: 'ann', nr: 2 })
+  await until('the next has run', () => ran.includes('ann2'))
+  expect(new Set(ran).size).toBe(ran.length)
+})
+
+test('a node that starts again empty has lost its jobs, and goes on; those of others stay', async () => {
+  const node = fixture.nodes[AWAY] as TestServer
+  const queue = fixture.queue()
+  const charges = CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr: 0 } }))
+  await queue.addBulk(charges)
+  const kept = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== AWAY)
+  await node.kill()
+  await node.restart()
+  await until('it has met the others', () =>
+    queue.count().then(
+      (count) => count === kept.length,
+      () => false,
+    ),
+  )
+  const ran: string[] = []
+  await fixture.worker(({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)))
+  await queue.add('charge', { customer: 'ann', nr: 1 })
+  const expected = [...kept.map((customer) => `${customer}0`), 'ann1']
+  await until('all that is left has run', () => ran.length === expected.length)
+  expect(ran.toSorted()).toEqual(expected.toSorted())
+})
