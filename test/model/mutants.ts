@@ -651,6 +651,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'sharded/start': [['worker-waits-for-the-first-shard', 'removed', 'another number']],
+  'sharded/calls-in-outages': [
+    ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
+    ['silent-shard-ends-its-call', 'never', 'hangs'],
+  ],
   'sharded/concurrency': [
     [
       'busy-shard-leaves-others-their-share',

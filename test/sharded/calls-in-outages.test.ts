@@ -33,20 +33,18 @@ const OUTAGES: Readonly<Record<string, Outage>> = {
 }
 
 /** By a proxy to one of its nodes. */
-async function connections(proxy: FaultProxy, node: TestServer): Promise<() => Cluster> {
+function connect(proxy: FaultProxy, node: TestServer): Cluster {
   const natMap = { [`${node.host}:${node.port}`]: { host: '127.0.0.1', port: proxy.port } }
-  return () => {
-    const seeds = fixture.nodes.filter((each) => each !== node)
-    const cluster = new Cluster(
-      seeds.map(({ host, port }) => ({ host, port })),
-      { natMap, redisOptions: { maxRetriesPerRequest: null } },
-    )
-    cluster.on('error', () => undefined)
-    fixture.defer(() => {
-      cluster.disconnect()
-    })
-    return cluster
-  }
+  const seeds = fixture.nodes.filter((each) => each !== node)
+  const cluster = new Cluster(
+    seeds.map(({ host, port }) => ({ host, port })),
+    { natMap, redisOptions: { maxRetriesPerRequest: null } },
+  )
+  cluster.on('error', () => undefined)
+  fixture.defer(() => {
+    cluster.disconnect()
+  })
+  return cluster
 }
 
 test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
@@ -59,12 +57,12 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
     redis.disconnect()
     await proxy.close()
   })
-  const connect = await connections(proxy, node)
-  const queue = fixture.queue({ connection: connect() })
+  const [ofQueue, ofWorker] = [connect(proxy, node), connect(proxy, node)]
+  const queue = fixture.queue({ connection: ofQueue })
   const ran: string[] = []
   const worker = await fixture.worker(
     ({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)),
-    { connection: connect() },
+    { connection: ofWorker },
   )
   const reports: string[] = []
   worker.on('error', ({ message }) => reports.push(message))
@@ -105,6 +103,8 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
   if (!reads) expect(reports.join('\n')).toContain(`${named} has not answered`)
   await worker.drain({ timeoutMs: 100 })
   await Promise.all([worker.close(), queue.close()])
+  // Else they would send a `pause` again that was given up.
+  for (const client of [ofQueue, ofWorker]) client.disconnect()
 
   await end(node, redis, proxy)
   const next = fixture.queue()
