@@ -134,8 +134,8 @@ export class ShardUnreachableError extends RedlockError {
 
   constructor(queue: string, shard: number, cause: unknown) {
     super(
-      `Shard ${shard}, \`${queue}\`, is away: ${withoutStop(messageOf(cause))}. ` +
-        `The other shards may have done what was asked, and this one may still do it. ` +
+      `${withoutStop(messageOf(cause))}. This is shard ${shard}, \`${queue}\`. ` +
+        `It may still do what was asked, and the other shards may have done it. ` +
         `Repeat the call when its server answers.`,
       { cause },
     )

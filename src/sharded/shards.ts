@@ -69,7 +69,7 @@ export class Shards<Shard extends Part> {
       const asked = backend.getQueueMetaField(SHARDS_FIELD).then(isAnswered, isAnswered)
       // rule: silent-shard-ends-its-call
       if (!(await withinMs(systemClock, PATIENCE_MS, asked))) {
-        throw away(`its server has not answered for ${PATIENCE_MS} ms`)
+        throw away(`The server has not answered for ${PATIENCE_MS} ms`)
       }
     }
   }
