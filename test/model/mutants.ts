@@ -654,6 +654,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'sharded/calls-in-outages': [
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
     ['silent-shard-ends-its-call', 'never', 'hangs'],
+    ['old-refusal-is-forgotten', 'never', 'too many'],
   ],
   'sharded/concurrency': [
     [

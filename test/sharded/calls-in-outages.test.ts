@@ -2,8 +2,11 @@
  * The server of one shard is away: each call ends, and its error names the shard. The other shards
  * go on, and nothing is lost when the server is back.
  */
+import { setTimeout as delay } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import type { LockedWorker } from '../../src/index.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
@@ -68,7 +71,7 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
   worker.on('error', ({ message }) => reports.push(message))
   const add = (customer: string, nr: number) => queue.add('charge', { customer, nr })
   const [gone, there] = [await add('ann', 0), await add(OTHER, 0)]
-  await until('both have run', () => ran.length === 2)
+  await until('both are done', async () => (await queue.getCompletedCount()) === 2)
   await begin(node, redis, proxy)
   const prefix = queue.shards[AWAY]?.opts.prefix ?? ''
 
@@ -135,4 +138,54 @@ test('a node that starts again empty has lost its jobs, and goes on; those of ot
   const expected = [...kept.map((customer) => `${customer}0`), 'ann1']
   await until('all that is left has run', () => ran.length === expected.length)
   expect(ran.toSorted()).toEqual(expected.toSorted())
+})
+
+test('a shard that was refused long ago takes no permit too many', async () => {
+  const redis = new Redis((fixture.nodes[AWAY] as TestServer).url)
+  const refuse = (replicas: '0' | '1'): Promise<unknown> =>
+    redis.config('SET', 'min-replicas-to-write', replicas)
+  fixture.defer(async () => {
+    await refuse('0')
+    redis.disconnect()
+  })
+  const queue = fixture.queue()
+  const gate = fixture.gate()
+  let [now, most, done] = [0, 0, 0]
+  const run = async (): Promise<void> => {
+    most = Math.max(most, ++now)
+    await gate.passed
+    now--
+    done++
+  }
+  const worker = await fixture.worker(run, { concurrency: 1, autorun: false })
+  const refusals: string[] = []
+  worker.on('error', ({ message }) => refusals.push(message))
+  await worker.inspect('customer:ann')
+  await refuse('1')
+  void worker.run()
+  await until('it is refused', () => refusals.some((said) => said.startsWith('NOREPLICAS')))
+  await delay(500) // Also what it asks for a job.
+  await worker.pause(true)
+  await refuse('0')
+  await delay(1_500) // Longer than a server may be silent with its permits.
+  const both = ['ann', OTHER].map((customer) => ({ name: 'charge', data: { customer, nr: 0 } }))
+  await queue.addBulk(both)
+  const away = worker.shards[AWAY] as LockedWorker
+  const lines = LineBackend.of(away)
+  const moveToActive = lines.moveToActive.bind(lines)
+  const slow = fixture.gate()
+  const spy = vi.spyOn(lines, 'moveToActive').mockImplementationOnce(async (...args) => {
+    await slow.passed
+    return moveToActive(...args)
+  })
+  await away.resume()
+  await until('it asks', () => spy.mock.calls.length > 0)
+  await worker.resume()
+  await delay(300)
+  slow.open()
+  await until('one runs', () => now > 0)
+  await delay(300)
+  gate.open()
+  await until('both have run', () => done === 2)
+  expect(most).toBe(1)
 })
