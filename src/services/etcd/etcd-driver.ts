@@ -34,8 +34,8 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
   readonly name = 'etcd'
   readonly #gateway: EtcdGateway
   readonly #namespace: string
-  /** Whose keys may have been written, or may not be written any more. */
-  readonly #wishes = new WeakMap<Wish, 'sent' | 'abandoned'>()
+  /** Whose keys may have been written. */
+  readonly #sent = new WeakSet<Wish>()
   /** The largest that any answer has had. */
   #revision = 0
 
@@ -54,10 +54,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const keys = wish.resources.map((resource) => this.#key(resource))
     const leaseId = leaseIdOf(wish.token)
     const leaseMs = await this.#grantLease(leaseId, wish.leaseMs)
-    // A lease without a key keeps nothing from others, and ends by itself.
-    // rule: abandoned-attempt-writes-no-key
-    if (this.#wishes.has(wish)) throw new Error('the lease was granted too late')
-    this.#wishes.set(wish, 'sent')
+    this.#sent.add(wish)
     const outcome = await this.#put(wish, keys, leaseId, leaseMs)
     if (outcome.status !== 'granted') await this.#revoke(leaseId)
     return outcome
@@ -85,10 +82,9 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
 
   /** A transaction that arrives later names a lease that is gone, and is refused. */
   async abandon(wish: Wish): Promise<void> {
-    // Each call loads a cluster that is slow already, also one that finds nothing.
+    // A lease without a key keeps nothing from others, and ends by itself.
     // rule: attempt-without-a-key-is-not-undone
-    if (this.#wishes.get(wish) === 'sent') await this.#revoke(leaseIdOf(wish.token))
-    else this.#wishes.set(wish, 'abandoned')
+    if (this.#sent.has(wish)) await this.#revoke(leaseIdOf(wish.token))
   }
 
   listen(resources: readonly string[], _waiter: string, wake: () => void): Listening {
