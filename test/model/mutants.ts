@@ -670,7 +670,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'services/postgres/postgres-locks': [
     ['unanswered-commit-is-unknown', 'always', 'says that it may have committed'],
     ['rolled-back-commit-is-no-success', 'always', 'rejects where PostgreSQL rolls it back'],
-    ['session-that-is-cut-off-is-opened-again', ['SILENT', 'Infinity'], 'behind a silent cut'],
+    [
+      'session-that-is-cut-off-is-opened-again',
+      ['limit)', '{ ...limit, requestTimeoutMs: Infinity })'],
+      'behind a silent cut',
+    ],
     ['silent-server-keeps-no-session', ['END_LIMIT_MS', 'Infinity'], 'closes while the server'],
     [
       'postgres-answer-that-came-in-time-counts',
