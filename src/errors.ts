@@ -5,6 +5,7 @@
  */
 
 import { commandLine } from './command-line.ts'
+import { messageOf, withoutStop } from './message-of.ts'
 
 const OURS: unique symbol = Symbol.for('bullmq-redlock.error')
 
@@ -121,6 +122,26 @@ export class LineFullError extends RedlockError {
 /** A sharded queue cannot do this, because several of its shards would have to do it together. */
 export class ShardError extends RedlockError {
   readonly code = 'SEVERAL_SHARDS'
+}
+
+/** The server of one shard does not answer, or refuses. Other shards may have done their part. */
+export class ShardUnreachableError extends RedlockError {
+  readonly code = 'SHARD_UNREACHABLE'
+  /** Its prefix, and the name of the queue. */
+  readonly queue: string
+  /** Its number, from 0 on. */
+  readonly shard: number
+
+  constructor(queue: string, shard: number, cause: unknown) {
+    super(
+      `${withoutStop(messageOf(cause))}. This is shard ${shard}, \`${queue}\`. ` +
+        `It may still do what was asked, and the other shards may have done it. ` +
+        `Repeat the call when its server answers.`,
+      { cause },
+    )
+    this.queue = queue
+    this.shard = shard
+  }
 }
 
 /** Another process uses this queue with another number of shards, so resources would move. */

@@ -2,7 +2,7 @@
 export { LockedQueue, type LockedQueueOptions } from './worker/locked-queue.ts'
 export { ShardedQueue, type ShardedQueueOptions } from './sharded/sharded-queue.ts'
 export { PlainWorkerError, RedlockError, ResourceError, SettingsDifferError } from './errors.ts'
-export { ShardError, ShardsDifferError } from './errors.ts'
+export { ShardError, ShardsDifferError, ShardUnreachableError } from './errors.ts'
 export type { LinePosition } from './line/position.ts'
 export type { CancelOptions, Cancelled } from './line/cancel.ts'
 export type { JobRate, LimitOptions, LimitSetting, Rate, ResourceLimits } from './line/limits.ts'

@@ -6,7 +6,7 @@
 import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { sleep, systemClock } from '../clock.ts'
 import { JobCancelledError } from '../errors.ts'
-import { resourceName } from '../names.ts'
+import { touchedName } from '../names.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
 import { LineBackend } from './line-backend.ts'
 import { membersOf } from './members.ts'
@@ -67,7 +67,7 @@ export async function cancelJobs(
 
 /** From the end of the line on: else the next job would start when the first one has failed. */
 async function idsOf(backend: LineBackend, name: string): Promise<readonly string[]> {
-  const { members } = await membersOf(resourceName(name), backend, MAX_JOBS)
+  const { members } = await membersOf(touchedName(name), backend, MAX_JOBS)
   return members.map(({ jobId }) => jobId).reverse()
 }
 

@@ -5,7 +5,7 @@
  */
 import { hostname } from 'node:os'
 import { systemClock } from '../clock.ts'
-import { resourceName } from '../names.ts'
+import { touchedName } from '../names.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
@@ -173,7 +173,7 @@ export class LineLimits {
 
   /** Ends the limit where there is no `limit`. @throws TypeError for what names no resource. */
   async #set(resource: string, kind: LimitKind, limit?: LimitEntry): Promise<void> {
-    if (resourceName(resource).endsWith('*')) {
+    if (touchedName(resource).endsWith('*')) {
       refuse('resource', 'the name of one resource, not a pattern', resource)
     }
     await this.#run(resource, kind, limit)

@@ -1,3 +1,4 @@
+import { DAY_MS } from '../clock.ts'
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import {
   isRedisUrl,
@@ -77,6 +78,9 @@ const OWN_OPTIONS: Readonly<Record<Exclude<keyof RedlockOptions, keyof CommonOpt
   ...{ maxClockSkewMs: true, fenceTtlMs: true, connect: false },
 }
 
+/** A counter lives for as many of the longest leases at least. */
+export const FENCE_LEASES = 10
+
 export function resolveSettings(options: RedlockOptions): Settings {
   const common = commonSettings(options, OWN_OPTIONS)
   const { leaseMs, maxLeaseMs } = common
@@ -84,7 +88,7 @@ export function resolveSettings(options: RedlockOptions): Settings {
     integerOption(name, options[name] ?? byDefault, min, max)
   const timeoutMs = Math.round(Math.min(500, Math.max(50, leaseMs * 0.05)))
   const skewMs = [Math.floor(maxLeaseMs / 3), 1, Math.floor(maxLeaseMs / 2)] as const
-  const fenceMs = Math.max(24 * 3_600_000, 10 * maxLeaseMs)
+  const fenceMs = [defaultFenceTtlMs(maxLeaseMs), FENCE_LEASES * maxLeaseMs] as const
   return {
     ...common,
     addresses: mastersOption(options.masters),
@@ -92,10 +96,15 @@ export function resolveSettings(options: RedlockOptions): Settings {
     masterTimeoutMs: integer('masterTimeoutMs', timeoutMs, 1, leaseMs),
     connectTimeoutMs: integer('connectTimeoutMs', 2_000, 1, 60_000),
     maxClockSkewMs: integer('maxClockSkewMs', ...skewMs),
-    fenceTtlMs: integer('fenceTtlMs', fenceMs, 10 * maxLeaseMs, Number.MAX_SAFE_INTEGER),
+    fenceTtlMs: integer('fenceTtlMs', ...fenceMs, Number.MAX_SAFE_INTEGER),
     connect: options.connect ?? ((connection) => new MasterConnection(connection)),
     previous: previousSettings(options),
   }
+}
+
+/** `fenceTtlMs` of a fleet that was given none. */
+export function defaultFenceTtlMs(maxLeaseMs: number): number {
+  return Math.max(DAY_MS, FENCE_LEASES * maxLeaseMs)
 }
 
 function previousSettings({ previous, ...options }: RedlockOptions): Settings | undefined {

@@ -57,15 +57,28 @@ export class BoundedDriver<Granted extends Claim> {
     return this.#undo(() => this.driver.release(claim), claim.leaseMs)
   }
 
-  /** What is granted behind the deadline is released; what has not arrived yet is refused there. */
+  /**
+   * What is granted behind the deadline is released; what has not arrived yet is refused there.
+   * @param request where it goes on: a server that is late for it is asked once meanwhile.
+   */
   abandon(wish: Wish, request?: Promise<ClaimOutcome<Granted>>): void {
-    const abandon = (): Promise<void> => this.#undo(() => this.driver.abandon(wish), wish.leaseMs)
+    let goesOn = request !== undefined
+    // rule: attempt-that-goes-on-is-abandoned-once
+    const abandon = (): Promise<void> =>
+      this.#undo(
+        () => this.driver.abandon(wish),
+        wish.leaseMs,
+        () => !goesOn,
+      )
     void abandon()
     request?.then(
       (late) => (late.status === 'granted' ? this.release(late.claim) : undefined),
-      // It may have been granted after the first look.
-      // rule: attempt-that-fails-late-is-abandoned-again
-      () => abandon(),
+      () => {
+        goesOn = false
+        // It may have been granted after the first look.
+        // rule: attempt-that-fails-late-is-abandoned-again
+        return abandon()
+      },
     )
   }
 
@@ -73,8 +86,11 @@ export class BoundedDriver<Granted extends Claim> {
    * Repeats it until the server confirms it. A failure is not reported: a server that counts time
    * forgets the lease after `leaseMs`, and a driver with sessions goes on as long as its session.
    */
-  #undo(act: () => Promise<void>, leaseMs: number): Promise<void> {
-    const limits = { maxRetryTime: leaseMs, shouldRetry: () => !this.#hasEnded }
+  #undo(act: () => Promise<void>, leaseMs: number, isRepeated = () => true): Promise<void> {
+    const limits = {
+      maxRetryTime: leaseMs,
+      shouldRetry: () => !this.#hasEnded && isRepeated(),
+    }
     // rule: refused-release-is-repeated
     const done = pRetry(act, { ...REPEATS, ...limits }).catch(() => undefined)
     this.#background.add(done)

@@ -47,8 +47,9 @@ export class ShardWorker extends LockedWorker {
   declare readonly shards: ShardWorkers
   /** By BullMQ's tokens: jobs that follow each other have the same one. */
   readonly held: Map<string, Permit> = new Map()
-  /** Of all that ask its server, until it answers. A refusal is none. */
+  /** Of all that ask its server, until it answers. A refusal is none, for a while. */
   #asked: Permit | undefined
+  #refusedAt = -Infinity
 
   protected override async ready(): Promise<void> {
     // rule: worker-waits-for-the-first-shard
@@ -90,6 +91,9 @@ export class ShardWorker extends LockedWorker {
       job = await next
       this.#asked = undefined
       return job
+    } catch (error) {
+      this.#refusedAt = systemClock.now()
+      throw error
     } finally {
       const { visits } = LineBackend.of(this).settings
       // rule: job-that-waits-for-an-answer-keeps-no-permit
@@ -100,8 +104,12 @@ export class ShardWorker extends LockedWorker {
   }
 
   #asks(token: string): void {
+    const now = systemClock.now()
+    const goesOn = [...this.held.values()].includes(this.#asked as Permit)
+    // rule: old-refusal-is-forgotten
+    if (!goesOn && now - this.#refusedAt > PATIENCE_MS) this.#asked = undefined
     // rule: refusing-server-keeps-no-permit
-    this.#asked ??= { waitsSince: systemClock.now() }
+    this.#asked ??= { waitsSince: now }
     this.held.set(token, this.#asked)
   }
 

@@ -102,7 +102,7 @@ export class ShardedQueue<
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     const placed = this.#placed(data, opts)
     await this.#parts.check()
-    return placed.queue.add(name, data, placed.opts)
+    return this.#parts.call(placed.queue, (queue) => queue.add(name, data, placed.opts))
   }
 
   /**
@@ -132,7 +132,7 @@ export class ShardedQueue<
     const { queue: mine } = this.#placed((args[2]?.data ?? {}) as Data)
     for (;;) {
       // rule: refused-scheduler-stays-as-it-was
-      const job = await mine.upsertJobScheduler(...args)
+      const job = await this.#parts.call(mine, (queue) => queue.upsertJobScheduler(...args))
       // rule: scheduler-is-in-one-shard
       await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
       // Two calls that move it at once may each have removed that of the other.
@@ -177,7 +177,8 @@ export class ShardedQueue<
     await this.#parts.check()
     for (const queue of this.shards) {
       const rest = limit && limit - removed.length
-      if (rest > 0 || limit === 0) removed.push(...(await queue.clean(graceMs, rest, type)))
+      const clean = (): Promise<string[]> => queue.clean(graceMs, rest, type)
+      if (rest > 0 || limit === 0) removed.push(...(await this.#parts.call(queue, clean)))
     }
     this.emit('cleaned', removed, type)
     return removed
@@ -187,9 +188,12 @@ export class ShardedQueue<
   override async obliterate(opts: Parameters<LockedQueue['obliterate']>[0] = {}): Promise<void> {
     await this.pause()
     const active = await this.#parts.ask((queue) => queue.getActiveCount())
+    const obliterate = (queue: LockedQueue<Data, Result, Name>): Promise<void> =>
+      queue.obliterate(opts)
+    const busiest = this.#parts.at(active.indexOf(Math.max(...active)))
     // rule: refused-obliterate-removes-nothing
-    await this.#parts.at(active.indexOf(Math.max(...active))).obliterate(opts)
-    await this.#parts.ask((queue) => queue.obliterate(opts))
+    await this.#parts.call(busiest, obliterate)
+    await this.#parts.ask(obliterate)
     this.#parts.recorded = undefined
   }
 

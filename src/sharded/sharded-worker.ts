@@ -92,7 +92,10 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'waitUntilReady', found)
     parts.lend(this, 'isStarting isRunning cancelJob cancelAllJobs', found, true)
     parts.lend(this, 'isPaused', (answers) => answers.every(Boolean), true)
-    parts.lend(this, 'run pause resume close', later, true)
+    parts.lend(this, 'run resume close', later, true)
+    const pause = (all: readonly Promise<void>[]): unknown =>
+      later(all.map((paused, shard) => parts.call(parts.at(shard), () => paused)))
+    parts.lend(this, 'pause', pause, true)
     parts.lend(this, 'drain', allEnded, true)
     parts.forward(this, EVENTS)
     const first = parts.at(0)

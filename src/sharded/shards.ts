@@ -1,8 +1,10 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
-import { ShardError, ShardsDifferError } from '../errors.ts'
+import { systemClock, withinMs } from '../clock.ts'
+import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
-import { resourceName } from '../names.ts'
+import { touchedName } from '../names.ts'
+import { isAway } from '../worker/run/failure.ts'
 import { shardNamed, shardOf, SHARDS_FIELD } from './placement.ts'
 
 /**
@@ -14,6 +16,8 @@ type Made = (answers: readonly never[]) => unknown
 type Methods = Readonly<Record<string, (...args: unknown[]) => unknown>>
 type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
+/** A shard is asked whether it answers, and then given up, when a call has taken so long. */
+const PATIENCE_MS = 5_000
 const recordScript = 'sharded/lua/record-shards'
 /** The answer of a shard that has one. */
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
@@ -41,14 +45,38 @@ export class Shards<Shard extends Part> {
   /** Where a shard rejects, so does this, when all have ended. */
   async ask<Answer>(question: (shard: Shard) => Answer): Promise<readonly Awaited<Answer>[]> {
     await this.check()
-    const answers = this.all.map(question)
+    const answers = this.all.map((shard) => this.call(shard, question))
     await Promise.allSettled(answers)
     return Promise.all(answers)
   }
 
+  /**
+   * What one shard answers, also after many trips.
+   * @throws ShardUnreachableError where its server is silent or refuses.
+   */
+  async call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
+    const backend = shard.getBackend() as RedisQueueBackend
+    const answer = (async () => ({ value: await question(shard) }))()
+    const away = (why: unknown): ShardUnreachableError =>
+      new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), why)
+    for (;;) {
+      // rule: error-names-its-shard
+      const given = await withinMs(systemClock, PATIENCE_MS, answer).catch((error: unknown) => {
+        throw isAway(error) ? away(error) : error
+      })
+      if (given !== undefined) return given.value
+      const isAnswered = (): true => true
+      const asked = backend.getQueueMetaField(SHARDS_FIELD).then(isAnswered, isAnswered)
+      // rule: silent-shard-ends-its-call
+      if (!(await withinMs(systemClock, PATIENCE_MS, asked))) {
+        throw away(`The server has not answered for ${PATIENCE_MS} ms`)
+      }
+    }
+  }
+
   /** @throws ShardsDifferError where others work with another number of shards. */
   check(): Promise<void> {
-    this.recorded ??= this.#record().catch((error: unknown) => {
+    this.recorded ??= this.call(this.at(0), () => this.#record()).catch((error: unknown) => {
       this.recorded = undefined
       throw error
     })
@@ -62,7 +90,9 @@ export class Shards<Shard extends Part> {
       const method = (this.at(0) as unknown as Methods)[name]
       const value = (...args: unknown[]): unknown => {
         const call = (shard: Shard): unknown => method?.apply(shard, args)
-        if (typeof to !== 'function') return this.#meant(to, name, args[0]).then(call)
+        if (typeof to !== 'function') {
+          return this.#meant(to, name, args[0]).then((shard) => this.call(shard, call))
+        }
         return atOnce ? to(this.all.map(call) as never) : this.ask(call).then(to as never)
       }
       Object.defineProperty(host, name, { value })
@@ -103,7 +133,7 @@ export class Shards<Shard extends Part> {
   async #meant(to: string, method: string, target: unknown): Promise<Shard> {
     await this.check()
     const { resource } = to === 'resource' ? { resource: target } : (Object(target) as never)
-    if (resource !== undefined) return this.at(shardOf([resourceName(resource)], this.all.length))
+    if (resource !== undefined) return this.at(shardOf([touchedName(resource)], this.all.length))
     if (to !== 'job') throw new ShardError(`A sharded queue has no \`${method}\`. Use ${to}.`)
     const id = String(target)
     const named = shardNamed(id, this.all)

@@ -13,7 +13,7 @@ import { leaveLines, skipJob } from '../line/leave-lines.ts'
 import { checkedRate, LineLimits, rateText } from '../line/limits.ts'
 import type { LimitOptions, Rate, ResourceLimits } from '../line/limits.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
-import { resourceName, resourcesOf } from '../names.ts'
+import { touchedName, resourcesOf } from '../names.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { checkedTenant, shareText } from '../line/shares.ts'
 import { checkedSlots } from '../slots.ts'
@@ -140,7 +140,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
 
   /** What is set for a resource now. */
   async getLimits(resource: string): Promise<ResourceLimits> {
-    const limits = await this.#limits.get(resourceName(resource))
+    const limits = await this.#limits.get(touchedName(resource))
     return limits.get(resource) ?? {}
   }
 

@@ -111,7 +111,9 @@ async function reportSharedServer({ queue, lines, locks, channel }: Starting): P
  * and then; while it does not answer, that is told.
  */
 async function reportSilentQueue(starting: Starting): Promise<void> {
-  const { queue, lines, connecting, signal, onError } = starting
+  const { lines, connecting, signal, onError } = starting
+  // A prefix tells which queue, or which shard of one.
+  const queue = lines.qualifiedName.replace(/^bull:/, '')
   const isClosing = (): boolean => signal.aborted
   const isAnswered = (): true => true
   // Closed before it was ready: BullMQ emits what went wrong.

@@ -632,7 +632,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['resources-of-a-job-are-in-one-shard', 'always', 'resources of a job'],
     ['number-of-shards-does-not-change', 'never', 'another number of shards'],
     ['scheduler-is-in-one-shard', 'removed', 'a scheduler is in'],
-    ['refused-scheduler-stays-as-it-was', ['await mine', 'mine'], 'a scheduler whose move'],
+    ['refused-scheduler-stays-as-it-was', ['await this', 'this'], 'a scheduler whose move'],
     ['bulk-is-refused-as-a-whole', 'removed', 'addBulk adds none'],
     ['listener-waits-for-the-first-shard', 'removed', 'another number of shards'],
     ['scheduler-that-two-calls-move-is-there', 'always', 'a scheduler that several'],
@@ -654,6 +654,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'sharded/start': [['worker-waits-for-the-first-shard', 'removed', 'another number']],
+  'sharded/calls-in-outages': [
+    ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
+    ['silent-shard-ends-its-call', 'never', 'hangs'],
+    ['old-refusal-is-forgotten', 'never', 'too many'],
+  ],
   'sharded/concurrency': [
     [
       'busy-shard-leaves-others-their-share',
@@ -668,6 +673,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'services/postgres/postgres-locks': [
     ['unanswered-commit-is-unknown', 'always', 'says that it may have committed'],
     ['rolled-back-commit-is-no-success', 'always', 'rejects where PostgreSQL rolls it back'],
+    [
+      'session-that-is-cut-off-is-opened-again',
+      ['limit)', '{ ...limit, requestTimeoutMs: Infinity })'],
+      'behind a silent cut',
+    ],
     ['silent-server-keeps-no-session', ['END_LIMIT_MS', 'Infinity'], 'closes while the server'],
     [
       'postgres-answer-that-came-in-time-counts',
@@ -711,10 +721,17 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['client-of-one-cluster', 'never', 'gets no lease of a client'],
     ['namespaces-do-not-nest', ['%/', '%'], 'namespaces that nest'],
     ['refused-release-is-repeated', ['...limits', 'retries: 0'], 'that the network lost'],
+    [
+      'member-that-is-late-may-answer',
+      ['Promise.race([last, Promise.any(asked)])', 'last'],
+      'members that are late',
+    ],
+    ['attempt-without-a-key-is-not-undone', 'always', 'written no key'],
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
     ['attempt-that-fails-late-is-abandoned-again', ['() => abandon()', '() => undefined']],
+    ['attempt-that-goes-on-is-abandoned-once', ['!goesOn', 'true'], 'is abandoned once'],
     ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
   ],
   'services/zookeeper/zookeeper-locks': [

@@ -1,4 +1,5 @@
 /** What every lock service does with the answers of its driver. */
+import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
 import { LockClient } from '../../src/services/lock-client.ts'
@@ -40,6 +41,24 @@ test('an attempt that fails behind its deadline is abandoned again', async () =>
   fail(new Error('CONNECTION_LOSS'))
   await until('it is abandoned again', () => abandoned.length === 2)
   expect(new Set(abandoned).size).toBe(1)
+})
+
+test('while an attempt goes on, it is abandoned once: a server that is slow is asked no more', async () => {
+  const leaseMs = 200
+  let abandoned = 0
+  let fail: (error: Error) => void = () => undefined
+  const locks = open(
+    {
+      acquire: () => new Promise<ClaimOutcome<never>>((_, reject) => (fail = reject)),
+      abandon: () => Promise.reject(new Error(`refused ${abandoned++}`)),
+    },
+    { leaseMs },
+  )
+  expect((await locks.tryAcquire('a')).status).toBe('unreachable')
+  await delay(2 * leaseMs)
+  expect(abandoned).toBe(1)
+  fail(new Error('CONNECTION_LOSS'))
+  await until('it is abandoned again and again', () => abandoned > 3)
 })
 
 test.each(['with announcements', 'without'])('a close wakes its waiters, %s', async (how) => {

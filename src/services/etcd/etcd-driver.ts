@@ -34,6 +34,8 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
   readonly name = 'etcd'
   readonly #gateway: EtcdGateway
   readonly #namespace: string
+  /** Whose keys may have been written. */
+  readonly #sent = new WeakSet<Wish>()
   /** The largest that any answer has had. */
   #revision = 0
 
@@ -52,6 +54,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const keys = wish.resources.map((resource) => this.#key(resource))
     const leaseId = leaseIdOf(wish.token)
     const leaseMs = await this.#grantLease(leaseId, wish.leaseMs)
+    this.#sent.add(wish)
     const outcome = await this.#put(wish, keys, leaseId, leaseMs)
     if (outcome.status !== 'granted') await this.#revoke(leaseId)
     return outcome
@@ -78,8 +81,10 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
   }
 
   /** A transaction that arrives later names a lease that is gone, and is refused. */
-  async abandon({ token }: Wish): Promise<void> {
-    await this.#revoke(leaseIdOf(token))
+  async abandon(wish: Wish): Promise<void> {
+    // A lease without a key keeps nothing from others, and ends by itself.
+    // rule: attempt-without-a-key-is-not-undone
+    if (this.#sent.has(wish)) await this.#revoke(leaseIdOf(wish.token))
   }
 
   listen(resources: readonly string[], _waiter: string, wake: () => void): Listening {

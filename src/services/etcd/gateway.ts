@@ -5,6 +5,7 @@
  * first. An endpoint of another cluster, such as an address that is used again, has failed.
  */
 import type { ClientRequest } from 'node:http'
+import { withinMs } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
 import { EtcdError, EtcdHttp, resultOf, type HttpOptions, type Reply } from './http.ts'
 
@@ -181,28 +182,47 @@ export class EtcdGateway {
     return endpoints[this.#preferred % endpoints.length] ?? ''
   }
 
+  /**
+   * Asks one member after the other. One that is late may still answer. A cluster that is slow
+   * would answer nothing where each member had only a part of the time.
+   */
   async #anywhere(
     path: string,
     body: object,
     token: string | undefined,
     timeoutMs = this.#options.timeoutMs,
   ): Promise<Reply> {
-    const { endpoints } = this.#options
+    const { endpoints, clock } = this.#options
     const text = JSON.stringify(body)
-    let last: unknown
-    for (let tries = 0; tries < endpoints.length; tries++) {
-      const endpoint = this.#endpoint
+    const partMs = timeoutMs / endpoints.length
+    const ask = async (endpoint: string, limitMs: number): Promise<() => Reply> => {
       try {
-        return await this.#post(endpoint, path, text, token, timeoutMs / endpoints.length)
+        const reply = await this.#post(endpoint, path, text, token, limitMs)
+        return () => reply
       } catch (error) {
-        last = error
         const isRefused = error instanceof EtcdError && !ELSEWHERE.has(error.code)
-        if (isRefused && !(await this.#isElsewhere(endpoint))) throw error
-        // Calls that run at the same time must not skip a member that works.
-        if (this.#endpoint === endpoint) this.#preferred++
+        if (!isRefused || (await this.#isElsewhere(endpoint))) throw error
+        return () => {
+          throw error
+        }
       }
     }
-    throw last
+    const asked: Promise<() => Reply>[] = []
+    for (let parts = endpoints.length; parts > 0; parts--) {
+      const endpoint = this.#endpoint
+      const last = ask(endpoint, parts * partMs)
+      asked.push(last)
+      // rule: member-that-is-late-may-answer
+      const first = Promise.race([last, Promise.any(asked)])
+      const answer = await withinMs(clock, partMs, first).catch(() => undefined)
+      if (answer !== undefined) return answer()
+      // Calls that run at the same time must not skip a member that works.
+      if (this.#endpoint === endpoint) this.#preferred++
+    }
+    const answer = await Promise.any(asked).catch((error: unknown) => {
+      throw (error as AggregateError).errors.at(-1)
+    })
+    return answer()
   }
 
   async #post(...given: Parameters<EtcdHttp['post']>): Promise<Reply> {

@@ -4,10 +4,13 @@
 import type { Clock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Listening } from '../lock-driver.ts'
-import { whenEnded, type PgListener } from './pg.ts'
+import { ignored, inTime, whenEnded, type PgListener } from './pg.ts'
 import { CHANNEL } from './statements.ts'
 
-const REOPEN_MS = 1_000
+/** While a client waits. */
+const ASK_EVERY_MS = 1_000
+/** A session that is silent for as long is given up. */
+const SILENT_MS = 5_000
 
 export class ReleaseListener {
   readonly #open: () => PgListener
@@ -15,7 +18,7 @@ export class ReleaseListener {
   /** By namespace and resource, as the payload of an announcement has them. */
   readonly #waiters = new Map<string, Set<() => void>>()
   #session: PgListener | undefined
-  #openedAt = -Infinity
+  #askedAt = -Infinity
   #isClosed = false
 
   constructor(open: () => PgListener, clock: Clock) {
@@ -28,6 +31,9 @@ export class ReleaseListener {
     const keys = resources.map((resource) => JSON.stringify([namespace, resource]))
     for (const key of keys) getOrInsert(this.#waiters, key, () => new Set()).add(wake)
     return {
+      again: () => {
+        this.#connect()
+      },
       stop: () => {
         for (const key of keys) {
           const waiters = this.#waiters.get(key)
@@ -43,29 +49,40 @@ export class ReleaseListener {
     if (this.#session !== undefined) await whenEnded(this.#session.end(), [this.#session])
   }
 
+  /** Opens a session, or asks the one that is open: a network that is cut may say nothing of it. */
   #connect(): void {
     const now = this.#clock.now()
-    if (this.#session !== undefined || this.#isClosed || now - this.#openedAt < REOPEN_MS) return
-    this.#openedAt = now
+    if (this.#isClosed || now - this.#askedAt < ASK_EVERY_MS) return
+    this.#askedAt = now
+    const session = (this.#session ??= this.#opened())
+    const limit = { clock: this.#clock, requestTimeoutMs: SILENT_MS }
+    // PostgreSQL takes a second `LISTEN` for the first one.
+    // rule: session-that-is-cut-off-is-opened-again
+    inTime(session, { text: `LISTEN ${CHANNEL}`, values: [] }, limit).catch(() => {
+      this.#leave(session)
+      return whenEnded(session.end(), [session])
+    })
+  }
+
+  #opened(): PgListener {
     const session = this.#open()
-    this.#session = session
-    const gone = (): void => {
-      if (this.#session === session) this.#session = undefined
-    }
     // Without a session waiters only poll, so an error needs no report.
-    session.on('error', gone)
-    session.on('end', gone)
+    session.on('error', () => {
+      this.#leave(session)
+    })
+    session.on('end', () => {
+      this.#leave(session)
+    })
     session.on('notification', ({ payload }) => {
       const key = payload === undefined ? '' : normalized(payload)
       for (const wake of this.#waiters.get(key) ?? []) wake()
     })
-    session
-      .connect()
-      .then(() => session.query({ text: `LISTEN ${CHANNEL}`, values: [] }))
-      .catch(() => {
-        gone()
-        return whenEnded(session.end(), [session])
-      })
+    session.connect().catch(ignored) // Its queries reject, too.
+    return session
+  }
+
+  #leave(session: PgListener): void {
+    if (this.#session === session) this.#session = undefined
   }
 }
 

@@ -6,9 +6,9 @@
  */
 import { randomUUID } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
-import { DAY_MS } from '../../clock.ts'
 import { counted } from '../../counted.ts'
 import { quarantineMs } from '../../lock/trust.ts'
+import { defaultFenceTtlMs, FENCE_LEASES } from '../../redlock/settings.ts'
 import { diagnose } from './diagnosis.ts'
 import { valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
 import { maxLeaseOf, surveyFleet, type FleetSurvey, type MasterSurvey } from './survey.ts'
@@ -50,8 +50,6 @@ export class ResizeRefusedError extends Error {
   readonly code = 'RESIZE_REFUSED'
 }
 
-/** A counter lives for as many of the longest leases at least. */
-const FENCE_LEASES = 10
 export const DRIFT_FACTOR: number = 0.01
 /** What a resize changes, and what says so. */
 const CHANGING = ['max-lease-differs', 'fleet-size-differs', 'resizing', 'retired', 'no-quorum']
@@ -164,18 +162,13 @@ function targetOf(
   target: ResizeTarget,
 ): FleetSettings {
   const { maxLeaseMs = from.maxLeaseMs } = target
-  const isDefault = from.fenceTtlMs === defaultTtlMs(from.maxLeaseMs)
-  const kept = isDefault ? defaultTtlMs(maxLeaseMs) : from.fenceTtlMs
+  const isDefault = from.fenceTtlMs === defaultFenceTtlMs(from.maxLeaseMs)
+  const kept = isDefault ? defaultFenceTtlMs(maxLeaseMs) : from.fenceTtlMs
   const { fenceTtlMs = kept } = target
   if (fenceTtlMs < FENCE_LEASES * maxLeaseMs) {
     refuse(`fenceTtlMs is ${fenceTtlMs}: it must be ${FENCE_LEASES} × maxLeaseMs at least`)
   }
   return { masters, maxLeaseMs, fenceTtlMs }
-}
-
-/** As `Redlock` has it without the option. */
-function defaultTtlMs(maxLeaseMs: number): number {
-  return Math.max(DAY_MS, FENCE_LEASES * maxLeaseMs)
 }
 
 /** As the masters have them stored; undefined where none has. */
@@ -184,7 +177,7 @@ function settingsOf({ masters }: FleetSurvey): Goal['from'] | undefined {
   if (maxLeaseMs === undefined) return undefined
   const stored = valuesOf(masters).map(({ enrolment }) => enrolment?.fenceTtlMs ?? 0)
   const fenceTtlMs = Math.max(...stored)
-  return { maxLeaseMs, fenceTtlMs: fenceTtlMs || defaultTtlMs(maxLeaseMs) }
+  return { maxLeaseMs, fenceTtlMs: fenceTtlMs || defaultFenceTtlMs(maxLeaseMs) }
 }
 
 function namesOf({ masters }: FleetSurvey): readonly string[] {

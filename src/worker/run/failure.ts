@@ -59,6 +59,11 @@ export function refuses(error: unknown): boolean {
   return isPassing(error) || (error instanceof Error && DENIES.test(error.message))
 }
 
+/** A server that refuses, or is away. */
+export function isAway(error: unknown): boolean {
+  return refuses(error) || isUnanswered(error)
+}
+
 /** Before the queue's Redis is asked again to take the end of a job. */
 const END_RETRY_MS = { minTimeout: 100, maxTimeout: 1_000 }
 

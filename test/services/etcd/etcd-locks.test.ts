@@ -46,6 +46,8 @@ interface Gateway {
   watched: ((response: ServerResponse) => void) | undefined
   /** What it says instead of a member's answer. */
   said: ((answer: string) => string) | undefined
+  /** How late its answers come. */
+  lateMs: number
   count(path: string): number
 }
 
@@ -72,10 +74,10 @@ async function startGateway(target: string): Promise<Gateway> {
     const { said } = gateway
     const forwarded = httpRequest(url, { method, headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 500, { 'content-type': 'application/json' })
-      if (said === undefined) answer.pipe(response)
+      if (said === undefined && gateway.lateMs === 0) answer.pipe(response)
       else
         textOf(answer).then(
-          (text) => response.end(said(text)),
+          (text) => setTimeout(() => response.end(said?.(text) ?? text), gateway.lateMs),
           () => response.destroy(),
         )
     })
@@ -91,7 +93,7 @@ async function startGateway(target: string): Promise<Gateway> {
   })
   const gateway: Gateway = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    ...{ target, watched: undefined, said: undefined },
+    ...{ target, watched: undefined, said: undefined, lateMs: 0 },
     count: (path) => paths.filter((one) => one === path).length,
   }
   return gateway
@@ -302,6 +304,26 @@ describeService('etcd', 'EtcdLocks on one member', () => {
         await (await acquiring).release()
       })
     }
+  })
+
+  test('members that are late grant leases, as long as they answer within a request', async () => {
+    const url = cluster.urls[0] ?? ''
+    const gateways = await Promise.all([1, 2, 3].map(() => startGateway(url)))
+    const locks = await open(gateways.map((gateway) => gateway.url))
+    for (const gateway of gateways) gateway.lateMs = LONG.requestTimeoutMs * 0.4
+    await (await locks.acquire('late', { waitMs: 10 * LEASE_MS })).release()
+  })
+
+  test('an attempt that has written no key asks a member that is late for nothing more', async () => {
+    const gateway = await startGateway(cluster.urls[0] ?? '')
+    const locks = await open([gateway.url], { requestTimeoutMs: 100 })
+    const revokes = gateway.count('/v3/lease/revoke')
+    gateway.lateMs = 150
+    const outcome = await locks.tryAcquire('late')
+    // Its lease has no key, and ends by itself.
+    await delay(LEASE_MS / 2)
+    expect(outcome.status).toBe('unreachable')
+    expect(gateway.count('/v3/lease/revoke') - revokes).toBe(0)
   })
 
   test('namespaces that nest stay apart', async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Pool } from 'pg'
+import { Client, type Pool } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../../src/clock.ts'
 import { silentLogger } from '../../../src/index.ts'
@@ -376,6 +376,31 @@ describeService('postgres', 'PostgresLocks', () => {
         server.process.thaw()
       }
     })
+  })
+
+  test('behind a silent cut a waiter looks by itself, and the session is opened again', async () => {
+    const [cut, sound] = [await startProxy(server.port), await startProxy(server.port)]
+    for (const proxy of [cut, sound]) closers.add(() => proxy.close())
+    const through: FaultProxy[] = []
+    const listen = (): Client => {
+      const { port } = through.length === 0 ? cut : sound
+      through.push(through.length === 0 ? cut : sound)
+      return new Client({ host: '127.0.0.1', port, user: 'postgres', database: 'postgres' })
+    }
+    const [holder, locks] = [await open({ leaseMs: 20_000 }), await open({ listen })]
+    const waitMs = 60_000
+    const held = await holder.acquire('cut')
+    const first = locks.acquire('cut', { waitMs })
+    const listening = "SELECT FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+    await until('it listens', async () => (await pool().query(listening)).rows.length > 0)
+    await cut.drop()
+    await held.release()
+    await (await first).release()
+    const again = await holder.acquire('cut', { waitMs })
+    const second = locks.acquire('cut', { waitMs })
+    await until('another session is opened', () => through.includes(sound))
+    await again.release()
+    await (await second).release()
   })
 
   test('closes while the server stands still', async () => {

@@ -1,0 +1,190 @@
+/**
+ * The server of one shard is away: each call ends, and its error names the shard. The other shards
+ * go on, and nothing is lost when the server is back.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { Cluster, Redis } from 'ioredis'
+import { expect, test, vi } from 'vitest'
+import type { LockedWorker } from '../../src/index.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
+import { shardOf } from '../../src/sharded/placement.ts'
+import type { TestServer } from '../../src/testing/index.ts'
+import { until } from '../fixtures.ts'
+import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import { CUSTOMERS, resourceOf } from './charge.ts'
+import { useCluster } from './cluster.ts'
+
+const fixture = useCluster()
+const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
+const AWAY = shardOfCustomer('ann')
+const OTHER = CUSTOMERS.find((customer) => shardOfCustomer(customer) !== AWAY) ?? ''
+
+interface Outage {
+  readonly begin: (node: TestServer, redis: Redis, proxy: FaultProxy) => Promise<unknown>
+  readonly end: (node: TestServer, redis: Redis, proxy: FaultProxy) => Promise<unknown>
+  /** It answers what it reads. */
+  readonly reads?: true
+}
+const OUTAGES: Readonly<Record<string, Outage>> = {
+  hangs: { begin: (node) => node.freeze(), end: (node) => node.thaw() },
+  'is cut off': { begin: (_, __, proxy) => proxy.drop(), end: (_, __, proxy) => proxy.pass() },
+  refuses: {
+    begin: (_, redis) => redis.config('SET', 'min-replicas-to-write', '1'),
+    end: (_, redis) => redis.config('SET', 'min-replicas-to-write', '0'),
+    reads: true,
+  },
+}
+
+/** By a proxy to one of its nodes. */
+function connect(proxy: FaultProxy, node: TestServer): Cluster {
+  const natMap = { [`${node.host}:${node.port}`]: { host: '127.0.0.1', port: proxy.port } }
+  const seeds = fixture.nodes.filter((each) => each !== node)
+  const cluster = new Cluster(
+    seeds.map(({ host, port }) => ({ host, port })),
+    { natMap, redisOptions: { maxRetriesPerRequest: null } },
+  )
+  cluster.on('error', () => undefined)
+  fixture.defer(() => {
+    cluster.disconnect()
+  })
+  return cluster
+}
+
+test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
+  const { begin, end, reads } = OUTAGES[how] as Outage
+  const node = fixture.nodes[AWAY] as TestServer
+  const redis = new Redis(node.url)
+  const proxy = await startProxy(node.port)
+  fixture.defer(async () => {
+    await end(node, redis, proxy)
+    redis.disconnect()
+    await proxy.close()
+  })
+  const [ofQueue, ofWorker] = [connect(proxy, node), connect(proxy, node)]
+  const queue = fixture.queue({ connection: ofQueue })
+  const ran: string[] = []
+  const worker = await fixture.worker(
+    ({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)),
+    { connection: ofWorker },
+  )
+  const reports: string[] = []
+  worker.on('error', ({ message }) => reports.push(message))
+  const add = (customer: string, nr: number) => queue.add('charge', { customer, nr })
+  const [gone, there] = [await add('ann', 0), await add(OTHER, 0)]
+  await until('both are done', async () => (await queue.getCompletedCount()) === 2)
+  await begin(node, redis, proxy)
+  const prefix = queue.shards[AWAY]?.opts.prefix ?? ''
+
+  const ofOthers = [add(OTHER, 1), queue.getJob(there.id ?? ''), worker.why(there.id ?? '')]
+  expect(await Promise.all(ofOthers)).not.toContain(undefined)
+  await until('it has run', () => ran.includes(`${OTHER}1`))
+  const questions = [
+    queue.getJob(gone.id ?? ''),
+    queue.getJobs(),
+    queue.getJobCounts(),
+    worker.why(gone.id ?? ''),
+    worker.inspect(resourceOf({ customer: 'ann', nr: 0 })),
+  ]
+  const changes = [add('ann', 1), queue.pause(), queue.drain(), queue.obliterate({ force: true })]
+  const named = `\`${prefix}:${fixture.namespace}\``
+  const reason = {
+    code: 'SHARD_UNREACHABLE',
+    shard: AWAY,
+    message: expect.stringContaining(named) as unknown,
+  }
+  const refused: unknown = { status: 'rejected', reason }
+  const [asked, changed, [paused]] = await Promise.all([
+    Promise.allSettled(questions),
+    Promise.allSettled(changes),
+    // It waits for the server only where that owes it an answer.
+    Promise.allSettled([worker.pause()]),
+  ])
+  if (paused.status === 'rejected') expect(paused).toMatchObject(refused as object)
+  expect(changed).toMatchObject(changes.map(() => refused))
+  expect(asked).toMatchObject(questions.map(() => (reads ? { status: 'fulfilled' } : refused)))
+  if (!reads) expect(reports.join('\n')).toContain(`${named} has not answered`)
+  await worker.drain({ timeoutMs: 100 })
+  await Promise.all([worker.close(), queue.close()])
+  // Else they would send a `pause` again that was given up.
+  for (const client of [ofQueue, ofWorker]) client.disconnect()
+
+  await end(node, redis, proxy)
+  const next = fixture.queue()
+  await until('it answers', () => next.resume().then(Boolean.bind(null, true), () => false))
+  await fixture.worker(({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)))
+  await next.add('charge', { customer: 'ann', nr: 2 })
+  await until('the next has run', () => ran.includes('ann2'))
+  expect(new Set(ran).size).toBe(ran.length)
+})
+
+test('a node that starts again empty has lost its jobs, and goes on; those of others stay', async () => {
+  const node = fixture.nodes[AWAY] as TestServer
+  const queue = fixture.queue()
+  const charges = CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr: 0 } }))
+  await queue.addBulk(charges)
+  const kept = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== AWAY)
+  await node.kill()
+  await node.restart()
+  await until('it has met the others', () =>
+    queue.count().then(
+      (count) => count === kept.length,
+      () => false,
+    ),
+  )
+  const ran: string[] = []
+  await fixture.worker(({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)))
+  await queue.add('charge', { customer: 'ann', nr: 1 })
+  const expected = [...kept.map((customer) => `${customer}0`), 'ann1']
+  await until('all that is left has run', () => ran.length === expected.length)
+  expect(ran.toSorted()).toEqual(expected.toSorted())
+})
+
+test('a shard that was refused long ago takes no permit too many', async () => {
+  const redis = new Redis((fixture.nodes[AWAY] as TestServer).url)
+  const refuse = (replicas: '0' | '1'): Promise<unknown> =>
+    redis.config('SET', 'min-replicas-to-write', replicas)
+  fixture.defer(async () => {
+    await refuse('0')
+    redis.disconnect()
+  })
+  const queue = fixture.queue()
+  const gate = fixture.gate()
+  let [now, most, done] = [0, 0, 0]
+  const run = async (): Promise<void> => {
+    most = Math.max(most, ++now)
+    await gate.passed
+    now--
+    done++
+  }
+  const worker = await fixture.worker(run, { concurrency: 1, autorun: false })
+  const refusals: string[] = []
+  worker.on('error', ({ message }) => refusals.push(message))
+  await worker.inspect('customer:ann')
+  await refuse('1')
+  void worker.run()
+  await until('it is refused', () => refusals.some((said) => said.startsWith('NOREPLICAS')))
+  await delay(500) // Also what it asks for a job.
+  await worker.pause(true)
+  await refuse('0')
+  await delay(1_500) // Longer than a server may be silent with its permits.
+  const both = ['ann', OTHER].map((customer) => ({ name: 'charge', data: { customer, nr: 0 } }))
+  await queue.addBulk(both)
+  const away = worker.shards[AWAY] as LockedWorker
+  const lines = LineBackend.of(away)
+  const moveToActive = lines.moveToActive.bind(lines)
+  const slow = fixture.gate()
+  const spy = vi.spyOn(lines, 'moveToActive').mockImplementationOnce(async (...args) => {
+    await slow.passed
+    return moveToActive(...args)
+  })
+  await away.resume()
+  await until('it asks', () => spy.mock.calls.length > 0)
+  await worker.resume()
+  await delay(300)
+  slow.open()
+  await until('one runs', () => now > 0)
+  await delay(300)
+  gate.open()
+  await until('both have run', () => done === 2)
+  expect(most).toBe(1)
+})
