@@ -39,7 +39,7 @@ export abstract class LineVisit extends Expiring {
   /** BullMQ's, once it starts the job. */
   job!: Job
   /** BullMQ's lock on it lasts until then, on the monotonic clock. A later renewal may fail. */
-  lockedUntil = Infinity
+  lockedUntil: number = Infinity
   /** Of BullMQ's lock on the job. */
   token: string | undefined
   resources: readonly string[] = []

@@ -203,7 +203,8 @@ describe('a paused resource', () => {
 
   test('refuses options that have no effect', async () => {
     const queue = makeQueue()
-    await expect(queue.pauseResource('')).rejects.toThrow(/it is an empty string/)
+    await expect(queue.pauseResource('')).rejects.toThrow(/whole characters.*got `''`/)
+    await expect(queue.pauseResource('customer:undefined')).rejects.toThrow(/names nothing/)
     await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
     await expect(queue.pauseResource('a', { reasons: '' } as never)).rejects.toThrow(/reasons/)
     await expect(queue.setSlots('a', 0)).rejects.toThrow(/slots/)
