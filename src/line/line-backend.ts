@@ -267,15 +267,19 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     return removed
   }
 
+  /** A reply that may bring a job: in the order of the server, and before it is heard. */
+  arrived(reply: unknown): void {
+    // rule: given-job-ends-what-was-drained
+    if (bringsJob(reply)) this.#toldDrained = false
+  }
+
   /**
    * The job that a reply brings, if any, with what the reply says about its turn.
    * @param askedAt on the monotonic clock, before it was asked.
    * @param asksNone another job was not asked for.
    */
   heard(reply: unknown, askedAt: number, asksNone = false): LineVisit | undefined {
-    if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      // In the order of replies: BullMQ opens the job later.
-      this.#toldDrained = false
+    if (bringsJob(reply)) {
       const [, jobId, , , told] = reply as readonly unknown[]
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
       const visit = this.settings.visits?.fetched(String(jobId))
@@ -320,6 +324,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const askedAt = systemClock.now()
     try {
       const reply = await sent
+      this.arrived(reply)
       this.heard(reply, askedAt)
       return reply
     } catch (error) {
@@ -328,4 +333,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       throw error
     }
   }
+}
+
+function bringsJob(reply: unknown): reply is readonly unknown[] {
+  return Array.isArray(reply) && Array.isArray(reply[0])
 }

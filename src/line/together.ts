@@ -65,10 +65,11 @@ abstract class TurnGroup<Item> {
     this.#underWay++
     try {
       const reply = await this.send(waiting)
+      const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
+      for (const each of replies) this.backend.arrived(each)
       // Replies that came together are settled in a callback each. So what the jobs of one call
       // send leaves, and the server works, before those of the next call are settled.
       if (this.#underWay > 1) await ownCallback()
-      const replies = (typeof reply === 'string' ? JSON.parse(reply) : reply) as readonly unknown[]
       for (const [index, { resolve, reject }] of callers.entries()) {
         const own = replies[index]
         const message: unknown = Array.isArray(own) ? own[0] : undefined

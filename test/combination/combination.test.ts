@@ -32,7 +32,7 @@ describe('what people combine', () => {
 })
 
 describe('a plan', () => {
-  const plans = Array.from({ length: 2_000 }, (_, index) => drawPlan(index + 1))
+  const plans = Array.from({ length: 3_000 }, (_, index) => drawPlan(index + 1))
 
   test('has each feature, and each two of them that may be combined', () => {
     const drawn = new Set(
@@ -52,6 +52,6 @@ describe('a plan', () => {
       ).map((other) => `${one} + ${other}`),
     )
     // Some are drawn together once in several thousand episodes.
-    expect(missing.length).toBeLessThan(ALL_FEATURES.length)
+    expect(missing.length).toBeLessThan(ALL_FEATURES.length / 2)
   })
 })

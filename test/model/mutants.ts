@@ -373,7 +373,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'line/batches': [
-    ['moved-job-needs-no-lock', 'removed', 'that the processor delays'],
+    ['moved-job-needs-no-lock', 'removed', 'goes on without a job that the processor'],
     [
       'batch-ends-at-a-job-that-may-not-start',
       [' or not job.asleep or job.held', ' or job.held'],
@@ -427,6 +427,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['this.#toldDrained || ', ''],
       'drained comes once for each time',
     ],
+    ['given-job-ends-what-was-drained', 'never', 'drained comes once for each time'],
   ],
   'worker/queue-trouble': [['refused-end-fails-no-job', 'always', 'is taken when the server']],
   'worker/queue-cuts': [
@@ -730,7 +731,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
-    ['attempt-that-fails-late-is-abandoned-again', ['() => abandon()', '() => undefined']],
+    ['attempt-that-fails-late-is-abandoned-again', 'removed'],
     ['attempt-that-goes-on-is-abandoned-once', ['!goesOn', 'true'], 'is abandoned once'],
     ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
   ],
