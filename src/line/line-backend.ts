@@ -280,7 +280,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
    */
   heard(reply: unknown, askedAt: number, asksNone = false): LineVisit | undefined {
     if (bringsJob(reply)) {
-      const [, jobId, , , told] = reply as readonly unknown[]
+      const [, jobId, , , told] = reply
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
       const visit = this.settings.visits?.fetched(String(jobId))
       if (visit === undefined) return undefined
