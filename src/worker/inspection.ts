@@ -2,7 +2,7 @@
  * Answers for people: the holder of a resource, the jobs in its line, what each waits for, and why
  * a job does not run.
  */
-import type { Job } from 'bullmq'
+import type { Job, JobJson } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import { commandLine } from '../command-line.ts'
 import type { Inspection } from '../lock/inspection.ts'
@@ -208,13 +208,17 @@ export async function explainJob(
   resources: readonly string[],
   sources: QueueSources<LineBackend>,
 ): Promise<Explanation> {
-  const state = await sources.lines.getState(job.id ?? '')
-  const { failedReason } = job
+  const { id = '' } = job
+  const state = await sources.lines.getState(id)
+  // rule: what-is-said-of-a-job-is-no-older-than-its-state
+  const now = await sources.lines.getJobData(id)
+  if (now === undefined) return { state, why: noSuchJob(job.queueName, id) }
+  const { failedReason } = now
   const before =
     state === 'delayed' && failedReason
       ? ` Its last attempt failed: ${withoutStop(failedReason)}.`
       : ''
-  const why = (await whyWaits(job, state, resources, sources)) + before
+  const why = (await whyWaits(job, now, state, resources, sources)) + before
   const isOver = ['active', 'completed', 'failed'].includes(state)
   const stands = isOver ? undefined : await sources.standstill()
   if (stands === undefined) return { state, why }
@@ -224,6 +228,7 @@ export async function explainJob(
 
 async function whyWaits(
   job: Job,
+  { failedReason = 'it is tried again now', processedOn = 0 }: Partial<JobJson>,
   state: string,
   resources: readonly string[],
   sources: QueueSources<LineBackend>,
@@ -236,7 +241,7 @@ async function whyWaits(
   if (found !== undefined && entry !== undefined) return whyInLine(entry, found)
   if (state === 'failed') {
     const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
-    return `Job ${id} has failed: ${withoutStop(job.failedReason)}. To try it again: ${again}.`
+    return `Job ${id} has failed: ${withoutStop(failedReason)}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })
@@ -246,7 +251,7 @@ async function whyWaits(
   }
   const due = state === 'delayed' ? await sources.lines.dueAt(id) : undefined
   if (due === undefined) {
-    const since = new Date(job.processedOn ?? 0).toISOString()
+    const since = new Date(processedOn).toISOString()
     const does =
       state === 'active' ? `has been in progress since ${since}` : 'waits for a free worker'
     return (

@@ -478,6 +478,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['step-extends-the-lease', ['< FRESH', '< -FRESH'], 'extends the lease, passes the signal'],
     ['lost-lock-stops-its-job', 'removed', "aborts when BullMQ's lock on the job is lost"],
     ['job-that-is-given-again-has-lost-its-lock', 'never', 'own worker is given the job again'],
+    [
+      'what-is-said-of-a-job-is-no-older-than-its-state',
+      ['await sources.lines.getJobData(id)', 'job as unknown as JobJson'],
+      'while it is asked',
+    ],
   ],
   'worker/ending': [
     ['open-step-holds-the-lease', 'removed', 'holds the lease'],

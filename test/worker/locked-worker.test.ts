@@ -12,6 +12,7 @@ import {
   type Redlock,
 } from '../../src/index.ts'
 import { jobRuns } from '../../src/worker/locked-processor.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { aborted, granted, until, useFleet } from '../fixtures.ts'
 
 interface Charge {
@@ -393,4 +394,24 @@ describe('a LockedWorker is a BullMQ Worker', () => {
     expect(await ended(queue, id)).toBe('completed')
     expect(runs).toBe(2)
   })
+})
+
+test('why() of a job that fails while it is asked says what it failed with', async () => {
+  const queue = makeQueue()
+  const worker = work(
+    await fixture.redlock(),
+    () => {
+      throw new Error('card declined')
+    },
+    { autorun: false },
+  )
+  const id = await add(queue, 1)
+  const lines = LineBackend.of(worker)
+  const getState = lines.getState.bind(lines)
+  lines.getState = async (jobId) => {
+    void worker.run()
+    await failure(queue, id)
+    return getState(jobId)
+  }
+  expect(await worker.why(id)).toContain(`Job ${id} has failed: card declined. To try it again`)
 })
