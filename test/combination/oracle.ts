@@ -319,7 +319,11 @@ interface Idle {
 }
 
 /** When nothing ran. @param runs by their start. */
-function idleTimes(runs: readonly Run[], from: number, to: number): readonly Idle[] {
+function idleTimes(
+  runs: readonly Pick<Run, 'at' | 'ended'>[],
+  from: number,
+  to: number,
+): readonly Idle[] {
   const idle: Idle[] = []
   let at = from
   for (const run of runs) {
@@ -785,8 +789,9 @@ function doneOnce(knowledge: Knowledge): Found {
     const again = runs.slice(index + 1).find((other) => {
       return other.id === id && knowledge.instance(other) === knowledge.instance(run)
     })
-    // Its end may be written long after it.
-    if (again === undefined || knowledge.mayBeUndone(run.at, again.at)) return []
+    if (again === undefined) return []
+    // It may be started long after it was given, and its end may be written long after it.
+    if (knowledge.mayBeUndone(knowledge.givenAt(run), again.at)) return []
     if (run.batch !== undefined && failedWithItsBatch(history, run, again.at)) return []
     const detail = `${nameOf(again)} began, and ${run.run} had done it until ${ended.at.toFixed(1)}`
     return [{ at: again.at, detail }]
@@ -1163,7 +1168,7 @@ function stuck(knowledge: Knowledge): Found {
     (rate === undefined ? 0 : (MAX_COST * rate.perMs) / rate.limit) +
     (limiter === undefined ? 0 : limiter.duration)
   const limitMs = (mayRecover ? RECOVERS_IN_MS : GOES_ON_IN_MS) + 4 * graceMs + paceMs
-  const idle = idleTimes(knowledge.runs, settlingAt, settledAt)
+  const idle = idleTimes(withShared(knowledge), settlingAt, settledAt)
   const found = idle
     .filter(({ from, to }) => to - from > limitMs)
     .map(({ from, to }) => ({ at: from, detail: `nothing ran for ${(to - from).toFixed(0)} ms` }))
@@ -1171,6 +1176,15 @@ function stuck(knowledge: Knowledge): Found {
   const allMs = idle.reduce((sum, { from, to }) => sum + to - from, 0)
   if (found.length > 0 || allMs <= limitMs + runs * (MOST_BETWEEN_MS + paceMs)) return found
   return [{ at: settledAt, detail: `nothing ran for ${allMs.toFixed(0)} ms of ${runs} runs` }]
+}
+
+/** Runs, and jobs that took a shared result without one. */
+function withShared({ runs, history }: Knowledge): readonly Pick<Run, 'at' | 'ended'>[] {
+  if (history.plan.settings.dedupe === undefined) return runs
+  const ends = history.seen.flatMap((event) =>
+    event.kind === 'completed' ? [{ at: event.at }] : [],
+  )
+  return [...runs, ...ends].sort((a, b) => a.at - b.at)
 }
 
 /**

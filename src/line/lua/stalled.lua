@@ -17,8 +17,10 @@ local CHECKED, KEPT_MS = SPACE .. 'checked', 7 * 24 * 3600000
 -- A worker looks for its server every two seconds. An end that was refused is sent again within one.
 -- rule: spared-time-is-long-enough
 local SPARED_MS = 3000
+-- The next check finds that it has ended.
+local ENDED_MS = 100
 -- Checks are up to two times apart. Where they are rare, each one spares, and one follows it soon.
-local MISSED, MOST_SILENT_MS, LATE_MS = 2.5, 10000, 1000
+local MISSED, MOST_SILENT_MS = 2.5, 10000
 -- Where all checks are late, jobs of a dead worker have to run again too.
 local MOST_SILENCES = 10
 local sparedMs = 0
@@ -30,9 +32,8 @@ if redis.call('EXISTS', KEYS[4]) == 0 then
   -- A time further ahead was written before the clock of the server was set back.
   -- rule: spared-time-is-near
   if untilMs > now + SPARED_MS then untilMs = 0 end
-  local follows = now >= untilMs and now <= untilMs + LATE_MS
   -- rule: checks-after-a-silence-only-mark
-  local isSilent = last and now - last > math.min(MISSED * everyMs, MOST_SILENT_MS) and not follows
+  local isSilent = last and now - last > math.min(MISSED * everyMs, MOST_SILENT_MS)
   if not isSilent then
     silences = 0
   elseif now >= untilMs then
@@ -54,4 +55,4 @@ local stalled = bullmq(redis, KEYS, theirs)
 if sparedMs == 0 then return {stalled, 0} end
 -- rule: spared-job-is-soon-looked-at
 if redis.call('PTTL', KEYS[4]) > sparedMs then redis.call('PEXPIRE', KEYS[4], sparedMs) end
-return {stalled, sparedMs + LATE_MS / 10}
+return {stalled, sparedMs + ENDED_MS}
