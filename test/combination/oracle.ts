@@ -1168,11 +1168,12 @@ function stuck(knowledge: Knowledge): Found {
     (rate === undefined ? 0 : (MAX_COST * rate.perMs) / rate.limit) +
     (limiter === undefined ? 0 : limiter.duration)
   const limitMs = (mayRecover ? RECOVERS_IN_MS : GOES_ON_IN_MS) + 4 * graceMs + paceMs
-  const idle = idleTimes(withShared(knowledge), settlingAt, settledAt)
+  const steps = withShared(knowledge)
+  const idle = idleTimes(steps, settlingAt, settledAt)
   const found = idle
     .filter(({ from, to }) => to - from > limitMs)
     .map(({ from, to }) => ({ at: from, detail: `nothing ran for ${(to - from).toFixed(0)} ms` }))
-  const runs = knowledge.runs.filter(({ at }) => at > settlingAt).length
+  const runs = steps.filter(({ at }) => at > settlingAt).length
   const allMs = idle.reduce((sum, { from, to }) => sum + to - from, 0)
   if (found.length > 0 || allMs <= limitMs + runs * (MOST_BETWEEN_MS + paceMs)) return found
   return [{ at: settledAt, detail: `nothing ran for ${allMs.toFixed(0)} ms of ${runs} runs` }]
