@@ -868,7 +868,14 @@ function attempts(knowledge: Knowledge): Found {
     if (forgets) return []
     if (settings.dedupe !== undefined || runs.some((run) => run.stopped !== undefined)) return []
     if (runs.some((run) => knowledge.isLost(run))) return []
-    const expected = plan.data.work.fails + 1
+    // `cancelAllJobs` also fails a job that was given to the worker, and has not started.
+    const cancelled = knowledge.history.seen.filter(
+      (event) =>
+        event.kind === 'failed' &&
+        event.id === stored.id &&
+        event.reason.startsWith('The job was cancelled'),
+    )
+    const expected = plan.data.work.fails + cancelled.length + 1
     if (stored.attemptsMade === expected) return []
     const detail = `${uid} has ${stored.attemptsMade} attempts, expected ${expected}`
     return [{ at: add.at, detail }]
