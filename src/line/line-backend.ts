@@ -226,7 +226,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
     const found = await super.moveToDelayed(...args)
-    this.settings.onMoved?.(args[0])
+    this.settings.visits?.moved(args[0])
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
   }
@@ -235,7 +235,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     ...args: Method<'moveJobFromActiveToWait'>['args']
   ): Method<'moveJobFromActiveToWait'>['reply'] {
     const answer = (await super.moveJobFromActiveToWait(...args)) as unknown
-    this.settings.onMoved?.(args[0])
+    this.settings.visits?.moved(args[0])
     return answer
   }
 
@@ -243,7 +243,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     ...args: Method<'moveToWaitingChildren'>['args']
   ): Method<'moveToWaitingChildren'>['reply'] {
     const waits = await super.moveToWaitingChildren(...args)
-    if (waits) this.settings.onMoved?.(args[0])
+    if (waits) this.settings.visits?.moved(args[0])
     return waits
   }
 

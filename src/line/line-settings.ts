@@ -39,6 +39,4 @@ export interface LineSettings {
   readonly onDrained?: (() => void) | undefined
   /** Called when the next check for stalled jobs is due, sooner than BullMQ's. */
   readonly onCheckDue?: (() => void) | undefined
-  /** Called when a running job was moved by hand: it needs no lock of BullMQ any more. */
-  readonly onMoved?: ((jobId: string) => void) | undefined
 }

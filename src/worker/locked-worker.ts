@@ -110,11 +110,6 @@ export class LockedWorker<
         keepsSteps: ours.checkpoints || undefined,
         linesOf: isStrict ? (job) => linesOf(resource as never, job as never) : undefined,
         onDrained: () => super.emit('drained'),
-        onMoved: (jobId) => {
-          // rule: moved-job-needs-no-lock
-          this.lockManager.untrackJob(jobId)
-          visits.moved(jobId)
-        },
         // Private in BullMQ's types: it ends the wait for the next check.
         onCheckDue: () =>
           (this as unknown as { stalledCheckStopper?(): void }).stalledCheckStopper?.(),

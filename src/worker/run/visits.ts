@@ -129,9 +129,9 @@ export class Visits implements LineVisits {
     return visit
   }
 
-  /** A running job was moved by hand. */
   moved(jobId: string): void {
     const visit = this.byId.get(jobId)
+    // rule: moved-job-needs-no-lock
     if (visit !== undefined) visit.isMoved = true
   }
 
