@@ -29,7 +29,7 @@ export function resourceName(name: unknown): string {
 /** @throws TypeError for what jobs cannot name. */
 export function touchedName(name: unknown): string {
   const found = resourceName(name)
-  const gap = gapIn(found)
+  const gap = NOT_A_NAME.exec(found)?.[0]
   if (gap === undefined) return found
   return refuse('resource', `the name of a resource, and \`${gap}\` in it names nothing`, name)
 }
@@ -58,7 +58,7 @@ export function resourcesOf<Subject>(
   if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
   for (const name of names) {
     const problem = problemOf(name)
-    const gap = problem === undefined ? gapIn(name as string) : undefined
+    const gap = problem === undefined ? NOT_A_NAME.exec(name as string)?.[0] : undefined
     if (problem === undefined && gap === undefined) continue
     // A promise is no name; one that is rejected as well must not end the process.
     for (const one of names) void Promise.resolve(one).catch(() => undefined)
@@ -75,11 +75,6 @@ function problemOf(name: unknown): string | undefined {
   if (name.replace(SLOT, '').length > MAX_LENGTH) return `${name.length} characters`
   // No server could write half a surrogate pair down: names with other halves would be the same.
   return name.isWellFormed() ? undefined : 'half a surrogate pair'
-}
-
-/** What of it names nothing. */
-function gapIn(name: string): string | undefined {
-  return NOT_A_NAME.exec(name)?.[0]
 }
 
 function kindOf(value: unknown): string {

@@ -270,7 +270,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /** A reply that may bring a job: in the order of the server, and before it is heard. */
   arrived(reply: unknown): void {
     // rule: given-job-ends-what-was-drained
-    if (bringsJob(reply)) this.#toldDrained = false
+    if (Array.isArray(reply) && Array.isArray(reply[0])) this.#toldDrained = false
   }
 
   /**
@@ -279,8 +279,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
    * @param asksNone another job was not asked for.
    */
   heard(reply: unknown, askedAt: number, asksNone = false): LineVisit | undefined {
-    if (bringsJob(reply)) {
-      const [, jobId, , , told] = reply
+    if (Array.isArray(reply) && Array.isArray(reply[0])) {
+      const [, jobId, , , told] = reply as readonly unknown[]
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
       const visit = this.settings.visits?.fetched(String(jobId))
       if (visit === undefined) return undefined
@@ -333,8 +333,4 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       throw error
     }
   }
-}
-
-function bringsJob(reply: unknown): reply is readonly unknown[] {
-  return Array.isArray(reply) && Array.isArray(reply[0])
 }

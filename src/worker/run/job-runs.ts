@@ -39,11 +39,13 @@ export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
 export function processOf(processor: (...args: never) => unknown): Process {
   const run = processor as (...args: unknown[]) => unknown
   const asksForSignal = processor.length > 2
-  return async ({ job, stop, lockedUntil }, lease) => {
+  return async (visit, lease) => {
+    const { job, stop } = visit
     // Its process may have stood still since it was fetched. The job may have been done elsewhere.
-    const isLost = systemClock.now() > lockedUntil || stop.reason instanceof JobLockLostError
+    const hasExpired = systemClock.now() > visit.lockedUntil || lossOf(visit.lease) !== undefined
+    const isLost = stop.isAborted && stop.reason instanceof JobLockLostError
     // rule: job-that-may-run-elsewhere-does-not-start
-    if (isLost || lease.remainingMs() <= 0) throw new NotStarted('It may run elsewhere')
+    if (hasExpired || isLost) throw new NotStarted('It may run elsewhere')
     const { openSteps } = lease
     let result: unknown
     let open: readonly string[] | undefined
