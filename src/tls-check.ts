@@ -52,12 +52,14 @@ async function eventOf(
   socket: Socket,
   event: 'data' | 'secureConnect',
 ): Promise<readonly unknown[] | undefined> {
+  // A server that wants a certificate says so right after the handshake, where `once` listens no more.
+  socket.on('error', () => undefined)
   try {
     const signal = AbortSignal.timeout(LIMIT_MS)
     return (await once(socket, event, { signal })) as readonly unknown[]
   } catch {
     return undefined
   } finally {
-    socket.on('error', () => undefined).destroy()
+    socket.destroy()
   }
 }
