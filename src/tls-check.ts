@@ -52,7 +52,7 @@ async function eventOf(
   socket: Socket,
   event: 'data' | 'secureConnect',
 ): Promise<readonly unknown[] | undefined> {
-  // A server that wants a certificate says so right after the handshake, where `once` listens no more.
+  // One that wants a certificate says so after the handshake, when `once` listens no more.
   socket.on('error', () => undefined)
   try {
     const signal = AbortSignal.timeout(LIMIT_MS)
