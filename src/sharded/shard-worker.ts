@@ -49,7 +49,7 @@ export class ShardWorker extends LockedWorker {
   readonly held: Map<string, Permit> = new Map()
   /** Of all that ask its server, until it answers. A refusal is none, for a while. */
   #asked: Permit | undefined
-  #refusedAt = -Infinity
+  #refusedAt: number | undefined
 
   protected override async ready(): Promise<void> {
     // rule: worker-waits-for-the-first-shard
@@ -89,7 +89,7 @@ export class ShardWorker extends LockedWorker {
     let job: Job | undefined
     try {
       job = await next
-      this.#asked = undefined
+      this.#asked = this.#refusedAt = undefined
       return job
     } catch (error) {
       this.#refusedAt = systemClock.now()
@@ -104,12 +104,11 @@ export class ShardWorker extends LockedWorker {
   }
 
   #asks(token: string): void {
-    const now = systemClock.now()
-    const goesOn = [...this.held.values()].includes(this.#asked as Permit)
+    const isOld = systemClock.now() - (this.#refusedAt ?? Infinity) > PATIENCE_MS
     // rule: old-refusal-is-forgotten
-    if (!goesOn && now - this.#refusedAt > PATIENCE_MS) this.#asked = undefined
+    if (isOld && ![...this.held.values()].includes(this.#asked as Permit)) this.#asked = undefined
     // rule: refusing-server-keeps-no-permit
-    this.#asked ??= { waitsSince: now }
+    this.#asked ??= { waitsSince: systemClock.now() }
     this.held.set(token, this.#asked)
   }
 
