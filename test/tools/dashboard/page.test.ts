@@ -335,6 +335,8 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await lease.release()
     await page.getByRole('link', { name: 'customer:42' }).waitFor({ state: 'detached' })
     expect(await page.locator('#leases-summary').innerText()).toContain('0 leases')
+    expect(await page.getByLabel('Sort by').isVisible()).toBe(false)
+    expect(await page.locator('#seen-summary').innerText()).toBe('No lease has run out.')
   })
 
   test('a master that dies is named, said aloud once, and again when it is back', async () => {

@@ -140,6 +140,7 @@ export function drawLeases(leases, { search, lines, fleet }) {
   )
   byId('leases-summary').dataset.state = leases.problem === null ? '' : 'bad'
   drawPager(page, pages)
+  byId('sort').parentElement.hidden = matching === 0
   byId('sort').value = sort
   tableOf('leases').dataset.jobs = lines.problem === undefined ? 'known' : 'unknown'
   tableOf('leases').dataset.votes = fleet.service === null ? 'counted' : 'none'
@@ -240,7 +241,8 @@ function linesSummary(lines, search) {
 }
 
 export function drawSeen({ lapsed, unknown }) {
-  setText(byId('seen-summary'), unknown === undefined ? '' : `Not known: ${unknown}.`)
+  const none = lapsed.length === 0 ? 'No lease has run out.' : ''
+  setText(byId('seen-summary'), unknown === undefined ? none : `Not known: ${unknown}.`)
   syncRows(
     'lapsed',
     lapsed,
