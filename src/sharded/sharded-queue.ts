@@ -201,7 +201,7 @@ export class ShardedQueue<
   #placed(data: Data, opts: JobsOptions = {}) {
     const { length } = this.shards
     const { jobId, parent } = opts
-    const shard = shardOf(resourcesOf(this.#resource, data, jobId), length)
+    const shard = length === 1 ? 0 : shardOf(resourcesOf(this.#resource, data, jobId), length)
     const queue = this.#parts.at(shard)
     const own = queue.qualifiedName
     const faults: string[] = []

@@ -1,6 +1,6 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
-import { systemClock, withinMs } from '../clock.ts'
+import { Deadlines, Expiring, leave, systemClock, withinMs } from '../clock.ts'
 import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { touchedName } from '../names.ts'
@@ -16,13 +16,44 @@ type Made = (answers: readonly never[]) => unknown
 type Methods = Readonly<Record<string, (...args: unknown[]) => unknown>>
 type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
-/** A shard is asked whether it answers, and then given up, when a call has taken so long. */
+/** How long a call may take before its server is asked, and how long the answer may take. */
 const PATIENCE_MS = 5_000
 const recordScript = 'sharded/lua/record-shards'
 /** The answer of a shard that has one. */
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
 /** The same of promises. */
 export const later = (answers: readonly unknown[]): unknown => Promise.all(answers).then(found)
+
+const openCalls = new Deadlines<OpenCall>(systemClock)
+
+/** A call that has not ended. It asks its server for a sign of life, and ends without one. */
+class OpenCall extends Expiring {
+  readonly #backend: RedisQueueBackend
+  readonly #giveUp: () => void
+  #isOpen = true
+
+  constructor(backend: RedisQueueBackend, giveUp: () => void) {
+    super()
+    this.#backend = backend
+    this.#giveUp = giveUp
+    openCalls.in(PATIENCE_MS, this)
+  }
+
+  close(): void {
+    this.#isOpen = false
+    leave(this)
+  }
+
+  override expire(): void {
+    const isAnswered = (): true => true
+    const asked = this.#backend.getQueueMetaField(SHARDS_FIELD).then(isAnswered, isAnswered)
+    void withinMs(systemClock, PATIENCE_MS, asked).then((isAlive) => {
+      // rule: silent-shard-ends-its-call
+      if (isAlive !== true) this.#giveUp()
+      else if (this.#isOpen) openCalls.in(PATIENCE_MS, this)
+    })
+  }
+}
 
 /**
  * The queues, the workers or the listeners of all shards, asked as one. The first one records how
@@ -54,24 +85,30 @@ export class Shards<Shard extends Part> {
    * What one shard answers, also after many trips.
    * @throws ShardUnreachableError where its server is silent or refuses.
    */
-  async call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
+  call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
     const backend = shard.getBackend() as RedisQueueBackend
-    const answer = (async () => ({ value: await question(shard) }))()
     const away = (why: unknown): ShardUnreachableError =>
       new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), why)
-    for (;;) {
-      // rule: error-names-its-shard
-      const given = await withinMs(systemClock, PATIENCE_MS, answer).catch((error: unknown) => {
-        throw isAway(error) ? away(error) : error
+    return new Promise((resolve, reject) => {
+      const call = new OpenCall(backend, () => {
+        reject(away(`The server has not answered for ${PATIENCE_MS} ms`))
       })
-      if (given !== undefined) return given.value
-      const isAnswered = (): true => true
-      const asked = backend.getQueueMetaField(SHARDS_FIELD).then(isAnswered, isAnswered)
-      // rule: silent-shard-ends-its-call
-      if (!(await withinMs(systemClock, PATIENCE_MS, asked))) {
-        throw away(`The server has not answered for ${PATIENCE_MS} ms`)
-      }
-    }
+      // What it throws at once is a rejection too.
+      const answer = new Promise<Answer>((answered) => {
+        answered(question(shard))
+      })
+      answer.then(
+        (value) => {
+          call.close()
+          resolve(value as Awaited<Answer>)
+        },
+        (error: unknown) => {
+          call.close()
+          // rule: error-names-its-shard
+          reject(isAway(error) ? away(error) : (error as Error))
+        },
+      )
+    })
   }
 
   /** @throws ShardsDifferError where others work with another number of shards. */
