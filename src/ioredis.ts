@@ -5,6 +5,7 @@
  */
 import { createRequire } from 'node:module'
 import type * as Ioredis from 'ioredis'
+import type { EventEmitter } from 'node:events'
 
 export function ioredis(): typeof Ioredis {
   return createRequire(import.meta.url)('ioredis') as typeof Ioredis
@@ -14,6 +15,24 @@ export function ioredis(): typeof Ioredis {
 export function ofIoredis<Made>(make: (loaded: typeof Ioredis) => Made): () => Made {
   let made: Made | undefined
   return () => (made ??= make(ioredis()))
+}
+
+export interface Sockets {
+  on(event: 'error', heard: () => void): unknown
+  /** Of ioredis, once it connects. */
+  readonly stream?: EventEmitter
+}
+
+/**
+ * ioredis hears the first error of a socket. Where a client refuses the server's certificate, the
+ * server's answer is a second one, and an error that is not heard ends the process.
+ */
+export function hearLateErrors(client: Sockets): void {
+  client.on('error', () => {
+    const { stream } = client
+    // rule: late-error-ends-no-process
+    if (stream?.listenerCount('error') === 0) stream.on('error', () => undefined)
+  })
 }
 
 /** Empty where the package's own description cannot be found. */

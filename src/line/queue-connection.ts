@@ -3,12 +3,13 @@
 import * as bullmq from 'bullmq'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import { systemClock } from '../clock.ts'
+import { hearLateErrors, type Sockets } from '../ioredis.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME, type Client } from './line-runner.ts'
 
 type Connection = RedisQueueBackend['connection']
 
-interface UnreadyClient {
+interface UnreadyClient extends Sockets {
   /** A cluster has no `host`. */
   readonly options?: {
     readonly host?: string
@@ -50,6 +51,8 @@ export abstract class ConnectedBackend extends Backend {
       if (each === undefined) continue
       // This backend forwards what they emit; the inner one must not do it as well.
       for (const event of ['error', 'ready', 'close']) each.removeAllListeners(event)
+      const client = unreadyClientOf(each)
+      if (client !== undefined) hearLateErrors(client)
       leaveReplicas(each)
       reconnectSoon(each, queue.opts.connection)
     }

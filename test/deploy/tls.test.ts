@@ -6,9 +6,12 @@ import { readFileSync } from 'node:fs'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { Redis, type RedisOptions } from 'ioredis'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
+import { LineBackend } from '../../src/line/line-backend.ts'
+import { disconnectNow } from '../../src/line/queue-connection.ts'
 import { dashboardHandler } from '../../src/tools/dashboard/index.ts'
 import { LockedQueue, Redlock, silentLogger } from '../../src/index.ts'
 import { findServerBinary } from '../../src/testing/find-binary.ts'
@@ -177,6 +180,28 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     expect(doctor.out).toMatch(says)
     expect(doctor.out).toMatch(fix)
     expect(doctor.out).not.toMatch(/SSL routines/)
+  })
+
+  // The server answers a client that refuses its certificate: an error behind the first one.
+  it('what closes while it refuses a certificate ends no process', async () => {
+    const [server] = servers
+    if (server === undefined) throw new Error('there are three')
+    const own = address(server, { ca: pem('../foreign/ca.crt') })
+    const uncaught: unknown[] = []
+    const onUncaught = (error: unknown): unknown => uncaught.push(error)
+    process.on('uncaughtException', onUncaught)
+    const closing = Array.from({ length: 100 }, async (_, nr) => {
+      const redlock = new Redlock({ masters: [own], logger: silentLogger })
+      const queue = new LockedQueue('refused', { connection: own, resource: () => 'one' })
+      queue.on('error', () => undefined)
+      await delay(nr)
+      disconnectNow(LineBackend.of(queue))
+      await redlock.close()
+    })
+    await Promise.all(closing)
+    await delay(500) // A late one comes in this time.
+    process.off('uncaughtException', onUncaught)
+    expect(uncaught).toEqual([])
   })
 
   it('a URL without TLS for a port with it, and the other way round: both are said', async () => {

@@ -10,6 +10,7 @@ import type { Killer } from './mutants.ts'
 
 export const ROOT: string = resolve(import.meta.dirname, '../..')
 const COPIED = [
+  'deploy',
   'src',
   'test',
   'scripts',

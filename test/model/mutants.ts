@@ -659,6 +659,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'leaves its share',
     ],
   ],
+  'deploy/tls': [['late-error-ends-no-process', 'never', 'ends no process']],
   'sharded/start': [['worker-waits-for-the-first-shard', 'removed', 'another number']],
   'sharded/calls-in-outages': [
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],

@@ -19,7 +19,7 @@ import {
   type Subscription,
 } from './master.ts'
 import { Enrolment, trialCall } from './enrolment.ts'
-import { ioredis } from '../../ioredis.ts'
+import { hearLateErrors, ioredis } from '../../ioredis.ts'
 import { isLoading, LOADING, parseInfo, readServerFacts } from './server-facts.ts'
 import { messageOf } from '../../message-of.ts'
 import { TlsCheck } from '../../tls-check.ts'
@@ -161,8 +161,8 @@ function openConnection(address: MasterAddress, limits: ConnectionLimits): Redis
     typeof address === 'string'
       ? new Redis(address, settings)
       : new Redis({ ...address, ...settings })
-  // Without a listener Node would throw; what matters of an error shows in the state.
-  redis.on('error', () => undefined)
+  // What matters of an error shows in the state.
+  hearLateErrors(redis)
   redis.on('ready', () => {
     redis.client('SETNAME', 'bullmq-redlock').catch(() => undefined)
   })

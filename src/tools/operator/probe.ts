@@ -14,7 +14,7 @@ import {
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
 import { isErrorReply } from '../../redlock/wire/master.ts'
-import { ioredis } from '../../ioredis.ts'
+import { hearLateErrors, ioredis } from '../../ioredis.ts'
 import { TlsCheck } from '../../tls-check.ts'
 import { surveyServer, type ServerSurvey } from './server-survey.ts'
 
@@ -64,6 +64,7 @@ export class Probe {
     this.#redis =
       typeof address === 'string' ? new Redis(address, own) : new Redis({ ...address, ...own })
     this.#tls = new TlsCheck(this.#redis.options)
+    hearLateErrors(this.#redis)
     this.#redis.on('error', (error: Error) => {
       this.#lastError = messageOf(error)
     })
