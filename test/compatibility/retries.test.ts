@@ -106,6 +106,32 @@ same(
 )
 
 differs(
+  'a processor that throws undefined or null: the job fails at once',
+  async (side) => {
+    side.worker(
+      ({ data }) => {
+        // eslint-disable-next-line @typescript-eslint/only-throw-error -- what it is about.
+        if (data.nr <= 2) throw data.nr === 1 ? undefined : null
+      },
+      { concurrency: 4 },
+    )
+    const jobs = await side.add('a', [1, 2, 3])
+    await side.started(3)
+    await side.completed(1)
+    const states = await Promise.all(jobs.map((job) => job.getState()))
+    const [, found] = await Promise.all(jobs.map(({ id = '' }) => side.own.getJob(id)))
+    return { states, reason: found?.failedReason }
+  },
+  {
+    bullmq: { states: ['active', 'active', 'completed'], reason: undefined },
+    ours: {
+      states: ['failed', 'failed', 'completed'],
+      reason: 'The job failed without a reason',
+    },
+  },
+)
+
+differs(
   'moveToDelayed and DelayedError: the customer’s other jobs wait for it',
   async (side) => {
     const queue = side.queue()

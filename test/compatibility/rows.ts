@@ -277,6 +277,10 @@ export const ROWS: readonly Row[] = [
       JobsOptions: ['keepLogs', 'stackTraceLimit'],
     },
   }),
+  differs('It fails at once, without a reason. With BullMQ it stays active until it has stalled.', {
+    'a processor that throws undefined or null: the job fails at once':
+      'a processor that throws `undefined` or `null`',
+  }),
 
   // Jobs of a plain queue, and schedulers
   same('They take their place at their first start, in the order of adding.', {

@@ -121,5 +121,7 @@ export function failureOf(error: unknown, { stop, cancelled }: Visit): unknown {
   // rule: cancelled-job-is-not-retried
   if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)
   const isReason = !(error instanceof Error) || error.name === 'AbortError'
-  return isAborted && isReason ? asError(reason) : error
+  if (isAborted && isReason) return asError(reason)
+  // Without an error BullMQ does not end the job: it would hold its line until it has stalled.
+  return error ?? new Error('The job failed without a reason')
 }
