@@ -1,6 +1,7 @@
 /** A BullMQ processor that runs jobs under a lease, and the options that `LockedWorker` shares. */
-import type { Job } from 'bullmq'
+import type { Job, WorkerOptions } from 'bullmq'
 import type { Listener } from '../channel.ts'
+import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../lock-errors.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
@@ -10,7 +11,7 @@ import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import type { JobLease } from './run/job-lease.ts'
 import { batchedOf } from './run/batch.ts'
-import { JobRuns, processOf } from './run/job-runs.ts'
+import { JobRuns, processOf, type Process } from './run/job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
 import { Visits } from './run/visits.ts'
 import { resourceOption, type ResourceOf } from '../line/resource.ts'
@@ -134,12 +135,32 @@ export function jobRuns<Data, Result, Name extends string>(
   const leaseOptions = jobLeaseOptions(options)
   return new JobRuns({
     ...{ locks: redlock, leaseOptions, waitMs: 0, resource: resource as ResourceOf, maxWaitMs },
-    process: processOf(processor),
+    process: lockedFirst(processOf(processor)),
     visits: new Visits(redlock, leaseOptions, 0),
     maxUnreachableMs: MAX_UNREACHABLE_MS,
     channel: loggedChannel(new Log(logger, jobLogLevel), undefined, [callbacks(options)]),
     logger,
   })
+}
+
+/**
+ * Only a `LockedWorker` knows until when BullMQ's lock on a job lasts. Another worker may have
+ * stood still since it fetched the job, so it asks the queue's Redis about one that is not new.
+ */
+function lockedFirst(process: Process): Process {
+  return async (visit, lease) => {
+    const { job, token = '' } = visit
+    // Protected in BullMQ's types. It is the worker.
+    const { opts } = (job as unknown as { readonly queue: { readonly opts: WorkerOptions } }).queue
+    const { lockDuration = 30_000 } = opts
+    const askedAt = systemClock.now()
+    if (systemClock.wallNow() - (job.processedOn ?? 0) > lockDuration / 2) {
+      const isLocked = await job.extendLock(token, lockDuration)
+      // rule: job-that-is-not-new-is-asked-for
+      visit.lockedUntil = isLocked ? askedAt + lockDuration : 0
+    }
+    return process(visit, lease)
+  }
 }
 
 /** @internal The lease of each job. Frozen, so that `Redlock` checks it once. */

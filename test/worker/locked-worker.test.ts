@@ -1,5 +1,5 @@
 import type { Queue } from 'bullmq'
-import { DelayedError, Worker, type JobsOptions } from 'bullmq'
+import { DelayedError, Worker, type JobsOptions, type WorkerOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import {
   type LeaseLostError,
@@ -323,6 +323,33 @@ describe('one signal', () => {
       await until('the job was stopped', () => reasons.length > 0)
       expect(reasons[0]).toBeInstanceOf(JobLockLostError)
     }
+  })
+
+  test('a plain worker that stood still does not repeat what another one has done', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const runs: string[] = []
+    const workerOf = (worker: string, options: Partial<WorkerOptions>): Worker<Charge> => {
+      const processor = lockedProcessor<Charge>(redlock, { resource }, () => {
+        runs.push(worker)
+        return Promise.resolve()
+      })
+      const times = { lockDuration: 500, stalledInterval: 200, ...options }
+      const { connection, namespace } = fixture
+      const made = new Worker<Charge>(namespace, processor, { connection, ...times })
+      made.on('error', () => undefined)
+      fixture.defer(() => made.close())
+      return made
+    }
+    const id = await add(queue, 1)
+    const slow = workerOf('slow', { autorun: false, skipStalledCheck: true })
+    const job = await slow.getNextJob('token')
+    workerOf('other', {})
+    await until('the other one has done it', () =>
+      queue.getJobState(id).then((state) => state === 'completed'),
+    )
+    await slow.processJob(job, 'token', () => false)
+    expect(runs).toEqual(['other'])
   })
 
   test('aborts when its own worker is given the job again', async () => {
