@@ -69,6 +69,7 @@ it.each([
   ['nothing', undefined, 'returned undefined'],
   ['a number', 42, 'returned a number'],
   ['an empty list', [], 'returned an empty list'],
+  ['too many', Array.from({ length: 65 }, (_, nr) => `r${nr}`), 'returned 65 names, more than 64,'],
   ['a promise', 'promise', 'returned a promise'],
 ])(
   'a resource that names %s: neither the job nor its batch is added',

@@ -21,6 +21,7 @@ const wrongResources: readonly (readonly [wrong: () => unknown, problem: string]
   [() => ['a', ''], 'returned an empty string'],
   [() => '', 'returned an empty string'],
   [() => 'x'.repeat(513), 'returned 513 characters'],
+  [() => Array.from({ length: 65 }, (_, nr) => `r${nr}`), 'returned 65 names, more than 64,'],
   [() => Promise.resolve('r'), 'returned a promise'],
   [() => Promise.reject(new Error(NO_SUCH)), 'returned a promise'],
   [() => thrown(new RangeError(NO_SUCH)), `threw "${NO_SUCH}"`],
