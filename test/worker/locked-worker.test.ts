@@ -370,6 +370,37 @@ describe('one signal', () => {
     expect([runs, reasons]).toEqual([2, [expect.any(JobLockLostError)]])
   })
 
+  test('leaves its lease to a later run that its own worker was given', async () => {
+    await fixture.undisturbed(async () => {
+      const queue = makeQueue()
+      const redlock = await fixture.redlock()
+      const gate = fixture.gate()
+      const startedAt: number[] = []
+      let endedAt = NaN
+      const worker = work(
+        redlock,
+        async () => {
+          startedAt.push(performance.now())
+          if (startedAt.length > 1) return
+          await gate.passed
+          endedAt = performance.now()
+        },
+        { concurrency: 2 },
+      )
+      let fetched = 0
+      worker.on('active', () => fetched++)
+      const id = await add(queue, 1)
+      await until('it runs', () => startedAt.length === 1)
+      const job = await queue.getJob(id)
+      await job?.moveToWait()
+      await until('it is given again', () => fetched === 2)
+      gate.open()
+      await until('it has run again', () => startedAt.length === 2)
+      // The trip that ends the first run may take a second.
+      expect((startedAt[1] ?? NaN) - endedAt).toBeLessThan(500)
+    })
+  })
+
   test('says that the lease was lost when I/O only says "aborted"', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
