@@ -281,6 +281,13 @@ export const ROWS: readonly Row[] = [
     'a processor that throws undefined or null: the job fails at once':
       'a processor that throws `undefined` or `null`',
   }),
+  differs(
+    'It fails at once, and an error says why. With BullMQ it stays active until it has stalled.',
+    {
+      'a backoff that throws, or has no strategy: the job fails at once, and an error says why':
+        'a job whose backoff throws, or has no strategy',
+    },
+  ),
 
   // Jobs of a plain queue, and schedulers
   same('They take their place at their first start, in the order of adding.', {
