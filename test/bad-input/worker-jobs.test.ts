@@ -105,3 +105,19 @@ it('a queue whose Redis speaks no TLS: the worker says what to write', async () 
   await until('it is said', () => said() !== undefined)
   expect(said()?.message).toContain('the server speaks no TLS on this port: use `redis://`')
 })
+
+it('a key of a shared result that is no name: each job fails with that, and shares nothing', async () => {
+  const keys = [() => undefined, () => '', () => ({}), () => Promise.reject(new Error(NO_SUCH))]
+  const queue = fixture.plainQueue<number>()
+  const key = ({ data }: Job<number>): unknown => keys[data]?.()
+  fixture.lockedWorker<number>(() => Promise.resolve('a result'), {
+    redlock: await fixture.redlock(),
+    resource: () => 'customer:1',
+    dedupe: { resultTtlMs: 60_000, key: key as () => string },
+  })
+  await queue.addBulk(keys.map((_, data) => ({ name: 'report', data })))
+  await until('all have failed', async () => (await queue.getFailedCount()) === keys.length)
+  for (const { failedReason } of await queue.getFailed()) {
+    expect(failedReason).toContain('Expected `dedupe.key` to be a function that returns a string')
+  }
+})
