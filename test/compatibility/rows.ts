@@ -587,6 +587,10 @@ export const ROWS: readonly Row[] = [
     'lockDuration, stalledInterval and maxStalledCount from the options hold':
       '`lockDuration`, `stalledInterval` and `maxStalledCount` that are given',
   }),
+  differs('Its default counts. BullMQ refuses some, and with others it runs no job.', {
+    'options of a worker that are undefined: the defaults count':
+      'an option of the worker that is `undefined`',
+  }),
   same(AS_BULLMQ, {
     'cancelJob and cancelAllJobs: the signal aborts with the reason': {
       Worker: ['cancelJob', 'cancelAllJobs'],
