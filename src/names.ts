@@ -65,7 +65,10 @@ export function resourcesOf<Subject>(
     const missing = `\`${String(name)}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`
     throw new ResourceError(jobId, `returned ${problem ?? missing}`)
   }
-  return names.length === 1 ? (names as string[]) : [...new Set(names as string[])].sort()
+  if (names.length === 1) return names as string[]
+  const different = [...new Set(names as string[])].sort()
+  if (different.length <= MAX_RESOURCES) return different
+  throw new ResourceError(jobId, `returned ${different.length} names, more than ${MAX_RESOURCES},`)
 }
 
 /** Why a value cannot be a name; undefined where it can. */

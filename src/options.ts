@@ -7,6 +7,7 @@ function describe(value: unknown): string {
   if (value === null || value === undefined) return `\`${String(value)}\``
   if (typeof value === 'number' || typeof value === 'boolean')
     return `\`${String(value)}\` (${typeof value})`
+  if (value instanceof Promise) return 'a promise'
   return `a value of type ${Array.isArray(value) ? 'array' : typeof value}`
 }
 
@@ -21,6 +22,8 @@ export function shortened(value: string): string {
 
 /** @throws TypeError that names the option, the expectation and the value. */
 export function refuse(option: string, expected: string, value: unknown): never {
+  // One that is rejected as well must not end the process.
+  if (value instanceof Promise) value.catch(() => undefined)
   throw new TypeError(`Expected \`${option}\` to be ${expected}, got ${describe(value)}`)
 }
 
@@ -70,7 +73,8 @@ export function objectOption(
   expected: string,
   name = 'options',
 ): asserts options is Readonly<Record<string, unknown>> {
-  if (typeof options !== 'object' || options === null) refuse(name, expected, options)
+  const isObject = typeof options === 'object' && options !== null
+  if (!isObject || options instanceof Promise) refuse(name, expected, options)
 }
 
 /**

@@ -8,7 +8,9 @@ export const MAX_SLOTS = 1_000
 
 /** @throws TypeError for what is no number of slots, and no map of them. */
 export function checkedSlots(slots: unknown): Slots {
-  if (typeof slots !== 'object' || slots === null || Array.isArray(slots)) {
+  const isObject = typeof slots === 'object' && slots !== null
+  // A promise or a `Map` has no entries.
+  if (!isObject || Object.prototype.toString.call(slots) !== '[object Object]') {
     return integerOption('slots', slots, 1, MAX_SLOTS)
   }
   return Object.fromEntries(

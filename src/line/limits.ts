@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import { systemClock } from '../clock.ts'
 import { touchedName } from '../names.ts'
 import { MAX_SLOTS } from '../slots.ts'
-import { integerOption, knownOptions, numberOption, refuse } from '../options.ts'
+import { integerOption, knownOptions, numberOption, objectOption, refuse } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
@@ -101,7 +101,7 @@ function limitEntry(options: LimitOptions, limit: object = {}): LimitEntry {
 
 /** @throws TypeError for a bad rate. */
 export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
-  if (typeof rate !== 'object') refuse(name, 'an object with `limit` and `perMs`', rate)
+  objectOption(rate, 'an object with `limit` and `perMs`', name)
   knownOptions({ ...rate }, RATE)
   const { limit, perMs, burst = 1, cost = 1 } = rate
   const most = Number.MAX_SAFE_INTEGER

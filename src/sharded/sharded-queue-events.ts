@@ -26,7 +26,8 @@ export class ShardedQueueEvents extends QueueEvents {
   /** @throws TypeError for a bad option, among them `lastEventId`: it is of one shard. */
   constructor(name: string, options: ShardedQueueEventsOptions) {
     objectOption(options, 'an object with `connection` and `shards`')
-    if ('lastEventId' in options) refuse('lastEventId', 'absent: it is of one shard', true)
+    const { lastEventId } = options as QueueEventsOptions
+    if (lastEventId !== undefined) refuse('lastEventId', 'absent: it is of one shard', lastEventId)
     const { shards, prefix, autorun = true, ...others } = options
     const [own = others, ...more] = prefixesOf(prefix, shards).map((each) => {
       return { ...others, prefix: each, autorun: false }

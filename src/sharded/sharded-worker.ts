@@ -67,8 +67,10 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
   ) {
     super()
     objectOption(options, 'an object with `connection`, `redlock`, `shards` and `resource`')
-    if ('limiter' in options) {
-      refuse('limiter', 'absent: each shard would count for itself. Use `rate` of the queue', true)
+    const { limiter } = options as Pick<LockedWorkerOptions, 'limiter'>
+    if (limiter !== undefined) {
+      const why = 'absent: each shard would count for itself. Use `rate` of the queue'
+      refuse('limiter', why, limiter)
     }
     const { shards, prefix, autorun = true, ...others } = options
     const prefixes = prefixesOf(prefix, shards)

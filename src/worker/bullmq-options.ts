@@ -3,5 +3,8 @@ export function bullmqOptions(
   options: object,
   known: Readonly<Record<string, boolean>>,
 ): Readonly<Record<string, unknown>> {
-  return Object.fromEntries(Object.entries(options).filter(([name]) => known[name] === false))
+  return Object.fromEntries(
+    // An undefined one would take the place of a default.
+    Object.entries(options).filter(([name, value]) => known[name] === false && value !== undefined),
+  )
 }

@@ -1,6 +1,7 @@
 /** A BullMQ processor that runs jobs under a lease, and the options that `LockedWorker` shares. */
-import type { Job } from 'bullmq'
-import type { Listener } from '../channel.ts'
+import type { Job, WorkerOptions } from 'bullmq'
+import type { Channel, Listener } from '../channel.ts'
+import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../lock-errors.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
@@ -9,8 +10,9 @@ import { type LeaseOptions, leaseOption } from '../lock/lease-options.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import type { JobLease } from './run/job-lease.ts'
+import { insistToStart } from './run/admission.ts'
 import { batchedOf } from './run/batch.ts'
-import { JobRuns, processOf } from './run/job-runs.ts'
+import { JobRuns, processOf, type Process } from './run/job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
 import { Visits } from './run/visits.ts'
 import { resourceOption, type ResourceOf } from '../line/resource.ts'
@@ -132,14 +134,36 @@ export function jobRuns<Data, Result, Name extends string>(
 ): JobRuns {
   const { logger = defaultLogger(), resource, maxWaitMs = Infinity, jobLogLevel } = options
   const leaseOptions = jobLeaseOptions(options)
+  const channel = loggedChannel(new Log(logger, jobLogLevel), undefined, [callbacks(options)])
   return new JobRuns({
     ...{ locks: redlock, leaseOptions, waitMs: 0, resource: resource as ResourceOf, maxWaitMs },
-    process: processOf(processor),
+    process: lockedFirst(processOf(processor), channel),
     visits: new Visits(redlock, leaseOptions, 0),
     maxUnreachableMs: MAX_UNREACHABLE_MS,
-    channel: loggedChannel(new Log(logger, jobLogLevel), undefined, [callbacks(options)]),
-    logger,
+    ...{ channel, logger },
   })
+}
+
+/**
+ * Only a `LockedWorker` knows until when BullMQ's lock on a job lasts. Another worker may have
+ * stood still since it fetched the job, so it asks the queue's Redis about one that is not new.
+ */
+function lockedFirst(process: Process, channel: Channel): Process {
+  return async (visit, lease) => {
+    const { job, token = '' } = visit
+    // Protected in BullMQ's types. It is the worker; a job that a test has made has none.
+    const { queue } = job as unknown as { readonly queue?: { readonly opts: WorkerOptions } }
+    const { lockDuration = 30_000 } = queue?.opts ?? {}
+    if (systemClock.wallNow() - (job.processedOn ?? Infinity) > lockDuration / 2) {
+      const extend = async (): Promise<number> => {
+        const askedAt = systemClock.now()
+        return (await job.extendLock(token, lockDuration)) ? askedAt + lockDuration : 0
+      }
+      // rule: job-that-is-not-new-is-asked-for
+      visit.lockedUntil = await insistToStart(visit, { channel }, extend)
+    }
+    return process(visit, lease)
+  }
 }
 
 /** @internal The lease of each job. Frozen, so that `Redlock` checks it once. */

@@ -79,7 +79,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
         lines: JSON.stringify(resources),
         share: hasShares ? shareOf(data, resources) : undefined,
         slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
-        rate: ofJob && rateText(checkedRate(ofJob, 'rate')),
+        rate: ofJob === undefined ? undefined : rateText(checkedRate(ofJob, 'rate')),
       }
     }
     super(name, bullmq, LineBackend.factory({ ...lines, placement }))

@@ -19,7 +19,7 @@ import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
 import { Breaker } from './run/breaker.ts'
-import { untilTaken } from './run/failure.ts'
+import { safeBackoff, untilTaken } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
 import { processing } from './run/processing.ts'
 import { linesOf, type ResourceOf } from '../line/resource.ts'
@@ -104,7 +104,15 @@ export class LockedWorker<
       // It needs the backend, so it is made below. BullMQ would make a signal for every job of one
       // that it is given here, and that takes three parameters.
       null,
-      { ...bullmq, autorun: false },
+      {
+        ...{ ...bullmq, autorun: false },
+        settings: {
+          ...bullmq.settings,
+          backoffStrategy: safeBackoff(bullmq.settings?.backoffStrategy, (error) => {
+            this.#onError(error)
+          }),
+        },
+      },
       LineBackend.factory({
         ...{ slots, maxWaitMs, onFailure, visits },
         keepsSteps: ours.checkpoints || undefined,

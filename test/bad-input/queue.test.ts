@@ -69,6 +69,7 @@ it.each([
   ['nothing', undefined, 'returned undefined'],
   ['a number', 42, 'returned a number'],
   ['an empty list', [], 'returned an empty list'],
+  ['too many', Array.from({ length: 65 }, (_, nr) => `r${nr}`), 'returned 65 names, more than 64,'],
   ['a promise', 'promise', 'returned a promise'],
 ])(
   'a resource that names %s: neither the job nor its batch is added',
@@ -95,3 +96,29 @@ it.each([
     await queue.close()
   },
 )
+
+it.each([
+  ['rate', null, '`rate` to be an object with `limit` and `perMs`, got `null`'],
+  ['rate', NaN, '`rate` to be an object with `limit` and `perMs`, got `NaN`'],
+  ['rate', 'promise', '`rate` to be an object with `limit` and `perMs`, got a promise'],
+  ['slots', 'promise', '`slots` to be an integer from 1 to 1000, got a promise'],
+  ['slots', new Map([['customer:1', 2]]), '`slots` to be an integer from 1 to 1000, got a value'],
+  [
+    'tenant',
+    'promise',
+    '`tenant` to be a function that returns 1 to 512 characters, got a promise',
+  ],
+  ['weight', 'promise', '`weight` to be a number from 0.01 to 1000, got a promise'],
+])('a %s of a job that is %s: the job is not added', async (option, value, problem) => {
+  const named = (): unknown => (value === 'promise' ? Promise.reject(new Error('late')) : value)
+  const queue = new LockedQueue('q', {
+    connection: connection(),
+    resource: () => 'customer:1',
+    [option]: named,
+  })
+  const added = queue.add('charge', {})
+  await expect(added).rejects.toThrow(TypeError)
+  await expect(added).rejects.toThrow(problem)
+  expect(await queue.count()).toBe(0)
+  await queue.close()
+})

@@ -21,6 +21,7 @@ const wrongResources: readonly (readonly [wrong: () => unknown, problem: string]
   [() => ['a', ''], 'returned an empty string'],
   [() => '', 'returned an empty string'],
   [() => 'x'.repeat(513), 'returned 513 characters'],
+  [() => Array.from({ length: 65 }, (_, nr) => `r${nr}`), 'returned 65 names, more than 64,'],
   [() => Promise.resolve('r'), 'returned a promise'],
   [() => Promise.reject(new Error(NO_SUCH)), 'returned a promise'],
   [() => thrown(new RangeError(NO_SUCH)), `threw "${NO_SUCH}"`],
@@ -103,4 +104,20 @@ it('a queue whose Redis speaks no TLS: the worker says what to write', async () 
     errors.find((error) => error instanceof QueueUnreachableError)
   await until('it is said', () => said() !== undefined)
   expect(said()?.message).toContain('the server speaks no TLS on this port: use `redis://`')
+})
+
+it('a key of a shared result that is no name: each job fails with that, and shares nothing', async () => {
+  const keys = [() => undefined, () => '', () => ({}), () => Promise.reject(new Error(NO_SUCH))]
+  const queue = fixture.plainQueue<number>()
+  const key = ({ data }: Job<number>): unknown => keys[data]?.()
+  fixture.lockedWorker<number>(() => Promise.resolve('a result'), {
+    redlock: await fixture.redlock(),
+    resource: () => 'customer:1',
+    dedupe: { resultTtlMs: 60_000, key: key as () => string },
+  })
+  await queue.addBulk(keys.map((_, data) => ({ name: 'report', data })))
+  await until('all have failed', async () => (await queue.getFailedCount()) === keys.length)
+  for (const { failedReason } of await queue.getFailed()) {
+    expect(failedReason).toContain('Expected `dedupe.key` to be a function that returns a string')
+  }
 })

@@ -91,6 +91,32 @@ same(
   },
 )
 
+differs(
+  'a backoff that throws, or has no strategy: the job fails at once, and an error says why',
+  async (side) => {
+    const backoffStrategy = (): never => {
+      throw new Error('no idea')
+    }
+    const fails = (): never => {
+      throw new Error('on purpose')
+    }
+    const states: unknown[] = []
+    for (const settings of [{ backoffStrategy }, undefined]) {
+      const queueName = `${side.queueName}-${states.length}`
+      side.worker(fails, { queueName, ...(settings && { settings }) })
+      const queue = side.queue({ queueName })
+      const [job] = await side.addTo(queue, 'a', [1], { attempts: 2, backoff: { type: 'mine' } })
+      const errors = states.length + 1
+      await side.until('there is an error', () => side.errors.length >= errors)
+      const state = (): unknown => job?.getState()
+      if (side.isOurs) await side.until('it failed', async () => (await state()) === 'failed')
+      states.push(await state())
+    }
+    return { states }
+  },
+  { bullmq: { states: ['active', 'active'] }, ours: { states: ['failed', 'failed'] } },
+)
+
 same(
   'UnrecoverableError ends a job without another attempt',
   async (side) => {
@@ -103,6 +129,32 @@ same(
     return { order: side.order }
   },
   { order: [1, 2] },
+)
+
+differs(
+  'a processor that throws undefined or null: the job fails at once',
+  async (side) => {
+    side.worker(
+      ({ data }) => {
+        // eslint-disable-next-line @typescript-eslint/only-throw-error -- what it is about.
+        if (data.nr <= 2) throw data.nr === 1 ? undefined : null
+      },
+      { concurrency: 4 },
+    )
+    const jobs = await side.add('a', [1, 2, 3])
+    await side.started(3)
+    await side.completed(1)
+    const states = await Promise.all(jobs.map((job) => job.getState()))
+    const [, found] = await Promise.all(jobs.map(({ id = '' }) => side.own.getJob(id)))
+    return { states, reason: found?.failedReason }
+  },
+  {
+    bullmq: { states: ['active', 'active', 'completed'], reason: undefined },
+    ours: {
+      states: ['failed', 'failed', 'completed'],
+      reason: 'The job failed without a reason',
+    },
+  },
 )
 
 differs(

@@ -277,6 +277,17 @@ export const ROWS: readonly Row[] = [
       JobsOptions: ['keepLogs', 'stackTraceLimit'],
     },
   }),
+  differs('It fails at once, without a reason. With BullMQ it stays active until it has stalled.', {
+    'a processor that throws undefined or null: the job fails at once':
+      'a processor that throws `undefined` or `null`',
+  }),
+  differs(
+    'It fails at once, and an error says why. With BullMQ it stays active until it has stalled.',
+    {
+      'a backoff that throws, or has no strategy: the job fails at once, and an error says why':
+        'a job whose backoff throws, or has no strategy',
+    },
+  ),
 
   // Jobs of a plain queue, and schedulers
   same('They take their place at their first start, in the order of adding.', {
@@ -575,6 +586,10 @@ export const ROWS: readonly Row[] = [
   same('An option that is given holds.', {
     'lockDuration, stalledInterval and maxStalledCount from the options hold':
       '`lockDuration`, `stalledInterval` and `maxStalledCount` that are given',
+  }),
+  differs('Its default counts. BullMQ refuses some, and with others it runs no job.', {
+    'options of a worker that are undefined: the defaults count':
+      'an option of the worker that is `undefined`',
   }),
   same(AS_BULLMQ, {
     'cancelJob and cancelAllJobs: the signal aborts with the reason': {

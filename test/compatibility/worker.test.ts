@@ -109,6 +109,17 @@ same(
   { order: [1], state: 'completed', running: false },
 )
 
+differs(
+  'options of a worker that are undefined: the defaults count',
+  async (side) => {
+    const none = { lockDuration: undefined, stalledInterval: undefined, autorun: undefined }
+    side.worker(() => undefined, none as object)
+    await side.add('a', [1])
+    return side.orderAfter(1)
+  },
+  { bullmq: { threw: 'stalledInterval must be greater than 0' }, ours: { order: [1] } },
+)
+
 sameAndAsSoon(
   'worker.close(true): the abandoned job runs again as soon as with BullMQ',
   async (side) => {

@@ -721,6 +721,8 @@ describe('refusals', () => {
     })
     const limiter = { limiter: { max: 1, duration: 1_000 } } as object
     await expect(fixture.worker(() => Promise.resolve(), limiter)).rejects.toThrow(/`limiter`/)
+    const none = { limiter: undefined } as object
+    await expect(fixture.worker(() => Promise.resolve(), none)).resolves.toBeDefined()
   })
 
   test('bad options', async () => {

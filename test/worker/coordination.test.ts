@@ -159,6 +159,18 @@ describe('dedupe', () => {
     expect(failed?.attemptsMade).toBe(1)
   })
 
+  test('a result that JSON cannot hold fails the job, and is not computed again', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    let computed = 0
+    work(redlock, () => Promise.resolve(BigInt(++computed)), { dedupe: { resultTtlMs: 60_000 } })
+    const job = await queue.add('report', { of: 'delta' }, { attempts: 3 })
+    await until('it failed', async () => (await queue.getFailedCount()) === 1)
+    const failed = await queue.getJob(job.id ?? '')
+    expect(failed?.failedReason).toMatch('result of `result` cannot be kept as JSON')
+    expect(computed).toBe(1)
+  })
+
   test('a result is not shared with another queue, job name, or list of resources', async () => {
     const redlock = await fixture.redlock()
     const computed: string[] = []

@@ -1,5 +1,5 @@
 import type { Queue } from 'bullmq'
-import { DelayedError, Worker, type JobsOptions } from 'bullmq'
+import { DelayedError, Worker, type JobsOptions, type WorkerOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import {
   type LeaseLostError,
@@ -325,6 +325,33 @@ describe('one signal', () => {
     }
   })
 
+  test('a plain worker that stood still does not repeat what another one has done', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const runs: string[] = []
+    const workerOf = (worker: string, options: Partial<WorkerOptions>): Worker<Charge> => {
+      const processor = lockedProcessor<Charge>(redlock, { resource }, () => {
+        runs.push(worker)
+        return Promise.resolve()
+      })
+      const times = { lockDuration: 500, stalledInterval: 200, ...options }
+      const { connection, namespace } = fixture
+      const made = new Worker<Charge>(namespace, processor, { connection, ...times })
+      made.on('error', () => undefined)
+      fixture.defer(() => made.close())
+      return made
+    }
+    const id = await add(queue, 1)
+    const slow = workerOf('slow', { autorun: false, skipStalledCheck: true })
+    const job = await slow.getNextJob('token')
+    workerOf('other', {})
+    await until('the other one has done it', () =>
+      queue.getJobState(id).then((state) => state === 'completed'),
+    )
+    await slow.processJob(job, 'token', () => false)
+    expect(runs).toEqual(['other'])
+  })
+
   test('aborts when its own worker is given the job again', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
@@ -341,6 +368,37 @@ describe('one signal', () => {
     await fixture.redis().del(`bull:${fixture.namespace}:${id}:lock`)
     await until('it has run again', async () => (await queue.getCompletedCount()) === 1)
     expect([runs, reasons]).toEqual([2, [expect.any(JobLockLostError)]])
+  })
+
+  test('leaves its lease to a later run that its own worker was given', async () => {
+    await fixture.undisturbed(async () => {
+      const queue = makeQueue()
+      const redlock = await fixture.redlock()
+      const gate = fixture.gate()
+      const startedAt: number[] = []
+      let endedAt = NaN
+      const worker = work(
+        redlock,
+        async () => {
+          startedAt.push(performance.now())
+          if (startedAt.length > 1) return
+          await gate.passed
+          endedAt = performance.now()
+        },
+        { concurrency: 2 },
+      )
+      let fetched = 0
+      worker.on('active', () => fetched++)
+      const id = await add(queue, 1)
+      await until('it runs', () => startedAt.length === 1)
+      const job = await queue.getJob(id)
+      await job?.moveToWait()
+      await until('it is given again', () => fetched === 2)
+      gate.open()
+      await until('it has run again', () => startedAt.length === 2)
+      // The trip that ends the first run may take a second.
+      expect((startedAt[1] ?? NaN) - endedAt).toBeLessThan(500)
+    })
   })
 
   test('says that the lease was lost when I/O only says "aborted"', async () => {

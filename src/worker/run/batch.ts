@@ -102,5 +102,5 @@ export function settledOf<Result>(
 /** @throws what a job failed with. */
 export function settledValue<Result>(outcome: PromiseSettledResult<Result> | undefined): Result {
   if (outcome?.status === 'fulfilled') return outcome.value
-  throw outcome?.reason ?? new Error('The job failed without a reason')
+  throw outcome?.reason
 }

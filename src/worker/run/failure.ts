@@ -1,5 +1,6 @@
 /** What an error means for a job: whether it is tried again, goes back, or fails, and with what. */
 import { DelayedError, UnrecoverableError, WaitingChildrenError, WaitingError } from 'bullmq'
+import type { BackoffStrategy } from 'bullmq'
 import pRetry from 'p-retry'
 import {
   JobCancelledError,
@@ -10,6 +11,7 @@ import {
 } from '../../errors.ts'
 import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
 import { sleep, systemClock } from '../../clock.ts'
+import { messageOf } from '../../message-of.ts'
 import type { Visit } from './visits.ts'
 
 /** As BullMQ's `ErrorCode` has it. */
@@ -121,5 +123,27 @@ export function failureOf(error: unknown, { stop, cancelled }: Visit): unknown {
   // rule: cancelled-job-is-not-retried
   if (why instanceof JobCancelledError) return new UnrecoverableError(why.message)
   const isReason = !(error instanceof Error) || error.name === 'AbortError'
-  return isAborted && isReason ? asError(reason) : error
+  if (isAborted && isReason) return asError(reason)
+  // Without an error BullMQ does not end the job: it would hold its line until it has stalled.
+  return error ?? new Error('The job failed without a reason')
+}
+
+/**
+ * BullMQ does not end a job whose backoff throws: it would hold its line until it has stalled. Here
+ * it fails for good.
+ */
+export function safeBackoff(
+  own: BackoffStrategy | undefined,
+  onError: (error: Error) => void,
+): BackoffStrategy {
+  return async (attemptsMade, type, error, job) => {
+    try {
+      if (own !== undefined) return await own(attemptsMade, type, error, job)
+      throw new Error('the worker has no `settings.backoffStrategy`')
+    } catch (cause) {
+      const why = `its backoff is of type \`${type}\`, and ${messageOf(cause)}`
+      onError(new Error(`Job ${job?.id ?? '?'} is not tried again: ${why}`, { cause }))
+      return -1
+    }
+  }
 }

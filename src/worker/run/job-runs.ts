@@ -221,7 +221,9 @@ export class JobRuns {
       const tookMs = systemClock.now() - startedAt
       if (visit.outcome === undefined) {
         stop.end()
-        const mayPass = isDone && lost === undefined && visit.lines !== '' && !this.#isStopping
+        const isHeld = isDone && lost === undefined && visit.lines !== ''
+        // The last trip of an earlier run moves no line: it would keep the later one waiting.
+        const mayPass = isHeld && !this.#isStopping && visits.isLatest(visit)
         if (lines === undefined) await visit.letGo()?.release()
         else if (mayPass) visits.done(visit, tookMs, channel.hears('lease:ended'))
         else {

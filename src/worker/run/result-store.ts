@@ -3,11 +3,13 @@
  * Writes are fenced: a store of shared results remembers the largest fencing token that it has seen
  * of each lease, and steps are those of the run that has BullMQ's lock: see `lua/fence.lua`.
  */
+import { UnrecoverableError } from 'bullmq'
 import { JobLockLostError, ValueTooLargeError } from '../../errors.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
 import { keyIn, type Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
+import { messageOf } from '../../message-of.ts'
 
 /** The place of a job that takes no result of a computation that began before it was added. */
 export interface PlaceInLine {
@@ -70,7 +72,7 @@ export class ResultStore {
     return values
   }
 
-  /** @throws as `claimAll`, and ValueTooLargeError. */
+  /** @throws as `claimAll`, ValueTooLargeError, and UnrecoverableError for what is no JSON. */
   async keep(
     store: string,
     writer: Holder | Run,
@@ -78,8 +80,7 @@ export class ResultStore {
     value: unknown,
     name: string = 'result',
   ): Promise<unknown> {
-    // JSON has no undefined: a step that returns nothing comes back with null.
-    const text = JSON.stringify(value ?? null)
+    const text = jsonOf(name, value)
     const bytes = Buffer.byteLength(text)
     if (bytes > this.#maxBytes) throw new ValueTooLargeError(name, bytes, this.#maxBytes)
     const field = FIELD_PREFIX + name
@@ -121,6 +122,18 @@ export class ResultStore {
       const key = this.keyOf(store)
       throw new TypeError(`The stored result in \`${key}\` is not JSON: delete this key`, { cause })
     }
+  }
+}
+
+/** @throws UnrecoverableError: the work would be done again to the same end. */
+function jsonOf(name: string, value: unknown): string {
+  try {
+    // In a list JSON has null for undefined: a step that returns nothing comes back with null.
+    return JSON.stringify([value]).slice(1, -1)
+  } catch (error) {
+    throw new UnrecoverableError(
+      `The result of \`${name}\` cannot be kept as JSON: ${messageOf(error)}`,
+    )
   }
 }
 

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Job } from 'bullmq'
 import type { Channel } from '../../channel.ts'
 import type { LockService } from '../../lock/lock-service.ts'
+import { refuse } from '../../options.ts'
 import type { Process } from './job-runs.ts'
 import type { PlaceInLine, ResultStore, StoredResult } from './result-store.ts'
 import { insist, insistToStart } from './admission.ts'
@@ -58,7 +59,7 @@ export class SharedResults {
     const { key, fresh = false } = dedupe
     const [line = ''] = resources
     const asker = { line, id: job.id ?? '', timestamp: String(job.timestamp) }
-    const what = key === undefined ? resources : key(job)
+    const what = key === undefined ? resources : checkedKey(key(job))
     const store = `result:${JSON.stringify([job.name, what])}`
     visit.shared = { store, asker: fresh ? asker : undefined }
     const peek = (): Promise<StoredResult | undefined> => results.peek(store, visit.shared?.asker)
@@ -103,4 +104,10 @@ export class SharedResults {
       }
     }
   }
+}
+
+/** @throws TypeError: all jobs whose keys are nothing would share one result. */
+function checkedKey(key: unknown): string {
+  if (typeof key === 'string' && key !== '') return key
+  return refuse('dedupe.key', 'a function that returns a string, which is not empty', key)
 }

@@ -181,8 +181,12 @@ export class Visits implements LineVisits {
   }
 
   drop(visit: Visit): void {
-    const { id = '' } = visit.job
-    if (this.byId.get(id) === visit) this.byId.delete(id)
+    if (this.isLatest(visit)) this.byId.delete(visit.job.id ?? '')
+  }
+
+  /** No other run of its job has begun here since. */
+  isLatest(visit: Visit): boolean {
+    return this.byId.get(visit.job.id ?? '') === visit
   }
 
   ending(job: Pick<Job, 'id'>): Visit | undefined {
