@@ -103,15 +103,14 @@ async function failOrAsk(
   error: Error,
   reason: string,
 ): Promise<Cancelled['outcome']> {
-  const { id = '', opts } = job
-  const { removeOnFail, stackTraceLimit = Infinity } = opts
+  const { removeOnFail, stackTraceLimit = Infinity } = job.opts
   const removes = removeOnFail === true || removeOnFail === 0 // Others may hold their lines.
   // As BullMQ's `job.moveToFailed` keeps it.
   const stacks = stackTraceLimit > 0 ? [...(job.stacktrace ?? []), error.stack] : []
   const stacktrace = JSON.stringify(stacks.slice(-stackTraceLimit))
   const fields = { failedReason: error.message, stacktrace }
   const args = backend.moveToFailedArgs(job, error.message, removes, '0', false, fields)
-  return (await backend.send('cancel', args, { id, reason })) as never
+  return (await backend.send('cancel', args, { reason })) as never
 }
 
 /** A request to stop a run of a job. */

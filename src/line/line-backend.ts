@@ -116,7 +116,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
   async sendTo(
     client: Client,
-    { name, script, keys: count }: Omit<Replacement, 'told'>,
+    { name, script, keys: count }: Omit<Replacement, 'ours'>,
     args: readonly unknown[],
     ours: Arguments | undefined,
   ): Promise<unknown> {
@@ -154,8 +154,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       return super.execCommand(client as never, name, args)
     }
     const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
-    const told = name === 'moveToActive' ? looks : replaced.told?.(args.slice(replaced.keys))
-    const sent = this.sendTo(client as Client, replaced, args, told)
+    const ours = name === 'moveToActive' ? looks : replaced.ours
+    const sent = this.sendTo(client as Client, replaced, args, ours)
     return FETCHES.includes(name) ? this.#fetched(name, sent) : sent
   }
 

@@ -24,7 +24,7 @@ interface BullmqScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 24
+const REVISION = 25
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
@@ -52,7 +52,7 @@ function lookedUp(own: string): string {
   )
 }
 
-interface Composition {
+export interface Composition {
   /** Commands of BullMQ that `rcall` of our text, or its `redis`, looks at; without it, all. */
   readonly watched?: readonly string[]
   /** Functions of BullMQ's text that most calls need, beside {@link BULLMQ_FUNCTIONS}. */
