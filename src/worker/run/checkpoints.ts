@@ -1,6 +1,6 @@
 /** With `checkpoints`: a step that an earlier run of the job completed is not run again. */
 import type { Channel } from '../../channel.ts'
-import type { Process } from './job-runs.ts'
+import type { Process } from './job-lease.ts'
 import { stepsKey, type ResultStore, type StoredResult } from './result-store.ts'
 import { insist } from './admission.ts'
 

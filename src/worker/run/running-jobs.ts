@@ -7,8 +7,8 @@ import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { cancelRequests } from '../../line/cancel.ts'
-import { asError } from './failure.ts'
-import { lossOf, type Visit } from './visits.ts'
+import { asError, lossOf } from './failure.ts'
+import type { Visit } from './visits.ts'
 
 const IDLE_POLL_MS = 10
 

@@ -17,7 +17,6 @@ import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { shareFrom } from '../../line/shares.ts'
 import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
-import { LeaseLostError } from '../../lock-errors.ts'
 import { isWithin } from './admission.ts'
 import { JobSignal } from './job-lease.ts'
 import type { SharedResult } from './shared-results.ts'
@@ -85,16 +84,6 @@ export class Visit extends LineVisit {
 
   expire(): void {
     void this.letGo()?.release()
-  }
-}
-
-/** Why a lease that was not released may not be trusted any more, if so. */
-export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
-  try {
-    lease?.assertHeld()
-    return undefined
-  } catch (error) {
-    return error instanceof LeaseLostError ? error : undefined
   }
 }
 
