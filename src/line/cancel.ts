@@ -9,6 +9,7 @@ import { JobCancelledError } from '../errors.ts'
 import { touchedName } from '../names.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
 import { LineBackend } from './line-backend.ts'
+import { keyIn, type Client } from './line-runner.ts'
 import { membersOf } from './members.ts'
 import { skipJob } from './leave-lines.ts'
 
@@ -126,7 +127,8 @@ export async function cancelRequests(
   backend: LineBackend,
   jobIds: readonly string[],
 ): Promise<readonly CancelRequest[]> {
-  const found = (await backend.run('line/lua/cancelled', { ids: jobIds })) as (string | null)[]
+  const client: Client = await backend.connection.client
+  const found = await client.hmget(keyIn(backend.base, 'cancelled'), ...jobIds)
   return found.flatMap((text, index) => {
     if (text === null) return []
     const [token, reason] = JSON.parse(text) as [string, string]

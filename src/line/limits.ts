@@ -112,11 +112,6 @@ export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
   return { limit, perMs, burst, cost }
 }
 
-/** As the hash of a job has it. */
-export function rateText({ limit, perMs, burst, cost }: Required<JobRate>): string {
-  return JSON.stringify([limit, perMs, burst, cost])
-}
-
 /** The limits of resources, in the queue's Redis. */
 export class LineLimits {
   readonly #runner: LineRunner

@@ -9,7 +9,7 @@ import { LineFullError } from '../errors.ts'
 import type { LineBackend } from './line-backend.ts'
 import type { Arguments } from './line-runner.ts'
 import type { Replacement } from './line-scripts.ts'
-import type { LinePlacement } from './line-settings.ts'
+import type { LinePlacement } from './placement.ts'
 import type { LineVisit, Move } from './visit.ts'
 
 /** Of one call, about. */

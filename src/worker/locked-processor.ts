@@ -13,7 +13,7 @@ import { batchedOf } from './run/batch.ts'
 import { JobRuns } from './run/job-runs.ts'
 import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
 import { Visits } from './run/visits.ts'
-import { resourceOption, type ResourceOf } from '../line/resource.ts'
+import { checkResourceOption, type ResourceOf } from '../line/placement.ts'
 
 /**
  * Runs one job under its lease. A BullMQ `Processor` is one, too: the lease stands where BullMQ has
@@ -193,5 +193,5 @@ export function checkProcessorOptions<Data>(
     integerOption('maxWaitMs', options.maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
   }
   choiceOption('jobLogLevel', options.jobLogLevel ?? 'debug', ['debug', 'info'])
-  resourceOption<Data>(options.resource)
+  checkResourceOption(options.resource)
 }

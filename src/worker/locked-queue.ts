@@ -6,17 +6,14 @@
 import { Queue } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
-import type { LinePlacement } from '../line/line-settings.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
 import { leaveLines, skipJob } from '../line/leave-lines.ts'
-import { checkedRate, LineLimits, rateText } from '../line/limits.ts'
-import type { LimitOptions, Rate, ResourceLimits } from '../line/limits.ts'
+import { LineLimits, type LimitOptions, type Rate, type ResourceLimits } from '../line/limits.ts'
+import { placementOf, type LinePlacement } from '../line/placement.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
-import { touchedName, resourcesOf } from '../names.ts'
+import { touchedName } from '../names.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
-import { checkedTenant, shareText } from '../line/shares.ts'
-import { checkedSlots } from '../slots.ts'
 import { standstillOf } from './standstill.ts'
 import { queueOptions, type LockedQueueOptions } from './locked-queue-options.ts'
 
@@ -63,24 +60,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
     const { lines, bullmq } = queueOptions(options)
-    const { resource, slots, rate, tenant, weight } = options
-    const hasShares = tenant !== undefined || weight !== undefined
-    const shareOf = (data: Data, resources: readonly string[]): string =>
-      shareText({
-        tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
-        weight: weight === undefined ? 1 : weight(data),
-      })
-    const placement = (given: unknown, jobId: string | undefined): LinePlacement => {
+    const placement = (data: unknown, jobId: string | undefined): LinePlacement => {
       this.#comparing ??= this.#compareSettings()
-      const data = given as Data
-      const resources = resourcesOf(resource, data, jobId)
-      const ofJob = rate?.(data)
-      return {
-        lines: JSON.stringify(resources),
-        share: hasShares ? shareOf(data, resources) : undefined,
-        slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
-        rate: ofJob && rateText(checkedRate(ofJob, 'rate')),
-      }
+      return placementOf(options, data as Data, jobId)
     }
     super(name, bullmq, LineBackend.factory({ ...lines, placement }))
     this.#lines = LineBackend.of(this)

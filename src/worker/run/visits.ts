@@ -15,7 +15,6 @@ import { Deadlines, leave, systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { shareFrom } from '../../line/shares.ts'
 import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
 import { JobSignal } from './job-lease.ts'
@@ -250,7 +249,7 @@ export function moveBehind(
   usualBurstMs: number,
   runs: number,
 ): Move {
-  const weight = share === '' ? 1 : (shareFrom(share)?.weight ?? 1)
+  const weight = share === '' ? 1 : Number(share.split(' ', 1)[0])
   const burstMs = usualBurstMs * weight
   const workMs = Math.max(MIN_JOB_MS, workedMs)
   const allMs = usedMs + workMs

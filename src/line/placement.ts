@@ -1,0 +1,76 @@
+/** What a job says of its place in line when it is added, as its hash has it. */
+import type { Job } from 'bullmq'
+import { resourcesOf } from '../names.ts'
+import { numberOption, refuse } from '../options.ts'
+import { checkedSlots, type Slots } from '../slots.ts'
+import { checkedRate, type JobRate } from './limits.ts'
+
+/** Names what a job touches: jobs that share a name never run at the same time. */
+export type ResourceOf<Data = unknown> = (job: Job<Data>) => string | readonly string[]
+
+/** How a job stands in line. Each but its lines is undefined where the job says none. */
+export interface LinePlacement {
+  /** JSON of its resources. */
+  readonly lines: string
+  readonly slots: string | undefined
+  readonly rate: string | undefined
+  /** Whose job it is, and how much of the work that tenant may have while all are busy. */
+  readonly share: string | undefined
+}
+
+/** Undefined for a job that stands in no line, as it names none. */
+export function linesOf(resource: ResourceOf, job: Job): string | undefined {
+  try {
+    return JSON.stringify(resourcesOf(resource, job, job.id))
+  } catch {
+    return undefined
+  }
+}
+
+/** What a producer says of each job, by its data. */
+interface Says<Data> {
+  readonly resource: (data: Data) => unknown
+  readonly slots?: number | ((data: Data) => Slots) | undefined
+  readonly rate?: ((data: Data) => JobRate | undefined) | undefined
+  readonly tenant?: ((data: Data) => string) | undefined
+  readonly weight?: ((data: Data) => number) | undefined
+}
+
+const MIN_WEIGHT = 0.01
+const MAX_WEIGHT = 1_000
+const MAX_TENANT_LENGTH = 512
+
+export function checkResourceOption(value: unknown): void {
+  if (typeof value === 'function') return
+  refuse('resource', 'a function of the job, such as (job) => `customer:${job.data.id}`', value)
+}
+
+/** @throws ResourceError for what names nothing, TypeError for what else is bad. */
+export function placementOf<Data>(
+  { resource, slots, rate, tenant, weight }: Says<Data>,
+  data: Data,
+  jobId: string | undefined,
+): LinePlacement {
+  const resources = resourcesOf(resource, data, jobId)
+  let share: string | undefined
+  if (tenant !== undefined || weight !== undefined) {
+    const named = tenant === undefined ? resources.join() : checkedTenant(tenant(data))
+    const own = weight === undefined ? 1 : weight(data)
+    share = `${numberOption('weight', own, MIN_WEIGHT, MAX_WEIGHT)} ${named}`
+  }
+  const ofJob = rate?.(data)
+  const checked = ofJob && checkedRate(ofJob, 'rate')
+  return {
+    lines: JSON.stringify(resources),
+    share,
+    slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
+    rate: checked && JSON.stringify([checked.limit, checked.perMs, checked.burst, checked.cost]),
+  }
+}
+
+function checkedTenant(tenant: unknown): string {
+  if (typeof tenant === 'string' && tenant !== '' && tenant.length <= MAX_TENANT_LENGTH) {
+    return tenant
+  }
+  return refuse('tenant', `a function that returns 1 to ${MAX_TENANT_LENGTH} characters`, tenant)
+}
