@@ -115,10 +115,10 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   if (batchedOf(processor) !== undefined) {
     refuse('processor', 'of one job: batches need a LockedWorker, which has lines', processor)
   }
-  const { run, running } = jobRuns(redlock, options, processor)
+  const { run, visits } = jobRuns(redlock, options, processor)
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
-      running.locksLost(jobIds)
+      visits.locksLost(jobIds)
     })
   }
   return Object.assign(run as (...args: Parameters<typeof run>) => Promise<Result>, { watch })

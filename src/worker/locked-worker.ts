@@ -144,7 +144,7 @@ export class LockedWorker<
     }
     channel.tell('worker:opened', this.#told)
     begin({
-      ...{ ...about, lines, running: this.#runs.running, connecting: this.waitUntilReady() },
+      ...{ ...about, lines, visits, connecting: this.waitUntilReady() },
       settings: { by: 'LockedWorker', namespace, order, slots },
       lockMs: this.opts.lockDuration ?? 0,
       onError,
@@ -198,11 +198,11 @@ export class LockedWorker<
   }
 
   override cancelJob(jobId: string, reason?: string): boolean {
-    return this.#runs.running.cancel(jobId, reason)
+    return this.#runs.visits.cancel(jobId, reason)
   }
 
   override cancelAllJobs(reason?: string): void {
-    this.#runs.running.abortAll(reason)
+    this.#runs.visits.abortAll(reason)
   }
 
   /**
@@ -221,11 +221,11 @@ export class LockedWorker<
     await withinMs(systemClock, DISCONNECT_LIMIT_MS, this.backend.disconnectBlocking(true))
     // It may have taken one that was left for any worker.
     void this.#lines.wakeWorker().catch(() => undefined)
-    await this.#runs.running.idleWithin(timeoutMs)
+    await this.#runs.visits.idleWithin(timeoutMs)
     // Also where none seems to run: BullMQ may be about to start one.
     this.#runs.stop(new ShutdownError())
     // A processor that does not listen to its signal is left behind; its lease ends by itself.
-    const idle = await this.#runs.running.idleWithin(DRAIN_GRACE_MS)
+    const idle = await this.#runs.visits.idleWithin(DRAIN_GRACE_MS)
     await this.close(!idle)
     return idle
   }
@@ -307,7 +307,7 @@ export class LockedWorker<
   ): ReturnType<Worker['extendJobLocks']> {
     const askedAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
-    return this.#runs.running.locksRenewed(lost, askedAt, args[2])
+    return this.#runs.visits.locksRenewed(lost, askedAt, args[2])
   }
 
   /**
@@ -353,12 +353,12 @@ export class LockedWorker<
     this.#channel.tell('worker:closed', this.#told)
     if (force) {
       this.#runs.stop(new ShutdownError())
-      await this.#runs.close(true)
+      await this.#runs.visits.close(true)
     }
     const closing = super.close(force).then(() => 'closed')
     // BullMQ waits for running jobs and for connections without a limit. Only the first is meant.
     // rule: forced-close-waits-for-no-job
-    const idle = this.#runs.running
+    const idle = this.#runs.visits
       .idleWithin(force ? 0 : Infinity)
       .then(() => withinMs(systemClock, CLOSE_LIMIT_MS, closing))
     if ((await Promise.race([closing, idle])) === undefined) {
@@ -366,7 +366,7 @@ export class LockedWorker<
       await this.lockManager.close() // Its timer would keep the process alive.
       await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }
-    await this.#runs.close(false)
+    await this.#runs.visits.close(false)
   }
 
   /** What happens to a worker's jobs, as its events. */

@@ -12,7 +12,7 @@ import { compareSettings, settingsText, type SharedSettings } from '../line/sett
 import { keepSweeping } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { Repeats, withoutNumbers } from '../repeats.ts'
-import type { RunningJobs } from './run/running-jobs.ts'
+import type { Visits } from './run/visits.ts'
 
 /** What is not ready is tried again this often. */
 const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
@@ -25,7 +25,7 @@ interface Starting {
   readonly queue: string
   readonly lines: LineBackend
   readonly locks: LockService
-  readonly running: RunningJobs
+  readonly visits: Visits
   readonly channel: Channel
   readonly settings: SharedSettings
   /** How long BullMQ's lock on a job lasts. */
@@ -38,14 +38,13 @@ interface Starting {
 }
 
 export function begin(starting: Starting): void {
-  const { settings, lockMs, lines, running, signal, onError } = starting
+  const { settings, lockMs, lines, visits, signal, onError } = starting
   if (settings.order === 'strict') {
     void keepSweeping(lines, settingsText(settings), signal, onError)
   }
-  void repeat(CANCEL_POLL_MS, signal, () => running.pollCancels(lines))
+  void repeat(CANCEL_POLL_MS, signal, () => visits.pollCancels(lines))
   void repeat(Math.ceil(lockMs / 4), signal, () => {
-    running.loseOldLocks()
-    running.giveUpLost(lockMs)
+    visits.stopLost(lockMs)
     return Promise.resolve()
   })
   void reportSettings(starting)

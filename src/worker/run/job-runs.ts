@@ -25,7 +25,6 @@ import { SteppedLease, type Process } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
 import type { ResourceOf } from '../../line/placement.ts'
 import { resourcesOf } from '../../names.ts'
-import { RunningJobs } from './running-jobs.ts'
 import type { SharedResults } from './shared-results.ts'
 import type { Visit, Visits } from './visits.ts'
 
@@ -46,19 +45,16 @@ const GIVE_BACK_LIMIT_MS = 1_000
 const GIVEN_BACK_MS = 100
 
 export class JobRuns {
-  readonly running: RunningJobs
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
+  readonly visits: Visits
   readonly #options: JobRunsOptions
   #isStopping = false
 
   constructor(options: JobRunsOptions) {
-    const { visits, channel } = options
-    this.running = new RunningJobs(visits.running, channel)
-    visits.onLost = (jobId) => {
-      this.running.locksLost([jobId])
-    }
     this.#options = options
+    this.visits = options.visits
+    this.visits.channel = options.channel
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
@@ -66,14 +62,7 @@ export class JobRuns {
     // Not `isLeaving`, with which BullMQ's loop is given nothing at once. It would ask without a
     // pause until the worker is closed, and a forced close gives leases up first.
     this.#isStopping = true
-    this.running.abortAll(reason)
-  }
-
-  /** Releases the leases that wait for a next job, and with `all` those of running jobs. */
-  async close(all: boolean): Promise<void> {
-    const { visits } = this.#options
-    const running = all ? [...visits.running] : []
-    await Promise.all([visits.close(), ...running.map(({ lease }) => lease?.release())])
+    this.visits.abortAll(reason)
   }
 
   /** What BullMQ calls for a job. `signal` is its own, of a worker that asks for it. */
@@ -82,7 +71,8 @@ export class JobRuns {
     token: string | undefined,
     signal?: AbortSignal,
   ): Promise<unknown> => {
-    const { visits, channel } = this.#options
+    const { visits } = this
+    const { channel } = this.#options
     const visit = visits.start(job, token, signal)
     try {
       if (!channel.hears('within')) return await this.#run(visit)
@@ -132,7 +122,7 @@ export class JobRuns {
 
   /** For a job that was fetched and is not run here: BullMQ fails it, or a caller runs it. */
   async addNextOf(jobId: string): Promise<void> {
-    const visit = this.#options.visits.waiting(jobId)
+    const visit = this.visits.waiting(jobId)
     if (visit !== undefined) await this.#addNext(visit)
   }
 

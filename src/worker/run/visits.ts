@@ -1,8 +1,8 @@
 /**
- * The jobs that this worker was given, and how a line goes on in it without a question to the lock
- * masters. The trip that finishes a job wakes the next job of its line and fetches it. The lease is
- * handed over to that job, with its own fencing token. Where it cannot be, it is released, and the
- * next job acquires anew, right behind the release.
+ * The jobs that this worker was given, what stops one of them from outside, and how a line goes on
+ * in the worker without a question to the lock masters. The trip that finishes a job wakes the next
+ * job of its line and fetches it. The lease is handed over to that job, with its own fencing token.
+ * Where it cannot be, it is released, and the next job acquires anew, right behind the release.
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
  * job goes behind the jobs that wait, and what was used too much counts against the next burst. If
@@ -11,12 +11,17 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
-import { Deadlines, leave, systemClock } from '../../clock.ts'
+import type { Channel } from '../../channel.ts'
+import { Deadlines, leave, sleep, systemClock } from '../../clock.ts'
+import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import { cancelRequests } from '../../line/cancel.ts'
+import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
+import { LineVisit, LineVisits, type Move } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
+import { asError, lossOf } from './failure.ts'
 import { JobSignal } from './job-lease.ts'
 import type { SharedResult } from './shared-results.ts'
 
@@ -24,6 +29,7 @@ import type { SharedResult } from './shared-results.ts'
 const LIMIT_MS = 1_000
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
 const MIN_JOB_MS = 1
+const IDLE_POLL_MS = 10
 
 /** The jobs of a line under one lease, which is passed on. */
 interface Chain {
@@ -35,8 +41,6 @@ interface Chain {
 
 /** BullMQ ends it, or starts it, before it expires: else its lease is released. */
 export class Visit extends LineVisit {
-  /** BullMQ started the job at this time, on the monotonic clock. */
-  startedAt: number | undefined
   stop!: JobSignal
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
   lease: Lease | undefined
@@ -58,8 +62,6 @@ export class Visit extends LineVisit {
   giveUp: ((error: Error) => void) | undefined
   /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
   asleepUntil: number | undefined
-  /** Its processor has moved it: it has no lock of BullMQ any more. */
-  isMoved = false
   /** It had done its work at this time. */
   endedAt = 0
   /** It waits for an answer of the queue's server since then, on the monotonic clock. */
@@ -86,9 +88,9 @@ export class Visit extends LineVisit {
   }
 }
 
-export class Visits implements LineVisits {
-  /** Called when the queue gives a job again that runs here. */
-  onLost: ((jobId: string) => void) | undefined
+export class Visits extends LineVisits<Visit> {
+  /** Told once the worker is there. */
+  channel!: Channel
   /** Those that run. A job is here twice when another run began while the first has no lock. */
   readonly running: Set<Visit> = new Set()
   readonly #locks: LockService
@@ -98,34 +100,13 @@ export class Visits implements LineVisits {
   /** Those that are over are found when waiters are asked for. */
   #chains = new Set<Chain>()
   #askedAt = 0
-  readonly byId: Map<string, Visit> = new Map()
 
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
+    super(Visit)
     this.#locks = locks
     this.#leaseOptions = Object.freeze(leaseOptions)
     this.#burstMs = burstMs
-  }
-
-  fetched(jobId: string): Visit {
-    const visit = new Visit()
-    const earlier = this.byId.get(jobId)
-    // Its second run would hide from BullMQ that the lock of the first is lost.
-    // rule: job-that-is-given-again-has-lost-its-lock
-    if (earlier?.startedAt !== undefined && !earlier.isMoved) this.onLost?.(jobId)
-    this.byId.set(jobId, visit)
-    return visit
-  }
-
-  moved(jobId: string): void {
-    const visit = this.byId.get(jobId)
-    // rule: moved-job-needs-no-lock
-    if (visit !== undefined) visit.isMoved = true
-  }
-
-  waiting(jobId: string): Visit | undefined {
-    const visit = this.byId.get(jobId)
-    return visit?.startedAt === undefined ? visit : undefined
   }
 
   /** BullMQ starts a job. @param signal BullMQ's, of a worker that asks for it. */
@@ -168,23 +149,99 @@ export class Visits implements LineVisits {
     if (visit.move === undefined) this.drop(visit)
   }
 
-  drop(visit: Visit): void {
-    const { id = '' } = visit.job
-    if (this.byId.get(id) === visit) this.byId.delete(id)
+  /** Whether none runs any more within the time. */
+  async idleWithin(limitMs: number): Promise<boolean> {
+    const until = systemClock.now() + limitMs
+    while (this.running.size > 0) {
+      if (systemClock.now() >= until) return false
+      await sleep(systemClock, IDLE_POLL_MS)
+    }
+    return true
   }
 
-  ending(job: Pick<Job, 'id'>): Visit | undefined {
-    const { id = '' } = job
-    const visit = this.byId.get(id)
-    // BullMQ may end a job that it has not started.
-    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
-    return visit?.job === job ? visit : undefined
+  /** As `locksLost`. BullMQ has renewed its other locks for so long. */
+  locksRenewed(lostIds: readonly string[], askedAt: number, lockMs: number): string[] {
+    for (const visit of this.running) {
+      if ((visit.startedAt ?? Infinity) <= askedAt) visit.lockedUntil = askedAt + lockMs
+    }
+    return this.locksLost(lostIds, askedAt)
   }
 
-  /** Releases what nothing has come for. */
-  async close(): Promise<void> {
+  /**
+   * BullMQ's locks on these jobs are lost, as the server said when it was asked then.
+   * @returns those that still run. The end of another tells whether it was in time.
+   */
+  override locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
+    return jobIds.filter((id) => {
+      // rule: lost-lock-is-of-an-earlier-run
+      const runs = this.#runsOf(id).filter(
+        ({ startedAt = 0, isMoved }) => startedAt <= askedAt && !isMoved,
+      )
+      for (const visit of runs) this.#stop(visit)
+      return runs.length > 0
+    })
+  }
+
+  /**
+   * A job whose lock has run out may run elsewhere. One fails without its processor where its lease
+   * was lost `graceMs` ago: its line goes on.
+   */
+  stopLost(graceMs: number): void {
+    const now = systemClock.now()
+    for (const visit of this.running) {
+      if (now > visit.lockedUntil) this.#stop(visit)
+      const lost = lossOf(visit.lease)
+      if (lost === undefined) continue
+      visit.lostAt ??= now
+      // rule: lost-job-does-not-stand-in-its-line
+      if (now - visit.lostAt > graceMs) visit.giveUp?.(lost)
+    }
+  }
+
+  /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
+  async pollCancels(lines: LineBackend): Promise<void> {
+    const ids = [...this.running].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
+    if (ids.length === 0) return
+    for (const { jobId, token, reason } of await cancelRequests(lines, ids)) {
+      const error = new JobCancelledError(jobId, reason)
+      for (const visit of this.#runsOf(jobId)) {
+        // rule: cancel-of-one-run
+        if (visit.token === token) cancel(visit, error)
+      }
+    }
+  }
+
+  /** As BullMQ's own: false for a job that does not run here. */
+  cancel(jobId: string, reason: string | undefined): boolean {
+    const runs = this.#runsOf(jobId)
+    for (const visit of runs) cancel(visit, reason)
+    return runs.length > 0
+  }
+
+  abortAll(reason: unknown): void {
+    for (const { stop } of this.running) stop.abort(reason)
+  }
+
+  #runsOf(jobId: string): readonly Visit[] {
+    return [...this.running].filter(({ job }) => job.id === jobId)
+  }
+
+  #stop({ job, lease, stop }: Visit): void {
+    if (stop.isAborted) return
+    if (lease !== undefined) this.channel.tell('job:lock-lost', { job, lease })
+    const error = new JobLockLostError(job.id ?? '')
+    // rule: lost-lock-stops-its-job
+    stop.abort(error)
+  }
+
+  /** Releases the leases that wait for a next job, and with `all` those of running jobs. */
+  async close(all = false): Promise<void> {
     const waiting = [...this.byId.values()].filter(({ startedAt }) => startedAt === undefined)
-    await Promise.all(waiting.map(async (visit) => visit.letGo()?.release()))
+    const running = all ? [...this.running] : []
+    await Promise.all([
+      ...waiting.map((visit) => visit.letGo()?.release()),
+      ...running.map(({ lease }) => lease?.release()),
+    ])
   }
 
   #passOn(visit: Visit, fetched: LineVisit | undefined): void {
@@ -262,4 +319,10 @@ export function moveBehind(
     share: share || undefined,
     chargeMs: share === '' ? undefined : workMs - chargedMs,
   }
+}
+
+function cancel(visit: Visit, reason: unknown): void {
+  // rule: cancel-does-not-stop-its-batch
+  if (visit.first === undefined) visit.stop.abort(reason)
+  else visit.cancelled = asError(reason)
 }
