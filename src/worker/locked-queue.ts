@@ -89,12 +89,12 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * ```
    */
   async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.pause(resource, options)
+    await this.#limits.set(resource, 'paused', true, options)
   }
 
   /** Ends a pause, and the time for which a `lease.rateLimit()` has put a resource to sleep. */
   async resumeResource(resource: string): Promise<void> {
-    await this.#limits.resume(resource)
+    await this.#limits.end(resource, 'asleep', 'paused')
   }
 
   /**
@@ -102,22 +102,22 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * jobs start at once; with fewer, running jobs continue.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setSlots(resource, slots, options)
+    await this.#limits.set(resource, 'slots', slots, options)
   }
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await this.#limits.resetSlots(resource)
+    await this.#limits.end(resource, 'slots')
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
   async setRate(resource: string, rate: Rate, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setRate(resource, rate, options)
+    await this.#limits.set(resource, 'rate', rate, options)
   }
 
   /** The rates that the jobs were added with count again. */
   async resetRate(resource: string): Promise<void> {
-    await this.#limits.resetRate(resource)
+    await this.#limits.end(resource, 'rate')
   }
 
   /** What is set for a resource now. */
