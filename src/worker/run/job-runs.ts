@@ -25,7 +25,7 @@ import { SteppedLease, type Process } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
 import type { ResourceOf } from '../../line/placement.ts'
 import { resourcesOf } from '../../names.ts'
-import type { SharedResults } from './shared-results.ts'
+import type { SharedResults } from './results.ts'
 import type { Visit, Visits } from './visits.ts'
 
 export interface JobRunsOptions extends AdmissionOptions {

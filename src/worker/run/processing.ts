@@ -2,10 +2,8 @@
 import type { Channel } from '../../channel.ts'
 import type { OurOptions } from '../locked-worker-options.ts'
 import { batchedOf, batching, type BatchSource } from './batch.ts'
-import { checkpointing } from './checkpoints.ts'
 import { processOf, type Process } from './job-lease.ts'
-import { ResultStore } from './result-store.ts'
-import { SharedResults, type Dedupe } from './shared-results.ts'
+import { checkpointing, ResultStore, SharedResults, type Dedupe } from './results.ts'
 
 export function processing(
   processor: (...args: never) => unknown,

@@ -23,7 +23,7 @@ import { LineVisit, LineVisits, type Move } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
 import { asError, lossOf } from './failure.ts'
 import { JobSignal } from './job-lease.ts'
-import type { SharedResult } from './shared-results.ts'
+import type { SharedResult } from './results.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
 const LIMIT_MS = 1_000
