@@ -11,7 +11,7 @@ import { choiceOption, integerOption, knownOptions, objectOption, refuse } from 
 import { processOf, type JobLease } from './run/job-lease.ts'
 import { batchedOf } from './run/batch.ts'
 import { JobRuns } from './run/job-runs.ts'
-import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
+import type { Requeue } from './run/requeue.ts'
 import { Visits } from './run/visits.ts'
 import { checkResourceOption, type ResourceOf } from '../line/placement.ts'
 
@@ -132,12 +132,16 @@ export function jobRuns<Data, Result, Name extends string>(
 ): JobRuns {
   const { logger = defaultLogger(), resource, maxWaitMs = Infinity, jobLogLevel } = options
   const leaseOptions = jobLeaseOptions(options)
+  // What is told of a job is the job that BullMQ gave, and its own error.
+  const told: Listener['on'] = {
+    'job:requeued': ({ job, why }) => options.onRequeued?.(job as never, why as Requeue),
+    'job:lease-lost': ({ job, error }) => options.onLeaseLost?.(job as never, error as never),
+  }
   return new JobRuns({
     ...{ locks: redlock, leaseOptions, waitMs: 0, resource: resource as ResourceOf, maxWaitMs },
     process: processOf(processor),
     visits: new Visits(redlock, leaseOptions, 0),
-    maxUnreachableMs: MAX_UNREACHABLE_MS,
-    channel: loggedChannel(new Log(logger, jobLogLevel), undefined, [callbacks(options)]),
+    channel: loggedChannel(new Log(logger, jobLogLevel), undefined, [{ on: told }]),
     logger,
   })
 }
@@ -154,16 +158,6 @@ export function jobLeaseOptions({
     ...(leaseMs !== undefined && { leaseMs }),
     ...(maxHoldMs !== undefined && { maxHoldMs }),
   })
-}
-
-function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Data>): Listener {
-  // What is told of a job is the job that BullMQ gave, and its own error.
-  return {
-    on: {
-      'job:requeued': ({ job, why }) => onRequeued?.(job as never, why as Requeue),
-      'job:lease-lost': ({ job, error }) => onLeaseLost?.(job as never, error as never),
-    },
-  }
 }
 
 /** @internal @throws TypeError for a bad option. */

@@ -18,7 +18,6 @@ import { explainJob, inspectResource, noSuchJob } from './inspection.ts'
 import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
-import { Breaker } from './run/breaker.ts'
 import { untilTaken } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
 import { processing } from './run/processing.ts'
@@ -27,7 +26,7 @@ import { resourcesOf } from '../names.ts'
 import { Visits } from './run/visits.ts'
 import { standstillOf } from './standstill.ts'
 import { ListenedWorker, type LockedWorkerListener } from './worker-events.ts'
-import { begin, whenReady } from './worker-start.ts'
+import { begin, Breaker, whenReady } from './worker-start.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** What `worker.drain` takes. */
@@ -36,8 +35,6 @@ export interface DrainOptions {
   readonly timeoutMs?: number
 }
 
-/** Jobs need not sleep long in an outage: the breaker keeps them from being started in vain. */
-const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
 const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
@@ -132,11 +129,11 @@ export class LockedWorker<
         open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
         run: (job, token) => super.processJob(job as never, token, () => false).catch(onError),
       }),
-      ...{ maxUnreachableMs: OUTAGE_SLEEP_MS, onLocksClosed: () => void super.pause(true) },
+      onLocksClosed: () => void super.pause(true),
     })
     this.processFn = this.#runs.run as never
     const about = { queue: name, locks: redlock, channel, signal: this.#closing.signal }
-    this.#breaker = new Breaker({ ...about, probeResource: `probe:${this.id}` })
+    this.#breaker = new Breaker(about, `probe:${this.id}`)
     this.#told = {
       ...{ queue: name, prefix: bullmq.prefix ?? 'bull' },
       breakerOpen: () => this.#breaker.isOpen,

@@ -1,7 +1,5 @@
 --[[
   How a sleeping job is woken.
-
-  A module: it is made when a script first needs it.
 ]]
 --- @include "order"
 -- Moves a sleeping head to the jobs that BullMQ may start, if it is its turn. One with a share goes on
