@@ -35,9 +35,11 @@ export type BatchRun<Data, Result, Name extends string = string> = (
 ) => Promise<readonly PromiseSettledResult<Result>[]>
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
-export interface Batched<Data = any, Result = any, Name extends string = string> {
-  readonly size: number
-  readonly waitMs: number
+interface Batched<
+  Data = any,
+  Result = any,
+  Name extends string = string,
+> extends Required<BatchOptions> {
   readonly run: BatchRun<Data, Result, Name>
 }
 

@@ -26,25 +26,19 @@ export interface StepContext {
   readonly fencingToken: number
 }
 
-/** The lease of a job, as its processor sees it. */
-export interface JobLease {
-  /** The resource's name, or several joined by ` + `. */
-  readonly resource: string
-  /** What the lease covers, sorted. */
-  readonly resources: readonly string[]
-  /** Larger than that of every earlier lease on the resource. */
-  readonly fencingToken: number
-  /** The length of the lease from its grant or its last extension. */
-  readonly leaseMs: number
+/**
+ * The lease of a job, as its processor sees it. Of a {@link Lease} it has `resource`, `resources`,
+ * `fencingToken`, `leaseMs`, `trustedUntil` and `remainingMs`.
+ */
+export interface JobLease extends Pick<
+  Lease,
+  'resource' | 'resources' | 'fencingToken' | 'leaseMs' | 'trustedUntil' | 'remainingMs'
+> {
   /**
    * Aborts when the lease or BullMQ's lock on the job is lost, or the job is cancelled; the reason
    * says which.
    */
   readonly signal: AbortSignal
-  /** The end of trust on the monotonic clock, comparable with `performance.now()`. */
-  readonly trustedUntil: number
-  /** Milliseconds for which the lease may still be trusted. */
-  remainingMs(): number
   /**
    * Renews the lease for its full length. It is also renewed while the job runs.
    * @throws LeaseLostError when the lease is over.

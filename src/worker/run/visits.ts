@@ -202,7 +202,7 @@ export class Visits extends LineVisits<Visit> {
   async pollCancels(lines: LineBackend): Promise<void> {
     const ids = [...this.running].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
     if (ids.length === 0) return
-    for (const { jobId, token, reason } of await cancelRequests(lines, ids)) {
+    for (const [jobId, token, reason] of await cancelRequests(lines, ids)) {
       const error = new JobCancelledError(jobId, reason)
       for (const visit of this.#runsOf(jobId)) {
         // rule: cancel-of-one-run
