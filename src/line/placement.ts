@@ -2,7 +2,6 @@
 import type { Job } from 'bullmq'
 import { resourcesOf } from '../names.ts'
 import { numberOption, refuse } from '../options.ts'
-import { checkedSlots, type Slots } from '../slots.ts'
 import { checkedRate, type JobRate } from './limits.ts'
 
 /** Names what a job touches: jobs that share a name never run at the same time. */
@@ -27,15 +26,6 @@ export function linesOf(resource: ResourceOf, job: Job): string | undefined {
   }
 }
 
-/** What a producer says of each job, by its data. */
-interface Says<Data> {
-  readonly resource: (data: Data) => unknown
-  readonly slots?: number | ((data: Data) => Slots) | undefined
-  readonly rate?: ((data: Data) => JobRate | undefined) | undefined
-  readonly tenant?: ((data: Data) => string) | undefined
-  readonly weight?: ((data: Data) => number) | undefined
-}
-
 const MIN_WEIGHT = 0.01
 const MAX_WEIGHT = 1_000
 const MAX_TENANT_LENGTH = 512
@@ -45,27 +35,15 @@ export function checkResourceOption(value: unknown): void {
   refuse('resource', 'a function of the job, such as (job) => `customer:${job.data.id}`', value)
 }
 
-/** @throws ResourceError for what names nothing, TypeError for what else is bad. */
-export function placementOf<Data>(
-  { resource, slots, rate, tenant, weight }: Says<Data>,
-  data: Data,
-  jobId: string | undefined,
-): LinePlacement {
-  const resources = resourcesOf(resource, data, jobId)
-  let share: string | undefined
-  if (tenant !== undefined || weight !== undefined) {
-    const named = tenant === undefined ? resources.join() : checkedTenant(tenant(data))
-    const own = weight === undefined ? 1 : weight(data)
-    share = `${numberOption('weight', own, MIN_WEIGHT, MAX_WEIGHT)} ${named}`
-  }
-  const ofJob = rate?.(data)
-  const checked = ofJob && checkedRate(ofJob, 'rate')
-  return {
-    lines: JSON.stringify(resources),
-    share,
-    slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
-    rate: checked && JSON.stringify([checked.limit, checked.perMs, checked.burst, checked.cost]),
-  }
+/** @throws TypeError for what names no tenant, or is no weight. */
+export function shareText(tenant: unknown, weight: unknown): string {
+  return `${numberOption('weight', weight, MIN_WEIGHT, MAX_WEIGHT)} ${checkedTenant(tenant)}`
+}
+
+/** @throws TypeError for a bad rate. */
+export function rateText(rate: JobRate): string {
+  const { limit, perMs, burst, cost } = checkedRate(rate, 'rate')
+  return JSON.stringify([limit, perMs, burst, cost])
 }
 
 function checkedTenant(tenant: unknown): string {

@@ -38,10 +38,6 @@ export abstract class LineVisit extends Expiring {
   chargedMs = 0
   /** BullMQ's, once it starts the job. */
   job!: Job
-  /** BullMQ started it at this time, on the monotonic clock. */
-  startedAt: number | undefined
-  /** It was moved by hand: it has no lock of BullMQ any more. */
-  isMoved = false
   /** BullMQ's lock on it lasts until then, on the monotonic clock. A later renewal may fail. */
   lockedUntil: number = Infinity
   /** Of BullMQ's lock on the job. */
@@ -67,54 +63,15 @@ export interface Join {
 }
 
 /** The jobs of a worker. */
-export abstract class LineVisits<Visit extends LineVisit = LineVisit> {
+export interface LineVisits {
   /** By the ids of their jobs, until they end. Two runs of a job at once: the later one. */
-  readonly byId: Map<string, Visit> = new Map()
-
-  readonly #Visit: new () => Visit
-
-  constructor(each: new () => Visit) {
-    this.#Visit = each
-  }
-
-  /** BullMQ's locks on jobs that run here are lost. */
-  abstract locksLost(jobIds: readonly string[]): unknown
-
+  readonly byId: ReadonlyMap<string, LineVisit>
   /** A job was fetched. */
-  fetched(jobId: string): Visit {
-    const visit = new this.#Visit()
-    const earlier = this.byId.get(jobId)
-    // Its second run would hide from BullMQ that the lock of the first is lost.
-    // rule: job-that-is-given-again-has-lost-its-lock
-    if (earlier?.startedAt !== undefined && !earlier.isMoved) this.locksLost([jobId])
-    this.byId.set(jobId, visit)
-    return visit
-  }
-
-  /** A running job was moved by hand: it needs no lock of BullMQ any more. */
-  moved(jobId: string): void {
-    const visit = this.byId.get(jobId)
-    // rule: moved-job-needs-no-lock
-    if (visit !== undefined) visit.isMoved = true
-  }
-
+  fetched(jobId: string): LineVisit
   /** The job of that id that was fetched, and has not started. */
-  waiting(jobId: string): Visit | undefined {
-    const visit = this.byId.get(jobId)
-    return visit?.startedAt === undefined ? visit : undefined
-  }
-
-  drop(visit: Visit): void {
-    const { id = '' } = visit.job
-    if (this.byId.get(id) === visit) this.byId.delete(id)
-  }
-
+  waiting(jobId: string): LineVisit | undefined
+  /** A running job was moved by hand: it needs no lock of BullMQ any more. */
+  moved(jobId: string): void
   /** A job's last trip begins: asked once. Undefined for a job of which nothing is to be said. */
-  ending(job: Pick<Job, 'id'>): Visit | undefined {
-    const { id = '' } = job
-    const visit = this.byId.get(id)
-    // BullMQ may end a job that it has not started.
-    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
-    return visit?.job === job ? visit : undefined
-  }
+  ending(job: Pick<Job, 'id'>): LineVisit | undefined
 }

@@ -10,9 +10,10 @@ import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, leaveLines, skipJob } from '../line/cancel.ts'
 import type { CancelOptions, Cancelled } from '../line/cancel.ts'
 import { LineLimits, type LimitOptions, type Rate, type ResourceLimits } from '../line/limits.ts'
-import { placementOf, type LinePlacement } from '../line/placement.ts'
+import { rateText, shareText, type LinePlacement } from '../line/placement.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
-import { touchedName } from '../names.ts'
+import { resourcesOf, touchedName } from '../names.ts'
+import { checkedSlots } from '../slots.ts'
 import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { standstillOf } from './standstill.ts'
 import { queueOptions, type LockedQueueOptions } from './locked-queue-options.ts'
@@ -60,9 +61,21 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   /** @throws TypeError for a bad option, and for a release of BullMQ that is not supported. */
   constructor(name: string, options: LockedQueueOptions<Data>) {
     const { lines, bullmq } = queueOptions(options)
-    const placement = (data: unknown, jobId: string | undefined): LinePlacement => {
+    const { resource, slots, rate, tenant, weight } = options
+    const hasShares = tenant !== undefined || weight !== undefined
+    const placement = (given: unknown, jobId: string | undefined): LinePlacement => {
       this.#comparing ??= this.#compareSettings()
-      return placementOf(options, data as Data, jobId)
+      const data = given as Data
+      const resources = resourcesOf(resource, data, jobId)
+      const ofJob = rate?.(data)
+      return {
+        lines: JSON.stringify(resources),
+        share: hasShares
+          ? shareText(tenant ? tenant(data) : resources.join(), weight ? weight(data) : 1)
+          : undefined,
+        slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
+        rate: ofJob && rateText(ofJob),
+      }
     }
     super(name, bullmq, LineBackend.factory({ ...lines, placement }))
     this.#lines = LineBackend.of(this)

@@ -10,7 +10,6 @@ import {
 } from '../../errors.ts'
 import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
 import { sleep, systemClock } from '../../clock.ts'
-import type { Lease } from '../../lock/lease.ts'
 import type { Visit } from './visits.ts'
 
 /** As BullMQ's `ErrorCode` has it. */
@@ -86,16 +85,6 @@ export async function untilTaken<Next>(
   if (!isAskedAgain({ error: refusal })) throw refusal
   await sleep(systemClock, END_RETRY_MS.minTimeout)
   return pRetry(end, { ...END_RETRY_MS, retries: Infinity, shouldRetry: isAskedAgain })
-}
-
-/** Why a lease that was not released may not be trusted any more, if so. */
-export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
-  try {
-    lease?.assertHeld()
-    return undefined
-  } catch (error) {
-    return error instanceof LeaseLostError ? error : undefined
-  }
 }
 
 /** The worker, or the lock service, was closed under a running job. */

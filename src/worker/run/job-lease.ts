@@ -9,12 +9,13 @@ import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { FRESH } from '../../lock/trust.ts'
 import { systemClock } from '../../clock.ts'
 import { JobLockLostError, StepNotAwaitedError } from '../../errors.ts'
+import { LeaseLostError } from '../../lock-errors.ts'
 import { ofJob } from '../../log.ts'
 import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './results.ts'
 import { NotStarted } from './admission.ts'
-import { asError, lossOf } from './failure.ts'
+import { asError } from './failure.ts'
 import type { JobRunsOptions } from './job-runs.ts'
 import type { Visit } from './visits.ts'
 
@@ -273,6 +274,16 @@ export class SteppedLease extends String implements JobLease {
     const { stop } = this.#visit
     if (stop.isAborted) throw asError(stop.reason)
     this.#lease.assertHeld()
+  }
+}
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
+  try {
+    lease?.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
   }
 }
 

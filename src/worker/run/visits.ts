@@ -19,10 +19,10 @@ import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { LineVisit, LineVisits, type Move } from '../../line/visit.ts'
+import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
-import { asError, lossOf } from './failure.ts'
-import { JobSignal } from './job-lease.ts'
+import { asError } from './failure.ts'
+import { JobSignal, lossOf } from './job-lease.ts'
 import type { SharedResult } from './results.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
@@ -41,6 +41,10 @@ interface Chain {
 
 /** BullMQ ends it, or starts it, before it expires: else its lease is released. */
 export class Visit extends LineVisit {
+  /** BullMQ started the job at this time, on the monotonic clock. */
+  startedAt: number | undefined
+  /** Its processor has moved it: it has no lock of BullMQ any more. */
+  isMoved = false
   stop!: JobSignal
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
   lease: Lease | undefined
@@ -88,7 +92,8 @@ export class Visit extends LineVisit {
   }
 }
 
-export class Visits extends LineVisits<Visit> {
+export class Visits implements LineVisits {
+  readonly byId: Map<string, Visit> = new Map()
   /** Told once the worker is there. */
   channel!: Channel
   /** Those that run. A job is here twice when another run began while the first has no lock. */
@@ -103,10 +108,43 @@ export class Visits extends LineVisits<Visit> {
 
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
-    super(Visit)
     this.#locks = locks
     this.#leaseOptions = Object.freeze(leaseOptions)
     this.#burstMs = burstMs
+  }
+
+  fetched(jobId: string): Visit {
+    const visit = new Visit()
+    const earlier = this.byId.get(jobId)
+    // Its second run would hide from BullMQ that the lock of the first is lost.
+    // rule: job-that-is-given-again-has-lost-its-lock
+    if (earlier?.startedAt !== undefined && !earlier.isMoved) this.locksLost([jobId])
+    this.byId.set(jobId, visit)
+    return visit
+  }
+
+  moved(jobId: string): void {
+    const visit = this.byId.get(jobId)
+    // rule: moved-job-needs-no-lock
+    if (visit !== undefined) visit.isMoved = true
+  }
+
+  waiting(jobId: string): Visit | undefined {
+    const visit = this.byId.get(jobId)
+    return visit?.startedAt === undefined ? visit : undefined
+  }
+
+  drop(visit: Visit): void {
+    const { id = '' } = visit.job
+    if (this.byId.get(id) === visit) this.byId.delete(id)
+  }
+
+  ending(job: Pick<Job, 'id'>): Visit | undefined {
+    const { id = '' } = job
+    const visit = this.byId.get(id)
+    // BullMQ may end a job that it has not started.
+    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
+    return visit?.job === job ? visit : undefined
   }
 
   /** BullMQ starts a job. @param signal BullMQ's, of a worker that asks for it. */
@@ -171,7 +209,7 @@ export class Visits extends LineVisits<Visit> {
    * BullMQ's locks on these jobs are lost, as the server said when it was asked then.
    * @returns those that still run. The end of another tells whether it was in time.
    */
-  override locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
+  locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
     return jobIds.filter((id) => {
       // rule: lost-lock-is-of-an-earlier-run
       const runs = this.#runsOf(id).filter(
