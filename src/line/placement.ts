@@ -35,9 +35,9 @@ export function checkResourceOption(value: unknown): void {
   refuse('resource', 'a function of the job, such as (job) => `customer:${job.data.id}`', value)
 }
 
-/** @throws TypeError for what names no tenant, or is no weight. */
-export function shareText(tenant: unknown, weight: unknown): string {
-  return `${numberOption('weight', weight, MIN_WEIGHT, MAX_WEIGHT)} ${checkedTenant(tenant)}`
+/** @throws TypeError for what is no weight. */
+export function shareText(tenant: string, weight: unknown): string {
+  return `${numberOption('weight', weight, MIN_WEIGHT, MAX_WEIGHT)} ${tenant}`
 }
 
 /** @throws TypeError for a bad rate. */
@@ -46,7 +46,8 @@ export function rateText(rate: JobRate): string {
   return JSON.stringify([limit, perMs, burst, cost])
 }
 
-function checkedTenant(tenant: unknown): string {
+/** @throws TypeError for what names no tenant. */
+export function checkedTenant(tenant: unknown): string {
   if (typeof tenant === 'string' && tenant !== '' && tenant.length <= MAX_TENANT_LENGTH) {
     return tenant
   }

@@ -10,7 +10,7 @@ import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, leaveLines, skipJob } from '../line/cancel.ts'
 import type { CancelOptions, Cancelled } from '../line/cancel.ts'
 import { LineLimits, type LimitOptions, type Rate, type ResourceLimits } from '../line/limits.ts'
-import { rateText, shareText, type LinePlacement } from '../line/placement.ts'
+import { checkedTenant, rateText, shareText, type LinePlacement } from '../line/placement.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
 import { resourcesOf, touchedName } from '../names.ts'
 import { checkedSlots } from '../slots.ts'
@@ -71,7 +71,10 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       return {
         lines: JSON.stringify(resources),
         share: hasShares
-          ? shareText(tenant ? tenant(data) : resources.join(), weight ? weight(data) : 1)
+          ? shareText(
+              tenant ? checkedTenant(tenant(data)) : resources.join(),
+              weight ? weight(data) : 1,
+            )
           : undefined,
         slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
         rate: ofJob && rateText(ofJob),
