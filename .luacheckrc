@@ -5,7 +5,7 @@ std = {
   read_globals = {
     'redis', 'cjson', 'cmsgpack', 'struct', 'math', 'string', 'table', 'pcall', 'error',
     'ipairs', 'pairs', 'next', 'select', 'setmetatable', 'tonumber', 'tostring', 'type', 'unpack',
-    'bullmq', 'bullmqWith', 'bullmqPromote',
+    'bullmq',
     'maxLeaseMs', 'fenceTtlMs', 'maxClockSkewMs', 'fleetSize', 'leasePrefix', 'fencePrefix',
     'waitersPrefix', 'nextPrefix', 'tombstonePrefix', 'flagKey', 'masterKey', 'releasesChannel',
   },

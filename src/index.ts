@@ -34,7 +34,7 @@ export type {
 } from './worker/locked-processor.ts'
 export { batchProcessor } from './worker/run/batch.ts'
 export type { BatchOptions, BatchProcessor, BatchRun } from './worker/run/batch.ts'
-export type { Dedupe } from './worker/run/shared-results.ts'
+export type { Dedupe } from './worker/run/results.ts'
 export type { JobLease, StepContext } from './worker/run/job-lease.ts'
 export type { Requeue } from './worker/run/requeue.ts'
 export type { WorkerContext } from './worker/worker-context.ts'

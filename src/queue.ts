@@ -6,4 +6,4 @@ export { ShardError, ShardsDifferError, ShardUnreachableError } from './errors.t
 export type { LinePosition } from './line/position.ts'
 export type { CancelOptions, Cancelled } from './line/cancel.ts'
 export type { JobRate, LimitOptions, LimitSetting, Rate, ResourceLimits } from './line/limits.ts'
-export type { ResourceOf } from './line/resource.ts'
+export type { ResourceOf } from './line/placement.ts'

@@ -56,7 +56,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'dedupe',
     intro: 'An option of `LockedWorker`.',
-    file: 'worker/run/shared-results.ts',
+    file: 'worker/run/results.ts',
     types: ['Dedupe'],
   },
   {

@@ -1,7 +1,7 @@
 /**
  * Cancels jobs wherever they are. One that waits fails at once, with the reason. For one that runs,
  * a request is left in the queue's Redis, at which every worker looks while it has jobs; its signal
- * aborts, and it fails without another attempt.
+ * aborts, and it fails without another attempt. Also how else jobs leave lines without a run.
  */
 import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { sleep, systemClock } from '../clock.ts'
@@ -9,8 +9,8 @@ import { JobCancelledError } from '../errors.ts'
 import { touchedName } from '../names.ts'
 import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
 import { LineBackend } from './line-backend.ts'
+import { keyIn, type Client, type LineRunner } from './line-runner.ts'
 import { membersOf } from './members.ts'
-import { skipJob } from './leave-lines.ts'
 
 /** What `queue.cancel` takes. */
 export interface CancelOptions {
@@ -39,6 +39,8 @@ const MAX_JOBS = 10_000
 const AT_ONCE = 50
 const POLL_MS = 50
 const TIMEOUT_MS = 5_000
+/** Jobs that leave their lines in one call. */
+const LEAVE_AT_ONCE = 1_000
 
 /** @param target a job's id, or a resource: all jobs of this queue in its line, up to 10,000. */
 export async function cancelJobs(
@@ -103,34 +105,43 @@ async function failOrAsk(
   error: Error,
   reason: string,
 ): Promise<Cancelled['outcome']> {
-  const { id = '', opts } = job
-  const { removeOnFail, stackTraceLimit = Infinity } = opts
+  const { removeOnFail, stackTraceLimit = Infinity } = job.opts
   const removes = removeOnFail === true || removeOnFail === 0 // Others may hold their lines.
   // As BullMQ's `job.moveToFailed` keeps it.
   const stacks = stackTraceLimit > 0 ? [...(job.stacktrace ?? []), error.stack] : []
   const stacktrace = JSON.stringify(stacks.slice(-stackTraceLimit))
   const fields = { failedReason: error.message, stacktrace }
   const args = backend.moveToFailedArgs(job, error.message, removes, '0', false, fields)
-  return (await backend.send('cancel', args, { id, reason })) as never
+  return (await backend.send('cancel', args, { reason })) as never
 }
 
-/** A request to stop a run of a job. */
-interface CancelRequest {
-  readonly jobId: string
-  /** BullMQ's token of the run. */
-  readonly token: string
-  readonly reason: string
-}
-
-/** Which of these jobs, that run here, shall be stopped. */
+/** Which of these jobs, that run here, shall be stopped: BullMQ's token of the run, and why. */
 export async function cancelRequests(
   backend: LineBackend,
   jobIds: readonly string[],
-): Promise<readonly CancelRequest[]> {
-  const found = (await backend.run('line/lua/cancelled', { ids: jobIds })) as (string | null)[]
-  return found.flatMap((text, index) => {
-    if (text === null) return []
-    const [token, reason] = JSON.parse(text) as [string, string]
-    return [{ jobId: jobIds[index] ?? '', token, reason }]
-  })
+): Promise<readonly (readonly [jobId: string, token: string, reason: string])[]> {
+  const client: Client = await backend.connection.client
+  const found = await client.hmget(keyIn(backend.base, 'cancelled'), ...jobIds)
+  return found.flatMap((text, nr) =>
+    text === null ? [] : [[jobIds[nr] ?? '', ...(JSON.parse(text) as [string, string])] as const],
+  )
+}
+
+/** A failed job lets its lines go on, and stays failed. @returns false where it held none. */
+export async function skipJob(runner: LineRunner, jobId: string): Promise<boolean> {
+  return (await runner.run('line/lua/skip', { id: jobId })) === 1
+}
+
+/** Makes all jobs that sleep or are held ordinary waiting jobs. @returns how many they were. */
+export async function leaveLines(runner: LineRunner): Promise<number> {
+  let [from, moved] = [0, 0]
+  let found: number
+  do {
+    const reply = await runner.run('line/lua/leave-lines', { from, most: LEAVE_AT_ONCE })
+    const [seen, stay, woken] = reply as readonly [number, number, number]
+    found = seen
+    from += stay
+    moved += woken
+  } while (found === LEAVE_AT_ONCE)
+  return moved
 }

@@ -8,7 +8,7 @@ import { systemClock } from '../clock.ts'
 import { touchedName } from '../names.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { integerOption, knownOptions, numberOption, objectOption, refuse } from '../options.ts'
-import type { LineRunner } from './line-runner.ts'
+import type { Arguments, LineRunner } from './line-runner.ts'
 
 /** What `pauseResource`, `setSlots` and `setRate` take beside the limit itself. */
 export interface LimitOptions {
@@ -69,35 +69,16 @@ export interface ResourceLimits {
   readonly rate?: LimitSetting & Required<Rate>
 }
 
-type LimitKind = 'paused' | 'slots' | 'rate' | 'asleep'
+interface Limits {
+  readonly paused: true
+  readonly slots: number
+  readonly rate: Rate
+}
+type LimitKind = keyof Limits | 'asleep'
 
 const OPTIONS = { until: true, reason: true, by: true } as const
 const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
 const MAX_TEXT_LENGTH = 500
-
-/** What is to be stored of a limit: the queue's Redis adds when, by its own clock. */
-interface LimitEntry {
-  readonly entry: Readonly<Record<string, unknown>>
-  /** After which it ends. */
-  readonly forMs?: number | undefined
-}
-
-/** @throws TypeError for a bad option. */
-function limitEntry(options: LimitOptions, limit: object = {}): LimitEntry {
-  knownOptions({ ...options }, OPTIONS)
-  const { until, reason, by = `${hostname()}:${process.pid}` } = options
-  for (const [name, text] of Object.entries({ reason, by })) {
-    if (text !== undefined && (typeof text !== 'string' || text.length > MAX_TEXT_LENGTH)) {
-      refuse(name, `a string of at most ${MAX_TEXT_LENGTH} characters`, text)
-    }
-  }
-  // As BullMQ reads the time of `moveToDelayed`: the caller has it from this clock.
-  const forMs = until === undefined ? undefined : Number(until) - systemClock.wallNow()
-  if (forMs !== undefined && !(forMs > 0)) {
-    refuse('until', 'a time in the future: a Date, or milliseconds since 1970', Number(until))
-  }
-  return { entry: { reason, by, ...limit }, forMs }
-}
 
 /** @throws TypeError for a bad rate. */
 export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
@@ -112,11 +93,6 @@ export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
   return { limit, perMs, burst, cost }
 }
 
-/** As the hash of a job has it. */
-export function rateText({ limit, perMs, burst, cost }: Required<JobRate>): string {
-  return JSON.stringify([limit, perMs, burst, cost])
-}
-
 /** The limits of resources, in the queue's Redis. */
 export class LineLimits {
   readonly #runner: LineRunner
@@ -125,37 +101,45 @@ export class LineLimits {
     this.#runner = runner
   }
 
-  async pause(resource: string, options: LimitOptions): Promise<void> {
-    await this.#set(resource, 'paused', limitEntry(options))
+  /** @throws TypeError for a bad limit or option, and for what names no resource. */
+  async set<Kind extends keyof Limits>(
+    resource: string,
+    kind: Kind,
+    limit: Limits[Kind],
+    options: LimitOptions,
+  ): Promise<void> {
+    let own: object = {}
+    if (kind === 'slots') own = { slots: integerOption('slots', limit, 1, MAX_SLOTS) }
+    if (kind === 'rate') {
+      const { cost, ...rate } = checkedRate(limit as JobRate, 'rate')
+      if ('cost' in (limit as JobRate)) {
+        refuse('rate.cost', 'absent: the job says its cost', cost)
+      }
+      own = rate
+    }
+    knownOptions({ ...options }, OPTIONS)
+    const { until, reason, by = `${hostname()}:${process.pid}` } = options
+    for (const [name, text] of Object.entries({ reason, by })) {
+      if (text !== undefined && (typeof text !== 'string' || text.length > MAX_TEXT_LENGTH)) {
+        refuse(name, `a string of at most ${MAX_TEXT_LENGTH} characters`, text)
+      }
+    }
+    // As BullMQ reads the time of `moveToDelayed`: the caller has it from this clock.
+    const forMs = until === undefined ? undefined : Number(until) - systemClock.wallNow()
+    if (forMs !== undefined && !(forMs > 0)) {
+      refuse('until', 'a time in the future: a Date, or milliseconds since 1970', Number(until))
+    }
+    // The queue's Redis adds when, by its own clock.
+    await this.#change(named(resource), kind, { entry: { reason, by, ...own }, forMs })
   }
 
-  async resume(resource: string): Promise<void> {
-    await this.#set(resource, 'asleep')
-    await this.#set(resource, 'paused')
+  async end(resource: string, ...kinds: readonly LimitKind[]): Promise<void> {
+    for (const kind of kinds) await this.#change(named(resource), kind)
   }
 
   /** @returns for how long the resource sleeps: longer than asked for where it slept already. */
   async sleep(resource: string, forMs: number): Promise<number> {
-    return Number(await this.#run(resource, 'asleep', { entry: {}, forMs }))
-  }
-
-  async setSlots(resource: string, slots: number, options: LimitOptions): Promise<void> {
-    const limit = { slots: integerOption('slots', slots, 1, MAX_SLOTS) }
-    await this.#set(resource, 'slots', limitEntry(options, limit))
-  }
-
-  async resetSlots(resource: string): Promise<void> {
-    await this.#set(resource, 'slots')
-  }
-
-  async setRate(resource: string, rate: Rate, options: LimitOptions): Promise<void> {
-    if ('cost' in rate) refuse('rate.cost', 'absent: the job says its cost', rate.cost)
-    const { cost: _, ...checked } = checkedRate(rate, 'rate')
-    await this.#set(resource, 'rate', limitEntry(options, checked))
-  }
-
-  async resetRate(resource: string): Promise<void> {
-    await this.#set(resource, 'rate')
+    return Number(await this.#change(resource, 'asleep', { entry: {}, forMs }))
   }
 
   /** What is set for a resource, or for all of which something is set. */
@@ -171,18 +155,15 @@ export class LineLimits {
     return all
   }
 
-  /** Ends the limit where there is no `limit`. @throws TypeError for what names no resource. */
-  async #set(resource: string, kind: LimitKind, limit?: LimitEntry): Promise<void> {
-    if (touchedName(resource).endsWith('*')) {
-      refuse('resource', 'the name of one resource, not a pattern', resource)
-    }
-    await this.#run(resource, kind, limit)
-  }
-
-  /** @returns for how long (ms), or '' for no end. */
-  #run(resource: string, kind: LimitKind, limit?: LimitEntry): Promise<unknown> {
+  /** Ends the limit where there is no `limit`. @returns for how long (ms), or '' for no end. */
+  #change(resource: string, kind: LimitKind, limit?: Arguments): Promise<unknown> {
     return this.#runner.run('line/lua/change-limit', { resource, kind, ...limit })
   }
+}
+
+function named(resource: string): string {
+  if (!touchedName(resource).endsWith('*')) return resource
+  return refuse('resource', 'the name of one resource, not a pattern', resource)
 }
 
 type Stored = Record<string, unknown> & { readonly since: number; readonly until?: number }

@@ -11,7 +11,8 @@ import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
 import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
 import { absentKeyIn, type Arguments, type Client, type LineRunner } from './line-runner.ts'
-import type { LinePlacement, LineSettings } from './line-settings.ts'
+import type { LineSettings } from './line-settings.ts'
+import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
@@ -116,7 +117,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /** BullMQ's keys and arguments, and ours as one. Whatever goes wrong, it rejects. */
   async sendTo(
     client: Client,
-    { name, script, keys: count }: Omit<Replacement, 'told'>,
+    { name, script, keys: count }: Omit<Replacement, 'ours'>,
     args: readonly unknown[],
     ours: Arguments | undefined,
   ): Promise<unknown> {
@@ -134,12 +135,12 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     client.defineCommand(command, { numberOfKeys, lua })
     this.#defined.add(command)
     const { options } = client
-    const others = options?.autoPipeliningIgnoredCommands
-    if (options === undefined || others === undefined || others.includes(command)) return
+    const others = options['autoPipeliningIgnoredCommands'] as readonly string[] | undefined
+    if (others === undefined || others.includes(command)) return
     // A pipeline of `enableAutoPipelining` that was made before a script was defined does not know
     // it. Then ioredis gives every caller of that pipeline the reply of another one.
     // rule: script-joins-no-older-pipeline
-    options.autoPipeliningIgnoredCommands = [...others, command]
+    options['autoPipeliningIgnoredCommands'] = [...others, command]
   }
 
   // eslint-disable-next-line @typescript-eslint/no-explicit-any -- as BullMQ declares it.
@@ -154,8 +155,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       return super.execCommand(client as never, name, args)
     }
     const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
-    const told = name === 'moveToActive' ? looks : replaced.told?.(args.slice(replaced.keys))
-    const sent = this.sendTo(client as Client, replaced, args, told)
+    const ours = name === 'moveToActive' ? looks : replaced.ours
+    const sent = this.sendTo(client as Client, replaced, args, ours)
     return FETCHES.includes(name) ? this.#fetched(name, sent) : sent
   }
 

@@ -1,4 +1,5 @@
 /** How scripts are run on the keys of a queue, and what `lua/keys.lua` says of these. */
+import type { RedisQueueBackend } from 'bullmq'
 import { luaConstant } from '../lua.ts'
 
 /**
@@ -16,14 +17,7 @@ export interface LineRunner {
 }
 
 /** A client of the queue's Redis. */
-export interface Client {
-  hget(key: string, field: string): Promise<string | null | undefined>
-  zscore(key: string, member: string): Promise<string | null | undefined>
-  runCommand(name: string, args: unknown[]): Promise<unknown>
-  defineCommand(name: string, definition: { numberOfKeys: number; lua: string }): void
-  /** Of ioredis. */
-  readonly options?: { autoPipeliningIgnoredCommands?: readonly string[] | undefined }
-}
+export type Client = Awaited<RedisQueueBackend['connection']['client']>
 
 /** What a sleeping job's hash has for `delay`. */
 export const ASLEEP_DELAY_MS: number = Number(luaConstant('line/lua/keys', 'ASLEEP_DELAY'))

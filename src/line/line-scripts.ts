@@ -2,7 +2,8 @@
  * The scripts by which lines move, each in the trip that BullMQ makes anyway: a job and its place
  * are added together; a finished job leaves, wakes the next and fetches; look and park are one.
  */
-import { bullmqScripts, composedScript, type ComposedScript } from './bullmq/composed-script.ts'
+import { bullmqScripts, composedScript } from './bullmq/composed-script.ts'
+import type { ComposedScript, Composition } from './bullmq/composed-script.ts'
 import type { Arguments } from './line-runner.ts'
 
 /** What takes the place of a script of BullMQ. */
@@ -11,8 +12,7 @@ export interface Replacement {
   readonly script: ComposedScript
   /** The number of BullMQ's keys, which come first. */
   readonly keys: number
-  /** What ours takes from BullMQ's arguments. */
-  readonly told: ((argv: readonly unknown[]) => Arguments) | undefined
+  readonly ours?: Arguments | undefined
 }
 
 /** Commands by which BullMQ moves jobs, of which `joining` sees some. */
@@ -61,56 +61,38 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   extendLocks: {},
 }
 
-let scripts: ReadonlyMap<string, Replacement> | undefined
+let scripts: Map<string, Replacement> | undefined
 
 /** By the name of BullMQ's script; `finish` of jobs that end together, `cancel` from outside. */
 export function lineScripts(): ReadonlyMap<string, Replacement> {
-  return (scripts ??= defineAll())
-}
-
-function defineAll(): ReadonlyMap<string, Replacement> {
-  const add = composedScript(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL })
-  const fetch = composedScript(FETCHES, 'fetch', { watched: MOVES })
-  const own = (name: string, file = name): ComposedScript => composedScript([name], file)
-  const remove = composedScript(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] })
-  const wait = own('moveToWaitingChildren', 'wait-for-children')
-  const finishes = { watched: MOVES, usual: ENDS_CALL }
-  const finish = composedScript(['moveToFinished'], 'finish', finishes)
-  const replaced = [
-    ...ADDS.map((name) => replacement(name, add)),
-    replacement('moveToActive', fetch),
-    replacement('retryJob', fetch),
-    replacement('moveToDelayed', fetch, () => ({ does: 'delay' })),
-    ...Object.entries(AROUND).map(([name, told]) =>
-      replacement(name, own(name, 'around'), () => told),
-    ),
-    replacement('promote', own('promote'), ([, id]) => ({ id })),
-    replacement('reprocessJob', own('reprocessJob', 'promote'), ([id]) => ({ id })),
-    replacement('obliterate', own('obliterate')),
-    // As `extendLocks`.
-    replacement('moveStalledJobsToWait', own('moveStalledJobsToWait', 'stalled'), () => ({})),
-    replacement('removeJob', remove, ([id]) => ({ id })),
-    replacement('moveToWaitingChildren', wait, ([, , , id]) => ({ id })),
-    replacement('changePriority', own('changePriority', 'change-priority'), (argv) => {
-      return { id: argv[2], priority: argv[0], lifo: argv[3] === 1 }
-    }),
-    ...['drain', 'cleanJobsInSet'].map((name) =>
-      replacement(name, composedScript([name], 'around', { watched: REMOVING }), () => {
-        return { isAsleep: true, removes: true }
-      }),
-    ),
-  ]
-  return new Map([
-    ...replaced.map((each) => [each.name, each] as const),
-    ['cancel', replacement('moveToFinished', own('moveToFinished', 'cancel'))],
-    ['finish', replacement('moveToFinished', finish)],
-  ])
-}
-
-function replacement(
-  name: string,
-  script: ComposedScript,
-  told?: Replacement['told'],
-): Replacement {
-  return { name, script, keys: bullmqScripts().get(name)?.numberOfKeys ?? 0, told }
+  if (scripts !== undefined) return scripts
+  const all = new Map<string, Replacement>()
+  const replace = (
+    names: readonly string[],
+    file: string,
+    { ours, as, ...how }: Composition & { readonly ours?: Arguments; readonly as?: string } = {},
+  ): void => {
+    const script = composedScript(names, file, how)
+    for (const name of names) {
+      const keys = bullmqScripts().get(name)?.numberOfKeys ?? 0
+      all.set(as ?? name, { name, script, keys, ours })
+    }
+  }
+  replace(ADDS, 'add', { watched: ADDING, usual: ADDS_CALL })
+  replace(FETCHES, 'fetch', { watched: MOVES })
+  replace(['moveToFinished'], 'finish', { as: 'finish', watched: MOVES, usual: ENDS_CALL })
+  replace(['moveToFinished'], 'cancel', { as: 'cancel' })
+  replace(['moveToWaitingChildren'], 'wait-for-children')
+  // As `extendLocks`.
+  replace(['moveStalledJobsToWait'], 'stalled')
+  replace(['promote'], 'promote')
+  replace(['reprocessJob'], 'promote')
+  replace(['changePriority'], 'change-priority')
+  replace(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] })
+  for (const name of ['drain', 'cleanJobsInSet']) {
+    replace([name], 'around', { watched: REMOVING, ours: { isAsleep: true, removes: true } })
+  }
+  replace(['obliterate'], 'obliterate')
+  for (const [name, ours] of Object.entries(AROUND)) replace([name], 'around', { ours })
+  return (scripts = all)
 }

@@ -1,16 +1,7 @@
 /** What a queue and its workers agree on, and how each of them keeps its lines. */
 import type { MinimalJob } from 'bullmq'
+import type { LinePlacement } from './placement.ts'
 import type { LineVisits } from './visit.ts'
-
-/** How a job that is added stands in line, as its hash has it. */
-export interface LinePlacement {
-  /** JSON of its resources. */
-  readonly lines: string
-  /** Each undefined where the job says none. */
-  readonly slots: string | undefined
-  readonly rate: string | undefined
-  readonly share: string | undefined
-}
 
 export interface LineSettings {
   readonly slots: number

@@ -1,7 +1,6 @@
 /** The jobs that have places in the line of a resource. */
 import { limitsFrom, type ResourceLimits } from './limits.ts'
 import type { LineRunner } from './line-runner.ts'
-import { shareFrom, type Share } from './shares.ts'
 
 /** Jobs of a line that are looked at. */
 const MAX_MEMBERS = 100
@@ -20,7 +19,7 @@ export interface LineEntry {
   /** In words, what has to happen before the job starts. */
   readonly waitsFor: string
   /** Of a job that was added with a tenant or a weight. */
-  readonly share?: Share
+  readonly share?: { readonly tenant: string; readonly weight: number }
   /** Of a job that failed and holds the line. */
   readonly failedReason?: string
   /** When a worker was given it; of a job that runs. */
@@ -65,7 +64,6 @@ export async function membersOf(
   ]
   const revived = (name: string, value: unknown): unknown => {
     if (name === 'addedAtMs') return Number(value)
-    if (name === 'share') return shareFrom(String(value))
     return DATES.has(name) ? new Date(Number(value)) : value
   }
   const all = members.map((text) => JSON.parse(text, revived) as Member)

@@ -9,7 +9,7 @@ import { LineFullError } from '../errors.ts'
 import type { LineBackend } from './line-backend.ts'
 import type { Arguments } from './line-runner.ts'
 import type { Replacement } from './line-scripts.ts'
-import type { LinePlacement } from './line-settings.ts'
+import type { LinePlacement } from './placement.ts'
 import type { LineVisit, Move } from './visit.ts'
 
 /** Of one call, about. */
@@ -93,8 +93,6 @@ interface Addition {
   readonly bytes: number
 }
 
-/** A job that is added so may start without a delay or children. */
-const AT_ONCE: ReadonlySet<string> = new Set(['addStandardJob', 'addPrioritizedJob'])
 /** Reply of the add script. */
 const LINE_FULL = -200
 
@@ -153,9 +151,7 @@ export class Additions extends TurnGroup<Addition> {
       all.push(...each.args.slice(replaced.keys))
       jobs.push(each.placement)
     }
-    const mayStart = AT_ONCE.has(replaced.name) || undefined
-    const isDelayed = replaced.name === 'addDelayedJob' || undefined
-    const ours = { jobs, mayStart, isDelayed, within, maxWaitMs, drops, maxLength }
+    const ours = { jobs, within, maxWaitMs, drops, maxLength }
     return backend.sendTo(backend.readyClient, replaced, all, ours)
   }
 }

@@ -9,13 +9,13 @@ import type { LockService } from '../lock/lock-service.ts'
 import { type LeaseOptions, leaseOption } from '../lock/lease-options.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
-import type { JobLease } from './run/job-lease.ts'
+import { processOf, type JobLease, type Process } from './run/job-lease.ts'
 import { insistToStart } from './run/admission.ts'
 import { batchedOf } from './run/batch.ts'
-import { JobRuns, processOf, type Process } from './run/job-runs.ts'
-import { MAX_UNREACHABLE_MS, type Requeue } from './run/requeue.ts'
+import { JobRuns } from './run/job-runs.ts'
+import type { Requeue } from './run/requeue.ts'
 import { Visits } from './run/visits.ts'
-import { resourceOption, type ResourceOf } from '../line/resource.ts'
+import { checkResourceOption, type ResourceOf } from '../line/placement.ts'
 
 /**
  * Runs one job under its lease. A BullMQ `Processor` is one, too: the lease stands where BullMQ has
@@ -117,10 +117,10 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   if (batchedOf(processor) !== undefined) {
     refuse('processor', 'of one job: batches need a LockedWorker, which has lines', processor)
   }
-  const { run, running } = jobRuns(redlock, options, processor)
+  const { run, visits } = jobRuns(redlock, options, processor)
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
-      running.locksLost(jobIds)
+      visits.locksLost(jobIds)
     })
   }
   return Object.assign(run as (...args: Parameters<typeof run>) => Promise<Result>, { watch })
@@ -134,12 +134,16 @@ export function jobRuns<Data, Result, Name extends string>(
 ): JobRuns {
   const { logger = defaultLogger(), resource, maxWaitMs = Infinity, jobLogLevel } = options
   const leaseOptions = jobLeaseOptions(options)
-  const channel = loggedChannel(new Log(logger, jobLogLevel), undefined, [callbacks(options)])
+  // What is told of a job is the job that BullMQ gave, and its own error.
+  const told: Listener['on'] = {
+    'job:requeued': ({ job, why }) => options.onRequeued?.(job as never, why as Requeue),
+    'job:lease-lost': ({ job, error }) => options.onLeaseLost?.(job as never, error as never),
+  }
+  const channel = loggedChannel(new Log(logger, jobLogLevel), undefined, [{ on: told }])
   return new JobRuns({
     ...{ locks: redlock, leaseOptions, waitMs: 0, resource: resource as ResourceOf, maxWaitMs },
     process: lockedFirst(processOf(processor), channel),
     visits: new Visits(redlock, leaseOptions, 0),
-    maxUnreachableMs: MAX_UNREACHABLE_MS,
     ...{ channel, logger },
   })
 }
@@ -180,16 +184,6 @@ export function jobLeaseOptions({
   })
 }
 
-function callbacks<Data>({ onRequeued, onLeaseLost }: LockedProcessorOptions<Data>): Listener {
-  // What is told of a job is the job that BullMQ gave, and its own error.
-  return {
-    on: {
-      'job:requeued': ({ job, why }) => onRequeued?.(job as never, why as Requeue),
-      'job:lease-lost': ({ job, error }) => onLeaseLost?.(job as never, error as never),
-    },
-  }
-}
-
 /** @internal @throws TypeError for a bad option. */
 export function checkProcessorOptions<Data>(
   redlock: LockService,
@@ -217,5 +211,5 @@ export function checkProcessorOptions<Data>(
     integerOption('maxWaitMs', options.maxWaitMs, 1, Number.MAX_SAFE_INTEGER)
   }
   choiceOption('jobLogLevel', options.jobLogLevel ?? 'debug', ['debug', 'info'])
-  resourceOption<Data>(options.resource)
+  checkResourceOption(options.resource)
 }

@@ -2,7 +2,7 @@
 import type { QueueOptions } from 'bullmq'
 import type { LineSettings } from '../line/line-settings.ts'
 import type { JobRate } from '../line/limits.ts'
-import { resourceOption } from '../line/resource.ts'
+import { checkResourceOption } from '../line/placement.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import { MAX_SLOTS, type Slots } from '../slots.ts'
 import { bullmqOptions } from './bullmq-options.ts'
@@ -96,7 +96,7 @@ export function queueOptions<Data>(options: LockedQueueOptions<Data>): {
   if (whenFull !== 'refuse' && within === 'priority') {
     refuse('whenFull', "'refuse' with `within: 'priority'`", whenFull)
   }
-  resourceOption(options.resource)
+  checkResourceOption(options.resource)
   for (const [option, value] of Object.entries({ rate, tenant, weight })) {
     if (value === undefined || typeof value === 'function') continue
     const example =

@@ -6,17 +6,15 @@
 import { Queue } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
-import type { LinePlacement } from '../line/line-settings.ts'
 import { LineBackend } from '../line/line-backend.ts'
-import { cancelJobs, type CancelOptions, type Cancelled } from '../line/cancel.ts'
-import { leaveLines, skipJob } from '../line/leave-lines.ts'
-import { checkedRate, LineLimits, rateText } from '../line/limits.ts'
-import type { LimitOptions, Rate, ResourceLimits } from '../line/limits.ts'
+import { cancelJobs, leaveLines, skipJob } from '../line/cancel.ts'
+import type { CancelOptions, Cancelled } from '../line/cancel.ts'
+import { LineLimits, type LimitOptions, type Rate, type ResourceLimits } from '../line/limits.ts'
+import { checkedTenant, rateText, shareText, type LinePlacement } from '../line/placement.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
-import { touchedName, resourcesOf } from '../names.ts'
-import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
-import { checkedTenant, shareText } from '../line/shares.ts'
+import { resourcesOf, touchedName } from '../names.ts'
 import { checkedSlots } from '../slots.ts'
+import { compareSettings, type SharedSettings } from '../line/settings-check.ts'
 import { standstillOf } from './standstill.ts'
 import { queueOptions, type LockedQueueOptions } from './locked-queue-options.ts'
 
@@ -65,11 +63,6 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     const { lines, bullmq } = queueOptions(options)
     const { resource, slots, rate, tenant, weight } = options
     const hasShares = tenant !== undefined || weight !== undefined
-    const shareOf = (data: Data, resources: readonly string[]): string =>
-      shareText({
-        tenant: tenant === undefined ? resources.join() : checkedTenant(tenant(data)),
-        weight: weight === undefined ? 1 : weight(data),
-      })
     const placement = (given: unknown, jobId: string | undefined): LinePlacement => {
       this.#comparing ??= this.#compareSettings()
       const data = given as Data
@@ -77,9 +70,14 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
       const ofJob = rate?.(data)
       return {
         lines: JSON.stringify(resources),
-        share: hasShares ? shareOf(data, resources) : undefined,
+        share: hasShares
+          ? shareText(
+              tenant ? checkedTenant(tenant(data)) : resources.join(),
+              weight ? weight(data) : 1,
+            )
+          : undefined,
         slots: typeof slots === 'function' ? JSON.stringify(checkedSlots(slots(data))) : undefined,
-        rate: ofJob === undefined ? undefined : rateText(checkedRate(ofJob, 'rate')),
+        rate: ofJob === undefined ? undefined : rateText(ofJob),
       }
     }
     super(name, bullmq, LineBackend.factory({ ...lines, placement }))
@@ -107,12 +105,12 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * ```
    */
   async pauseResource(resource: string, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.pause(resource, options)
+    await this.#limits.set(resource, 'paused', true, options)
   }
 
   /** Ends a pause, and the time for which a `lease.rateLimit()` has put a resource to sleep. */
   async resumeResource(resource: string): Promise<void> {
-    await this.#limits.resume(resource)
+    await this.#limits.end(resource, 'asleep', 'paused')
   }
 
   /**
@@ -120,22 +118,22 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * jobs start at once; with fewer, running jobs continue.
    */
   async setSlots(resource: string, slots: number, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setSlots(resource, slots, options)
+    await this.#limits.set(resource, 'slots', slots, options)
   }
 
   /** The option `slots` counts again. */
   async resetSlots(resource: string): Promise<void> {
-    await this.#limits.resetSlots(resource)
+    await this.#limits.end(resource, 'slots')
   }
 
   /** Sets the rate of a resource, in place of those that its jobs were added with. */
   async setRate(resource: string, rate: Rate, options: LimitOptions = {}): Promise<void> {
-    await this.#limits.setRate(resource, rate, options)
+    await this.#limits.set(resource, 'rate', rate, options)
   }
 
   /** The rates that the jobs were added with count again. */
   async resetRate(resource: string): Promise<void> {
-    await this.#limits.resetRate(resource)
+    await this.#limits.end(resource, 'rate')
   }
 
   /** What is set for a resource now. */

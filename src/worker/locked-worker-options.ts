@@ -6,7 +6,7 @@ import { choiceOption, integerOption, knownOptions, objectOption, refuse } from 
 import { bullmqOptions } from './bullmq-options.ts'
 import { checkProcessorOptions, type LockedProcessorOptions } from './locked-processor.ts'
 import { batchedOf } from './run/batch.ts'
-import type { Dedupe } from './run/shared-results.ts'
+import type { Dedupe } from './run/results.ts'
 
 /** BullMQ's worker options and the lease's. */
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */

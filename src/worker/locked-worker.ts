@@ -18,16 +18,15 @@ import { explainJob, inspectResource, noSuchJob } from './inspection.ts'
 import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
-import { Breaker } from './run/breaker.ts'
 import { safeBackoff, untilTaken } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
 import { processing } from './run/processing.ts'
-import { linesOf, type ResourceOf } from '../line/resource.ts'
+import { linesOf, type ResourceOf } from '../line/placement.ts'
 import { resourcesOf } from '../names.ts'
 import { Visits } from './run/visits.ts'
 import { standstillOf } from './standstill.ts'
 import { ListenedWorker, type LockedWorkerListener } from './worker-events.ts'
-import { begin, whenReady } from './worker-start.ts'
+import { begin, Breaker, whenReady } from './worker-start.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /** What `worker.drain` takes. */
@@ -36,8 +35,6 @@ export interface DrainOptions {
   readonly timeoutMs?: number
 }
 
-/** Jobs need not sleep long in an outage: the breaker keeps them from being started in vain. */
-const OUTAGE_SLEEP_MS = 1_000
 /** How long jobs that are told to stop may take for it. */
 const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
@@ -140,11 +137,11 @@ export class LockedWorker<
         open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
         run: (job, token) => super.processJob(job as never, token, () => false).catch(onError),
       }),
-      ...{ maxUnreachableMs: OUTAGE_SLEEP_MS, onLocksClosed: () => void super.pause(true) },
+      onLocksClosed: () => void super.pause(true),
     })
     this.processFn = this.#runs.run as never
     const about = { queue: name, locks: redlock, channel, signal: this.#closing.signal }
-    this.#breaker = new Breaker({ ...about, probeResource: `probe:${this.id}` })
+    this.#breaker = new Breaker(about, `probe:${this.id}`)
     this.#told = {
       ...{ queue: name, prefix: bullmq.prefix ?? 'bull' },
       breakerOpen: () => this.#breaker.isOpen,
@@ -152,7 +149,7 @@ export class LockedWorker<
     }
     channel.tell('worker:opened', this.#told)
     begin({
-      ...{ ...about, lines, running: this.#runs.running, connecting: this.waitUntilReady() },
+      ...{ ...about, lines, visits, connecting: this.waitUntilReady() },
       settings: { by: 'LockedWorker', namespace, order, slots },
       lockMs: this.opts.lockDuration ?? 0,
       onError,
@@ -206,11 +203,11 @@ export class LockedWorker<
   }
 
   override cancelJob(jobId: string, reason?: string): boolean {
-    return this.#runs.running.cancel(jobId, reason)
+    return this.#runs.visits.cancel(jobId, reason)
   }
 
   override cancelAllJobs(reason?: string): void {
-    this.#runs.running.abortAll(reason)
+    this.#runs.visits.abortAll(reason)
   }
 
   /**
@@ -229,11 +226,11 @@ export class LockedWorker<
     await withinMs(systemClock, DISCONNECT_LIMIT_MS, this.backend.disconnectBlocking(true))
     // It may have taken one that was left for any worker.
     void this.#lines.wakeWorker().catch(() => undefined)
-    await this.#runs.running.idleWithin(timeoutMs)
+    await this.#runs.visits.idleWithin(timeoutMs)
     // Also where none seems to run: BullMQ may be about to start one.
     this.#runs.stop(new ShutdownError())
     // A processor that does not listen to its signal is left behind; its lease ends by itself.
-    const idle = await this.#runs.running.idleWithin(DRAIN_GRACE_MS)
+    const idle = await this.#runs.visits.idleWithin(DRAIN_GRACE_MS)
     await this.close(!idle)
     return idle
   }
@@ -315,7 +312,7 @@ export class LockedWorker<
   ): ReturnType<Worker['extendJobLocks']> {
     const askedAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
-    return this.#runs.running.locksRenewed(lost, askedAt, args[2])
+    return this.#runs.visits.locksRenewed(lost, askedAt, args[2])
   }
 
   /**
@@ -361,12 +358,12 @@ export class LockedWorker<
     this.#channel.tell('worker:closed', this.#told)
     if (force) {
       this.#runs.stop(new ShutdownError())
-      await this.#runs.close(true)
+      await this.#runs.visits.close(true)
     }
     const closing = super.close(force).then(() => 'closed')
     // BullMQ waits for running jobs and for connections without a limit. Only the first is meant.
     // rule: forced-close-waits-for-no-job
-    const idle = this.#runs.running
+    const idle = this.#runs.visits
       .idleWithin(force ? 0 : Infinity)
       .then(() => withinMs(systemClock, CLOSE_LIMIT_MS, closing))
     if ((await Promise.race([closing, idle])) === undefined) {
@@ -374,7 +371,7 @@ export class LockedWorker<
       await this.lockManager.close() // Its timer would keep the process alive.
       await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
     }
-    await this.#runs.close(false)
+    await this.#runs.visits.close(false)
   }
 
   /** What happens to a worker's jobs, as its events. */

@@ -1,6 +1,6 @@
 /**
- * How a LockedWorker starts: it waits for the masters, reports what is wrong around it, and begins
- * what it does now and again until it closes.
+ * What a LockedWorker does beside its jobs: it waits for the masters, reports what is wrong around
+ * it, does this and that now and again until it closes, and looks when leases can be granted again.
  */
 import pRetry from 'p-retry'
 import type { Channel } from '../channel.ts'
@@ -12,7 +12,7 @@ import { compareSettings, settingsText, type SharedSettings } from '../line/sett
 import { keepSweeping } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { Repeats, withoutNumbers } from '../repeats.ts'
-import type { RunningJobs } from './run/running-jobs.ts'
+import type { Visits } from './run/visits.ts'
 
 /** What is not ready is tried again this often. */
 const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
@@ -20,32 +20,35 @@ const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
 const QUEUE_PATIENCE_MS = 5_000
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
+const PROBE_MS = { min: 200, spread: 200 }
 
-interface Starting {
+interface WorkerParts {
   readonly queue: string
-  readonly lines: LineBackend
   readonly locks: LockService
-  readonly running: RunningJobs
   readonly channel: Channel
+  /** Aborts when the worker closes. */
+  readonly signal: AbortSignal
+}
+
+interface Starting extends WorkerParts {
+  readonly lines: LineBackend
+  readonly visits: Visits
   readonly settings: SharedSettings
   /** How long BullMQ's lock on a job lasts. */
   readonly lockMs: number
   /** Resolves when the queue's Redis is connected. */
   readonly connecting: Promise<unknown>
-  /** Aborts when the worker closes. */
-  readonly signal: AbortSignal
   readonly onError: (error: unknown) => void
 }
 
 export function begin(starting: Starting): void {
-  const { settings, lockMs, lines, running, signal, onError } = starting
+  const { settings, lockMs, lines, visits, signal, onError } = starting
   if (settings.order === 'strict') {
     void keepSweeping(lines, settingsText(settings), signal, onError)
   }
-  void repeat(CANCEL_POLL_MS, signal, () => running.pollCancels(lines))
+  void repeat(CANCEL_POLL_MS, signal, () => visits.pollCancels(lines))
   void repeat(Math.ceil(lockMs / 4), signal, () => {
-    running.loseOldLocks()
-    running.giveUpLost(lockMs)
+    visits.stopLost(lockMs)
     return Promise.resolve()
   })
   void reportSettings(starting)
@@ -132,5 +135,46 @@ async function reportSilentQueue(starting: Starting): Promise<void> {
     explain = () => 'it is frozen, overloaded or cut off'
     await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
     if (!isClosing()) answered = lines.dueAt('').then(isAnswered, isAnswered)
+  }
+}
+
+/**
+ * Keeps a worker from fetching jobs that it would only give back: open while no lease can be
+ * granted. A probe finds out when one can be again.
+ */
+export class Breaker {
+  readonly #options: WorkerParts
+  readonly #resource: string
+  isOpen = false
+
+  /** @param resource that no other client asks for. */
+  constructor(options: WorkerParts, resource: string) {
+    this.#options = options
+    this.#resource = resource
+  }
+
+  /** A job could not be leased because too few masters, or not the lock service, answered. */
+  trip(reason: string): void {
+    if (this.isOpen || this.#options.signal.aborted) return
+    this.isOpen = true
+    const { channel, queue } = this.#options
+    channel.tell('breaker:open', { queue, reason })
+    void this.#untilReachable()
+  }
+
+  async #untilReachable(): Promise<void> {
+    const { signal, channel, queue, locks } = this.#options
+    while (!signal.aborted) {
+      try {
+        await sleep(systemClock, PROBE_MS.min + systemClock.random() * PROBE_MS.spread, signal)
+        const outcome = await locks.tryAcquire(this.#resource)
+        if (outcome.status === 'granted') await outcome.lease.release()
+        if (outcome.status !== 'unreachable') break
+      } catch {
+        return // The worker or the lock service is closing.
+      }
+    }
+    this.isOpen = false
+    if (!signal.aborted) channel.tell('breaker:closed', { queue })
   }
 }

@@ -1,26 +1,35 @@
 /** The events of queues and workers. */
+import type { JobsOptions } from 'bullmq'
 import { same, useSides } from './differential.ts'
-import { pause } from './side.ts'
+import { pause, type Side } from './side.ts'
 
 useSides()
 
+async function eventsOf(side: Side, opts: JobsOptions): Promise<Record<string, number>> {
+  const events = await side.events()
+  const seen = new Map<string, number>()
+  for (const name of ['added', 'waiting', 'delayed', 'active', 'completed'] as const) {
+    events.on(name, () => {
+      seen.set(name, (seen.get(name) ?? 0) + 1)
+    })
+  }
+  await side.add('a', [1, 2, 3], opts)
+  side.worker()
+  await side.ended(3)
+  await side.until('all events are there', () => seen.get('completed') === 3)
+  await pause(50)
+  return Object.fromEntries(seen)
+}
+
 same(
   'queue events of three jobs of one customer: each is added, waits, runs and completes once',
-  async (side) => {
-    const events = await side.events()
-    const seen = new Map<string, number>()
-    for (const name of ['added', 'waiting', 'delayed', 'active', 'completed'] as const) {
-      events.on(name, () => {
-        seen.set(name, (seen.get(name) ?? 0) + 1)
-      })
-    }
-    await side.add('a', [1, 2, 3])
-    side.worker()
-    await side.ended(3)
-    await side.until('all events are there', () => seen.get('completed') === 3)
-    await pause(50)
-    return Object.fromEntries(seen)
-  },
+  (side) => eventsOf(side, {}),
+  { added: 3, waiting: 3, active: 3, completed: 3 },
+)
+
+same(
+  'queue events of three jobs of one customer with a priority: each waits once',
+  (side) => eventsOf(side, { priority: 2 }),
   { added: 3, waiting: 3, active: 3, completed: 3 },
 )
 

@@ -412,7 +412,10 @@ export const ROWS: readonly Row[] = [
   // Events
   same('Once for each job, also for one that waits in line.', {
     'queue events of three jobs of one customer: each is added, waits, runs and completes once': {
-      'queueEvents.on': ['waiting', 'delayed', 'active'],
+      'queueEvents.on': ['delayed', 'active'],
+    },
+    'queue events of three jobs of one customer with a priority: each waits once': {
+      'queueEvents.on': ['waiting'],
     },
   }),
   same(AS_BULLMQ, {

@@ -13,7 +13,7 @@ import {
   type Redlock,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { ResultStore } from '../../src/worker/run/result-store.ts'
+import { ResultStore } from '../../src/worker/run/results.ts'
 import { Redis } from 'ioredis'
 import { until, useFleet } from '../fixtures.ts'
 

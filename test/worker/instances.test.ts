@@ -205,7 +205,7 @@ describe('a request to cancel', () => {
     const others = Array.from({ length: 9_000 }, (_, nr) => `other ${nr}`)
     await until('it is asked to stop', async () => {
       const requests = await cancelRequests(lines, [...others, id])
-      return requests.some(({ jobId }) => jobId === id)
+      return requests.some(([jobId]) => jobId === id)
     })
     expect(await isStopping).toMatchObject([{ outcome: 'stopped' }])
     expect(await fixture.redis().exists(`bull:${fixture.namespace}:redlock:::cancelled`)).toBe(0)

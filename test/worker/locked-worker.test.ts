@@ -281,11 +281,11 @@ describe('one signal', () => {
     const first = runs.run(job, 'token')
     await until('it runs', () => signals.length === 1)
     await expect(runs.run(job, 'token')).rejects.toThrow(DelayedError)
-    expect(runs.running.size).toBe(1)
-    expect(runs.running.cancel(id, 'customer left')).toBe(true)
+    expect(runs.visits.running.size).toBe(1)
+    expect(runs.visits.cancel(id, 'customer left')).toBe(true)
     gate.open()
     await expect(first).rejects.toThrow(JobLockLostError)
-    expect(runs.running.size).toBe(0)
+    expect(runs.visits.running.size).toBe(0)
   })
 
   test("aborts when BullMQ's lock on the job is lost, in a LockedWorker and in a plain Worker", async () => {

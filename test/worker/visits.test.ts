@@ -3,7 +3,6 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { Lease } from '../../src/index.ts'
 import type { LockService } from '../../src/lock/lock-service.ts'
-import { RunningJobs } from '../../src/worker/run/running-jobs.ts'
 import type { Visit } from '../../src/worker/run/visits.ts'
 import { Visits } from '../../src/worker/run/visits.ts'
 
@@ -47,12 +46,11 @@ describe('the visit of a job', () => {
 
   test('is not stopped by the lost lock of an earlier run', () => {
     const visits = visitsWith()
-    const running = new RunningJobs(visits.running, { tell: () => undefined } as never)
     const visit = visits.start(jobOf('1'), 'token', undefined)
     const { startedAt = NaN } = visit
-    running.locksLost(['1'], startedAt - 1)
+    visits.locksLost(['1'], startedAt - 1)
     expect(visit.stop.isAborted).toBe(false)
-    running.locksLost(['1'], startedAt)
+    visits.locksLost(['1'], startedAt)
     expect(visit.stop.isAborted).toBe(true)
   })
 

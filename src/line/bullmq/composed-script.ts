@@ -24,7 +24,7 @@ interface BullmqScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 24
+const REVISION = 25
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
@@ -39,8 +39,6 @@ const OUR_ARGUMENTS = 'local theirs, ARGV = ARGV, cjson.decode(table.remove(ARGV
 
 const LAYER = '--- @layer\n'
 
-const REDIS = 'redis, KEYS, ARGV'
-
 /** Functions that a text of ours calls for every job: a global name is looked up at every call. */
 const NAMES = { 'redis.call': 'redisCall', 'string.match': 'match', 'string.find': 'find' }
 const LOOKED_UP = `local ${Object.values(NAMES).join(', ')} = ${Object.keys(NAMES).join(', ')}`
@@ -52,7 +50,7 @@ function lookedUp(own: string): string {
   )
 }
 
-interface Composition {
+export interface Composition {
   /** Commands of BullMQ that `rcall` of our text, or its `redis`, looks at; without it, all. */
   readonly watched?: readonly string[]
   /** Functions of BullMQ's text that most calls need, beside {@link BULLMQ_FUNCTIONS}. */
@@ -95,14 +93,15 @@ export function composedScript(
   const text = ({ lua }: BullmqScript): string => (watched ? passing(lua, watched) : lua)
   const texts = scripts.map((script) => ({ name: script.name, lua: text(script) }))
   const parts = own.includes(FUNCTIONS_STAND) ? partsOf(texts, new Set(usual)) : undefined
-  const whole = parts ? [] : texts.map(({ lua }) => asFunction('bullmq', REDIS, lua))
+  const whole = parts
+    ? []
+    : texts.map(({ lua }) => `local function bullmq(redis, KEYS, ARGV)\n${lua}\nend`)
   return {
     command: `redlock:${REVISION}:${file}:${replaces.join('+')}`,
     numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)) + 1,
     lua: layered(
       [
         LOOKED_UP,
-        ...promoteFor(own),
         ...whole,
         OUR_ARGUMENTS,
         lookedUp(own)
@@ -144,15 +143,9 @@ export function ownScript(path: string): ComposedScript {
     ...{ command: `redlock:${REVISION}:${name}`, numberOfKeys: 2 },
     get lua() {
       const text = luaText(path)
-      return layered([LOOKED_UP, ...promoteFor(text), OUR_ARGUMENTS, lookedUp(text)].join('\n'))
+      return layered([LOOKED_UP, OUR_ARGUMENTS, lookedUp(text)].join('\n'))
     },
   }
-}
-
-/** BullMQ's own way to move a job to those that may start, where a text uses it. */
-function promoteFor(text: string): readonly string[] {
-  if (!text.includes('bullmqPromote')) return []
-  return [asFunction('bullmqPromote', REDIS, scriptOf('promote').lua)]
 }
 
 let scripts: Map<string, BullmqScript> | undefined
@@ -183,10 +176,6 @@ function scriptOf(name: string): BullmqScript {
   // rule: no-delay-reaches-those-that-sleep
   const bounded = lua.replace(DELAYED_UNTIL, `$1math.min($2, ${ASLEEP_DELAY_MS - 2})`)
   return { ...script, lua: withTexts(bounded) }
-}
-
-function asFunction(name: string, parameters: string, lua: string): string {
-  return `local function ${name}(${parameters})\n${lua}\nend`
 }
 
 /**

@@ -2,9 +2,8 @@
   Takes the place of BullMQ's scripts that add a job, for the jobs that are added in one turn of the
   event loop.
 
-  ARGV  base · slots · within: 'added' | 'priority'
+  ARGV  base · slots · replaces: which of them · within: 'added' | 'priority'
         maxLength: of a line, or nil · drops: 'oldest' | 'newest', or nil
-        mayStart: at once, and not when a delay or its children have ended · isDelayed
         maxWaitMs: or nil
         jobs: of each, lines: JSON of its resources · rate: JSON · share · slots: where it has one
   `theirs`  of each job: BullMQ's three
@@ -19,6 +18,8 @@
 --- @include "removing"
 --- @include "asleep-view"
 --- @include "together"
+-- At once, and not when a delay or its children have ended.
+local mayStart = ARGV.replaces == 'addStandardJob' or ARGV.replaces == 'addPrioritizedJob'
 -- Of the job that is added now. `more` is what we are told of it.
 local lines, resources, more, packedOpts, jobKey, timestamp, seq, isBehind, heldUntil, sleeps
 local asleepView
@@ -36,7 +37,7 @@ local function store(key, _, name, _, data, _, opts, _, _, _, delay, ...)
   jobKey = key
   redis.call('HMSET', key, 'name', name, 'data', data, 'opts', opts, 'timestamp', timestamp,
     'delay', sleeps and ASLEEP_DELAY or delay, 'redlock:lines', lines, ...)
-  if ARGV.mayStart and ARGV.maxWaitMs then redis.call('HSET', key, 'redlock:from', math.floor(nowMs())) end
+  if mayStart and ARGV.maxWaitMs then redis.call('HSET', key, 'redlock:from', math.floor(nowMs())) end
   if ARGV.within == 'priority' then redis.call('HSET', key, 'redlock:ranked', 1) end
   if more.rate then redis.call('HSET', key, 'redlock:rate', more.rate) end
   if more.share then redis.call('HSET', key, 'redlock:share', more.share) end
@@ -152,11 +153,13 @@ local function add(i)
   timestamp = type(job[4]) == 'number' and string.format('%.17g', job[4]) or job[4]
   -- BullMQ counts a delay from the time of the producer, unless the user has passed another one.
   -- rule: delay-by-the-clock-of-the-server
-  if ARGV.isDelayed and not cmsgpack.unpack(packedOpts)['timestamp'] then job[4] = math.floor(nowMs()) end
-  local refused = ARGV.maxLength and ARGV.mayStart and refusal(job[2], job[9])
+  if ARGV.replaces == 'addDelayedJob' and not cmsgpack.unpack(packedOpts)['timestamp'] then
+    job[4] = math.floor(nowMs())
+  end
+  local refused = ARGV.maxLength and mayStart and refusal(job[2], job[9])
   if refused then return refused end
-  jobKey, seq, isBehind, heldUntil = nil, ARGV.mayStart and nextSeq(), false, nil
-  for _, resource in ipairs(ARGV.mayStart and resources or {}) do
+  jobKey, seq, isBehind, heldUntil = nil, mayStart and nextSeq(), false, nil
+  for _, resource in ipairs(mayStart and resources or {}) do
     local heads, slots, limits = headsOf(resource)
     if #heads >= slots then
       isBehind = true
@@ -164,11 +167,11 @@ local function add(i)
       if #heads == 0 then heldUntil = limits.closedUntil end
     end
   end
-  if ARGV.mayStart and not isBehind then
+  if mayStart and not isBehind then
     heldUntil = rateOpensAt(lines, more.rate)
     isBehind = heldUntil ~= nil
   end
-  sleeps = isBehind or more.share and ARGV.mayStart
+  sleeps = isBehind or more.share and mayStart
   return bullmq(KEYS, {job, data, packedOpts})
 end
 

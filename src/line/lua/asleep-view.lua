@@ -9,32 +9,56 @@ local function viewOf()
   local function asleepCount() return redis.call('ZCOUNT', delayed, W, '(' .. P) end
   local function urgentCount() return redis.call('ZCOUNT', delayed, P, '+inf') end
   local function scoreOf(id) return tonumber(redis.call('ZSCORE', delayed, id) or 0) end
-
-  -- A range of n entries as Redis reads one, counted from 0; empty where from > to.
-  local function range(from, to, n)
-    from, to = tonumber(from), tonumber(to)
-    if from < 0 then from = math.max(0, n + from) end
-    if to < 0 then to = n + to end
-    return from, math.min(to, n - 1)
-  end
   local function reversed(ids)
     local found = {}
     for i = #ids, 1, -1 do found[#found + 1] = ids[i] end
     return found
   end
-  -- Entries from..to of two lists that follow each other; the first has n entries.
-  local function joined(from, to, n, first, second)
-    local ids = from < n and from <= to and first(from, math.min(to, n - 1)) or {}
-    if to >= n then
-      for _, id in ipairs(second(math.max(from - n, 0), to - n)) do ids[#ids + 1] = id end
-    end
-    return ids
-  end
 
+  -- A part of a list: how many entries it has, and those from..to.
+  local function part(length, key, range)
+    return {count = function() return redis.call(length, key) end,
+      read = function(from, to) return redis.call(range, key, from, to) end}
+  end
+  local lists = {
+    [delayed] = {{count = delayedCount, read = part('ZCARD', delayed, 'ZRANGE').read}},
+    -- The newest first: those that sleep, then those that could start.
+    [wait] = {{count = asleepCount, read = function(from, to)
+      local last = delayedCount() + asleepCount() - 1
+      return reversed(redis.call('ZRANGE', delayed, last - to, last - from))
+    end}, part('LLEN', wait, 'LRANGE')},
+    [prioritized] = {part('ZCARD', prioritized, 'ZRANGE'), {count = urgentCount, read = function(from, to)
+      local start = delayedCount() + asleepCount()
+      return redis.call('ZRANGE', delayed, start + from, start + to)
+    end}},
+  }
   local reads = {}
-  reads['LLEN' .. wait] = function() return redis.call('LLEN', wait) + asleepCount() end
-  reads['ZCARD' .. delayed] = delayedCount
-  reads['ZCARD' .. prioritized] = function() return redis.call('ZCARD', prioritized) + urgentCount() end
+  for key, parts in pairs(lists) do
+    local function length()
+      local n = 0
+      for _, each in ipairs(parts) do n = n + each.count() end
+      return n
+    end
+    -- As Redis reads a range, counted from 0.
+    local function range(from, to)
+      local ids, n = {}, length()
+      from, to = tonumber(from), tonumber(to)
+      if from < 0 then from = math.max(0, n + from) end
+      if to < 0 then to = n + to end
+      for _, each in ipairs(parts) do
+        local count = each.count()
+        local first, last = math.max(from, 0), math.min(to, count - 1)
+        for _, id in ipairs(first <= last and each.read(first, last) or {}) do ids[#ids + 1] = id end
+        from, to = from - count, to - count
+      end
+      return ids
+    end
+    reads['LLEN' .. key], reads['ZCARD' .. key], reads['LRANGE' .. key] = length, length, range
+    reads['ZRANGE' .. key] = function(from, to, ...)
+      return ... and redis.call('ZRANGE', key, from, to, ...) or range(from, to)
+    end
+    reads['ZREVRANGE' .. key] = function(from, to) return reversed(range(-1 - to, -1 - from)) end
+  end
   reads['LPOS' .. wait] = function(id)
     local score = scoreOf(id)
     if score >= ASLEEP and score < ASLEEP_PRIORITIZED then return 0 end
@@ -58,25 +82,6 @@ local function viewOf()
     if select('#', ...) == 1 and scoreOf((...)) >= ASLEEP then return 0 end
     return redis.call('ZREM', delayed, ...)
   end
-  -- The newest first: those that sleep, then those that could start.
-  reads['LRANGE' .. wait] = function(from, to)
-    local n, start = asleepCount(), delayedCount()
-    if n == 0 then return redis.call('LRANGE', wait, from, to) end
-    from, to = range(from, to, n + redis.call('LLEN', wait))
-    return joined(from, to, n,
-      function(a, b) return reversed(redis.call('ZRANGE', delayed, start + n - 1 - b, start + n - 1 - a)) end,
-      function(a, b) return redis.call('LRANGE', wait, a, b) end)
-  end
-  reads['ZRANGE' .. delayed] = function(from, to, ...)
-    if ... then return redis.call('ZRANGE', delayed, from, to, ...) end
-    from, to = range(from, to, delayedCount())
-    return from > to and {} or redis.call('ZRANGE', delayed, from, to)
-  end
-  reads['ZREVRANGE' .. delayed] = function(from, to)
-    local n = delayedCount()
-    from, to = range(from, to, n)
-    return from > to and {} or reversed(redis.call('ZRANGE', delayed, n - 1 - to, n - 1 - from))
-  end
   -- `clean` marks those that it removes, counted from the end.
   reads['LSET' .. wait] = function(at, value)
     if -at <= redis.call('LLEN', wait) then redis.call('LSET', wait, at, value) end
@@ -84,20 +89,6 @@ local function viewOf()
   -- `drain` has removed the first ones.
   reads['LTRIM' .. wait] = function(from)
     redis.call('LTRIM', wait, math.max(from - asleepCount(), 0), -1)
-  end
-  local function prioritizedRange(from, to)
-    local n, start = redis.call('ZCARD', prioritized), delayedCount() + asleepCount()
-    return joined(from, to, n,
-      function(a, b) return redis.call('ZRANGE', prioritized, a, b) end,
-      function(a, b) return redis.call('ZRANGE', delayed, start + a, start + b) end)
-  end
-  reads['ZRANGE' .. prioritized] = function(from, to)
-    return prioritizedRange(range(from, to, redis.call('ZCARD', prioritized) + urgentCount()))
-  end
-  reads['ZREVRANGE' .. prioritized] = function(from, to)
-    local n = redis.call('ZCARD', prioritized) + urgentCount()
-    from, to = range(from, to, n)
-    return from > to and {} or reversed(prioritizedRange(n - 1 - to, n - 1 - from))
   end
   -- From 0 on.
   reads['ZRANGEBYSCORE' .. prioritized] = function(_, _, _, _, most)

@@ -1,7 +1,7 @@
 --[[
   Takes the place of `moveToFinished` for a job that is cancelled from outside.
 
-  ARGV  base · slots · id: of the job · reason
+  ARGV  base · slots · reason
   Returns  failed: it waited | running: its worker is asked to stop it | finished | missing
            refused: it is the next one of a scheduler, which would end with it
   Keeps: a job that waits fails by BullMQ's own rules, as if a worker had started it. A request is
@@ -12,7 +12,7 @@
 --- @include "leave"
 --- @include "ready"
 local CANCEL_TTL_MS = 3600000
-local id = ARGV.id
+local id = theirs[1]
 local jobKey = BASE .. id
 local job = redis.call('HMGET', jobKey, 'timestamp', 'finishedOn', 'redlock:lines', 'rjk', 'redlock:share')
 local lock = redis.call('GET', jobKey .. ':lock')

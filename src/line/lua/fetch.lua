@@ -4,7 +4,6 @@
 
   ARGV  base · slots · replaces: which of them
         does: 'park' | 'take', with what these files say
-        or 'delay': the job of `moveToDelayed` is due by the server's clock
         or 'rest': its resources sleep, too
         runs: how many jobs the worker has that looks for one · worker: a name of it
   Returns  as BullMQ's, a fetched job with its turn
@@ -22,7 +21,7 @@ local rcall = seen
 if ARGV.does == 'park' then return park() end
 if ARGV.does == 'take' then return take() end
 -- rule: due-by-the-clock-of-the-server
-if ARGV.does == 'delay' or ARGV.does == 'rest' then theirs[2] = math.floor(nowMs()) end
+if ARGV.replaces == 'moveToDelayed' then theirs[2] = math.floor(nowMs()) end
 local result = bullmq(KEYS, theirs)
 if ARGV.does == 'rest' and result == 0 then
   -- rule: resting-job-wakes-with-its-resources

@@ -1,7 +1,5 @@
 --[[
   How a job takes its places when BullMQ puts it among those that wait.
-
-  A module: it is made when a script first needs it.
 ]]
 --- @include "order"
 -- A job that BullMQ lets wait, because its delay or its children have ended, takes its places now.

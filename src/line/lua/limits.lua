@@ -14,8 +14,6 @@
   due at the steady rate. A start counts when a job is given to a worker, by the server's clock. What
   is saved ends at the burst, except for a job that costs more: once it is the next, it saves on.
 
-  A module: it is made when a script first needs it.
-
   CLOSED, 2^52, is above all numbers that order places, and below 2^53 with a time. A line that opens
   within CLOSED_SOON_MS is swept as an open one. What stands still although nothing of ours closed it
   is found within CLOSED_RECHECK_MS.

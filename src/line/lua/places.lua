@@ -5,6 +5,7 @@
 ]]
 --- @include "line"
 --- @include "limits-in-force"
+--- @include "ready"
 local line, limit = lineKey(ARGV.resource), ARGV.most
 local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
@@ -20,11 +21,13 @@ for nr, place in ipairs(places) do
   local job = jobAt(place)
   if job then
     local share = job.share or redis.call('HGET', job.jobKey, 'redlock:share') or nil
+    local weight, tenant = partsOf(share or '')
     local others = resourcesOf(redis.call('HGET', job.jobKey, 'redlock:lines') or '[]')
     for at = #others, 1, -1 do
       if others[at] == ARGV.resource then table.remove(others, at) end
     end
-    local member = {jobId = job.id, addedAtMs = string.match(place, '(%S+)$'), share = share, state = 'waiting',
+    local member = {jobId = job.id, addedAtMs = string.match(place, '(%S+)$'), state = 'waiting',
+      share = share and {tenant = tenant, weight = weight},
       ahead = nr > limit and ownAhead or #found - 3, others = others[1] and others}
     local score = not job.finishedOn and (job.held or not job.asleep) and redis.call('ZSCORE', DELAYED, job.id)
     local isLocked = redis.call('EXISTS', job.jobKey .. ':lock') == 1

@@ -1,13 +1,13 @@
 --[[
   Takes the place of `removeJob`.
 
-  ARGV  base · slots · id: of the job
+  ARGV  base · slots
   Returns  as BullMQ's
   Keeps: the job, and the children that go with it, leave their lines, and the next jobs are woken.
 ]]
 --- @include "line"
 --- @include "removing"
-local job = redis.call('HMGET', BASE .. ARGV.id, 'delay', 'priority')
+local job = redis.call('HMGET', BASE .. theirs[1], 'delay', 'priority')
 local view = {pcall = redis.pcall, call = function(...)
   local fields = {...}
   local last = #fields

@@ -17,8 +17,6 @@
 
   TIME_FIELD is absent without tenants. A tenant is forgotten when others have used FORGOTTEN_AFTER_MS
   more, in milliseconds of work.
-
-  A module: it is made when a script first needs it.
 ]]
 --- @include "ready"
 --- @include "order"

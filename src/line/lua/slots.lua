@@ -1,7 +1,5 @@
 --[[
   The slots that count for a job that may start.
-
-  A module: it is made when a script first needs it.
 ]]
 -- The slots of a resource of a job that may start, where they are set, or its jobs were added with some.
 local function slotsIn(job, resource)

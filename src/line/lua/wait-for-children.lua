@@ -1,14 +1,14 @@
 --[[
   Takes the place of `moveToWaitingChildren`.
 
-  ARGV  base · slots · id: of the job
+  ARGV  base · slots
   Returns  as BullMQ's
   Keeps: a job that waits for its children is not ahead of them. It takes its old place again
   when it goes on.
 ]]
 --- @include "line"
 --- @include "leave"
-local id = ARGV.id
+local id = theirs[4]
 local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)
 local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')

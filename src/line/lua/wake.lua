@@ -1,8 +1,7 @@
 --[[
   How a sleeping job is woken.
-
-  A module: it is made when a script first needs it.
 ]]
+--- @include "order"
 -- Moves a sleeping head to the jobs that BullMQ may start, if it is its turn. One with a share goes on
 -- sleeping, and is ready.
 -- 'front': before the jobs that wait. 'burst': what its line has used; opaque here.
@@ -15,21 +14,13 @@ local function wake(head, front, burst, leaving)
     -- rule: held-job-with-a-share-is-woken
     if head.held and not rules('shares').sleepAgain(id, head.priority) then return end
     rules('shares').makeReady(id, head.share, head.priority, burst)
-  elseif head.priority == 0 then
+  else
     -- rule: first-write-needs-no-memory
     if redis.call('ZREM', DELAYED, id) == 0 then return end
-    redis.call(front and 'RPUSH' or 'LPUSH', WAIT, id)
+    if head.priority == 0 then redis.call(front and 'RPUSH' or 'LPUSH', WAIT, id)
+    else redis.call('ZADD', PRIORITIZED, rankOf(head.priority, front and 0 or redis.call('INCR', BASE .. 'pc')), id) end
     redis.call('HSET', head.jobKey, 'delay', '0', 'redlock:burst', burst)
     mark()
-  else
-    local keys = {}
-    for i, name in ipairs({'delayed', 'wait', 'paused', 'meta', 'prioritized', 'active', 'pc', 'events', 'marker'}) do
-      keys[i] = BASE .. name
-    end
-    if bullmqPromote(redis, keys, {BASE, id}) ~= 0 then return end
-    if front then
-      redis.call('ZADD', PRIORITIZED, 'XX', string.format('%.0f', head.priority * 0x100000000), id)
-    end
   end
   if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
   endDeadline(head)

@@ -81,23 +81,25 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     },
   },
   pause: limiting(
-    (limits, { resource }, said) => limits.pause(resource, said),
+    (limits, { resource }, said) => limits.set(resource, 'paused', true, said),
     ({ queue }) => `is paused in ${queue}. Jobs that run finish.`,
   ),
   resume: limiting(
-    (limits, { resource }) => limits.resume(resource),
+    (limits, { resource }) => limits.end(resource, 'asleep', 'paused'),
     ({ queue }) => `is no longer paused in ${queue}.`,
   ),
   slots: limiting(
     (limits, { resource, slots }, said) =>
-      slots === 0 ? limits.resetSlots(resource) : limits.setSlots(resource, slots, said),
+      slots === 0 ? limits.end(resource, 'slots') : limits.set(resource, 'slots', slots, said),
     ({ queue, slots }) =>
       `has ${slots === 0 ? 'its own slots' : counted(slots, 'slot')} in ${queue}.`,
     ({ slots }) => (slots === 0 ? 'reset' : String(slots)),
   ),
   rate: limiting(
     (limits, { resource, limit, perMs }, said) =>
-      limit === 0 ? limits.resetRate(resource) : limits.setRate(resource, { limit, perMs }, said),
+      limit === 0
+        ? limits.end(resource, 'rate')
+        : limits.set(resource, 'rate', { limit, perMs }, said),
     ({ queue, limit, perMs }) =>
       `has ${limit === 0 ? 'its own rate' : `${counted(limit, 'start')} in ${perMs} ms`} in ${queue}.`,
     ({ limit, perMs }) => (limit === 0 ? 'reset' : `${limit}/${perMs}`),

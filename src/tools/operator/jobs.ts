@@ -5,7 +5,7 @@ import { known } from './queue-server.ts'
 import { linesIn, type QueueView } from './queue-view.ts'
 import { keyIn } from '../../line/line-runner.ts'
 import { luaText, defineScript } from '../../lua.ts'
-import { stepsKey } from '../../worker/run/result-store.ts'
+import { stepsKey } from '../../worker/run/results.ts'
 
 interface JobName {
   readonly queue: string

@@ -18,7 +18,8 @@ import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { messageOf } from '../../message-of.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
-import { requeue, requeueDelayMs, type Requeue } from './requeue.ts'
+import { MAX_UNREACHABLE_MS, OUTAGE_SLEEP_MS, requeue, requeueDelayMs } from './requeue.ts'
+import type { Requeue } from './requeue.ts'
 import { causeOf } from './failure.ts'
 import type { Visit } from './visits.ts'
 
@@ -39,8 +40,6 @@ export interface AdmissionOptions {
    */
   readonly waitMs: number
   readonly maxWaitMs: number
-  /** The longest sleep of a job that met an outage of the masters. */
-  readonly maxUnreachableMs: number
   /** The lines of the queue; a worker that is made elsewhere has none. */
   readonly lines?: LineBackend | undefined
   readonly channel: Channel
@@ -67,7 +66,8 @@ export async function takeTurn(
 
 /** @throws DelayedError for a job that went back; UnrecoverableError for one that is too late. */
 export async function admit(visit: Visit, options: AdmissionOptions): Promise<Lease> {
-  const { lines, maxUnreachableMs } = options
+  const { lines } = options
+  const maxUnreachableMs = lines === undefined ? MAX_UNREACHABLE_MS : OUTAGE_SLEEP_MS
   const { job, token, stop } = visit
   // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
   // rule: scheduled-job-without-a-line-waits-in-place

@@ -41,29 +41,25 @@ const PASSING =
 
 const DENIES = /^(NOAUTH|WRONGPASS|NOPERM)\b/
 
-/** The server said so, and did nothing. */
-function isPassing(error: unknown): boolean {
-  return error instanceof Error && PASSING.test(error.message)
-}
-
-/** Of ioredis and node-redis. Where a connection was closed on purpose, they say something else. */
+/**
+ * The connection is away, and it comes again. What the server has done is not known. Of ioredis and
+ * node-redis. Where a connection was closed on purpose, they say something else.
+ */
 const UNANSWERED =
   /^(Reached the max retries|Command timed out|Stream isn't writeable|Cluster isn't ready|None of startup nodes|Failed to refresh slots|Socket closed unexpectedly|The client is offline|Connection timeout)|\bE(CONN\w+|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH)\b/
 
-/** The connection is away, and it comes again. What the server has done is not known. */
-function isUnanswered(error: unknown): boolean {
-  // rule: unanswered-end-is-sent-again
-  return error instanceof Error && UNANSWERED.test(error.message)
+function says(error: unknown, ...what: readonly RegExp[]): boolean {
+  return error instanceof Error && what.some((text) => text.test(error.message))
 }
 
 /** A server that does nothing for this client, for a time or until its operator acts. */
 export function refuses(error: unknown): boolean {
-  return isPassing(error) || (error instanceof Error && DENIES.test(error.message))
+  return says(error, PASSING, DENIES)
 }
 
 /** A server that refuses, or is away. */
 export function isAway(error: unknown): boolean {
-  return refuses(error) || isUnanswered(error)
+  return says(error, PASSING, DENIES, UNANSWERED)
 }
 
 /** Before the queue's Redis is asked again to take the end of a job. */
@@ -81,8 +77,10 @@ export async function untilTaken<Next>(
   onError: (error: unknown) => void,
 ): Promise<Next> {
   const isAskedAgain = ({ error }: { readonly error: unknown }): boolean => {
+    // rule: unanswered-end-is-sent-again
+    const mayPass = says(error, PASSING, UNANSWERED)
     // rule: refused-end-fails-no-job
-    if (!isPassing(error) && !isUnanswered(error)) return false
+    if (!mayPass) return false
     onError(error)
     return true
   }

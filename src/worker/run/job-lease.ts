@@ -8,10 +8,13 @@ import { LineLimits } from '../../line/limits.ts'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { FRESH } from '../../lock/trust.ts'
 import { systemClock } from '../../clock.ts'
+import { JobLockLostError, StepNotAwaitedError } from '../../errors.ts'
+import { LeaseLostError } from '../../lock-errors.ts'
 import { ofJob } from '../../log.ts'
 import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
-import type { Checkpoints } from './checkpoints.ts'
+import type { Checkpoints } from './results.ts'
+import { NotStarted } from './admission.ts'
 import { asError } from './failure.ts'
 import type { JobRunsOptions } from './job-runs.ts'
 import type { Visit } from './visits.ts'
@@ -24,25 +27,19 @@ export interface StepContext {
   readonly fencingToken: number
 }
 
-/** The lease of a job, as its processor sees it. */
-export interface JobLease {
-  /** The resource's name, or several joined by ` + `. */
-  readonly resource: string
-  /** What the lease covers, sorted. */
-  readonly resources: readonly string[]
-  /** Larger than that of every earlier lease on the resource. */
-  readonly fencingToken: number
-  /** The length of the lease from its grant or its last extension. */
-  readonly leaseMs: number
+/**
+ * The lease of a job, as its processor sees it. Of a {@link Lease} it has `resource`, `resources`,
+ * `fencingToken`, `leaseMs`, `trustedUntil` and `remainingMs`.
+ */
+export interface JobLease extends Pick<
+  Lease,
+  'resource' | 'resources' | 'fencingToken' | 'leaseMs' | 'trustedUntil' | 'remainingMs'
+> {
   /**
    * Aborts when the lease or BullMQ's lock on the job is lost, or the job is cancelled; the reason
    * says which.
    */
   readonly signal: AbortSignal
-  /** The end of trust on the monotonic clock, comparable with `performance.now()`. */
-  readonly trustedUntil: number
-  /** Milliseconds for which the lease may still be trusted. */
-  remainingMs(): number
   /**
    * Renews the lease for its full length. It is also renewed while the job runs.
    * @throws LeaseLostError when the lease is over.
@@ -277,5 +274,48 @@ export class SteppedLease extends String implements JobLease {
     const { stop } = this.#visit
     if (stop.isAborted) throw asError(stop.reason)
     this.#lease.assertHeld()
+  }
+}
+
+/** Why a lease that was not released may not be trusted any more, if so. */
+export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
+  try {
+    lease?.assertHeld()
+    return undefined
+  } catch (error) {
+    return error instanceof LeaseLostError ? error : undefined
+  }
+}
+
+/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
+export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
+
+/**
+ * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
+ * when its processor ends holds the lease, and fails the job.
+ */
+export function processOf(processor: (...args: never) => unknown): Process {
+  const run = processor as (...args: unknown[]) => unknown
+  const asksForSignal = processor.length > 2
+  return async (visit, lease) => {
+    const { job, stop } = visit
+    // Its process may have stood still since it was fetched. The job may have been done elsewhere.
+    const hasExpired = systemClock.now() > visit.lockedUntil || lossOf(visit.lease) !== undefined
+    const isLost = stop.isAborted && stop.reason instanceof JobLockLostError
+    // rule: job-that-may-run-elsewhere-does-not-start
+    if (hasExpired || isLost) throw new NotStarted('It may run elsewhere')
+    const { openSteps } = lease
+    let result: unknown
+    let open: readonly string[] | undefined
+    try {
+      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
+    } finally {
+      if (openSteps.size > 0) open = [...openSteps.values()]
+      // rule: open-step-holds-the-lease
+      while (openSteps.size > 0) await Promise.allSettled(openSteps.keys())
+    }
+    // rule: open-step-fails-the-job
+    if (open !== undefined) throw new StepNotAwaitedError(open)
+    return result
   }
 }

@@ -13,7 +13,7 @@
  */
 import { DelayedError, RateLimitError, type Job } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
-import { JobLockLostError, StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
+import type { ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { dueAt, rest } from '../../line/turns.ts'
@@ -21,46 +21,12 @@ import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } fro
 import { settledValue } from './batch.ts'
 import type { Logger } from '../../logger.ts'
 import { failureOf, hasMoved, isGivenBack } from './failure.ts'
-import { SteppedLease } from './job-lease.ts'
+import { lossOf, SteppedLease, type Process } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
-import type { ResourceOf } from '../../line/resource.ts'
+import type { ResourceOf } from '../../line/placement.ts'
 import { resourcesOf } from '../../names.ts'
-import { RunningJobs } from './running-jobs.ts'
-import type { SharedResults } from './shared-results.ts'
-import { lossOf, type Visit, type Visits } from './visits.ts'
-
-/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
-export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
-
-/**
- * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
- * when its processor ends holds the lease, and fails the job.
- */
-export function processOf(processor: (...args: never) => unknown): Process {
-  const run = processor as (...args: unknown[]) => unknown
-  const asksForSignal = processor.length > 2
-  return async (visit, lease) => {
-    const { job, stop } = visit
-    // Its process may have stood still since it was fetched. The job may have been done elsewhere.
-    const hasExpired = systemClock.now() > visit.lockedUntil || lossOf(visit.lease) !== undefined
-    const isLost = stop.isAborted && stop.reason instanceof JobLockLostError
-    // rule: job-that-may-run-elsewhere-does-not-start
-    if (hasExpired || isLost) throw new NotStarted('It may run elsewhere')
-    const { openSteps } = lease
-    let result: unknown
-    let open: readonly string[] | undefined
-    try {
-      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
-    } finally {
-      if (openSteps.size > 0) open = [...openSteps.values()]
-      // rule: open-step-holds-the-lease
-      while (openSteps.size > 0) await Promise.allSettled(openSteps.keys())
-    }
-    // rule: open-step-fails-the-job
-    if (open !== undefined) throw new StepNotAwaitedError(open)
-    return result
-  }
-}
+import type { SharedResults } from './results.ts'
+import type { Visit, Visits } from './visits.ts'
 
 export interface JobRunsOptions extends AdmissionOptions {
   readonly resource: ResourceOf
@@ -79,19 +45,16 @@ const GIVE_BACK_LIMIT_MS = 1_000
 const GIVEN_BACK_MS = 100
 
 export class JobRuns {
-  readonly running: RunningJobs
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
+  readonly visits: Visits
   readonly #options: JobRunsOptions
   #isStopping = false
 
   constructor(options: JobRunsOptions) {
-    const { visits, channel } = options
-    this.running = new RunningJobs(visits.running, channel)
-    visits.onLost = (jobId) => {
-      this.running.locksLost([jobId])
-    }
     this.#options = options
+    this.visits = options.visits
+    this.visits.channel = options.channel
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */
@@ -99,14 +62,7 @@ export class JobRuns {
     // Not `isLeaving`, with which BullMQ's loop is given nothing at once. It would ask without a
     // pause until the worker is closed, and a forced close gives leases up first.
     this.#isStopping = true
-    this.running.abortAll(reason)
-  }
-
-  /** Releases the leases that wait for a next job, and with `all` those of running jobs. */
-  async close(all: boolean): Promise<void> {
-    const { visits } = this.#options
-    const running = all ? [...visits.running] : []
-    await Promise.all([visits.close(), ...running.map(({ lease }) => lease?.release())])
+    this.visits.abortAll(reason)
   }
 
   /** What BullMQ calls for a job. `signal` is its own, of a worker that asks for it. */
@@ -115,7 +71,8 @@ export class JobRuns {
     token: string | undefined,
     signal?: AbortSignal,
   ): Promise<unknown> => {
-    const { visits, channel } = this.#options
+    const { visits } = this
+    const { channel } = this.#options
     const visit = visits.start(job, token, signal)
     try {
       if (!channel.hears('within')) return await this.#run(visit)
@@ -165,7 +122,7 @@ export class JobRuns {
 
   /** For a job that was fetched and is not run here: BullMQ fails it, or a caller runs it. */
   async addNextOf(jobId: string): Promise<void> {
-    const visit = this.#options.visits.waiting(jobId)
+    const visit = this.visits.waiting(jobId)
     if (visit !== undefined) await this.#addNext(visit)
   }
 

@@ -1,12 +1,9 @@
 /** The processor of a worker, and around it what its options ask for. */
 import type { Channel } from '../../channel.ts'
 import type { OurOptions } from '../locked-worker-options.ts'
-import { batchedOf } from './batch.ts'
-import { batching, type BatchSource } from './batches.ts'
-import { checkpointing } from './checkpoints.ts'
-import { processOf, type Process } from './job-runs.ts'
-import { ResultStore } from './result-store.ts'
-import { SharedResults, type Dedupe } from './shared-results.ts'
+import { batchedOf, batching, type BatchSource } from './batch.ts'
+import { processOf, type Process } from './job-lease.ts'
+import { checkpointing, ResultStore, SharedResults, type Dedupe } from './results.ts'
 
 export function processing(
   processor: (...args: never) => unknown,

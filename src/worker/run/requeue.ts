@@ -25,6 +25,8 @@ const SPLIT_MS = { min: 10, max: 500 }
 const UNREACHABLE_MIN_MS = 200
 /** The longest sleep after an outage, where no breaker keeps jobs from being started in vain. */
 export const MAX_UNREACHABLE_MS = 30_000
+/** The same of a `LockedWorker`, which has one. */
+export const OUTAGE_SLEEP_MS = 1_000
 
 /**
  * `taken`: at most as long as the holder's lease can last, plus jitter. `split`: short, no release

@@ -1,8 +1,8 @@
 /**
- * The jobs that this worker was given, and how a line goes on in it without a question to the lock
- * masters. The trip that finishes a job wakes the next job of its line and fetches it. The lease is
- * handed over to that job, with its own fencing token. Where it cannot be, it is released, and the
- * next job acquires anew, right behind the release.
+ * The jobs that this worker was given, what stops one of them from outside, and how a line goes on
+ * in the worker without a question to the lock masters. The trip that finishes a job wakes the next
+ * job of its line and fetches it. The lease is handed over to that job, with its own fencing token.
+ * Where it cannot be, it is released, and the next job acquires anew, right behind the release.
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
  * job goes behind the jobs that wait, and what was used too much counts against the next burst. If
@@ -11,21 +11,25 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
-import { Deadlines, leave, systemClock } from '../../clock.ts'
+import type { Channel } from '../../channel.ts'
+import { Deadlines, leave, sleep, systemClock } from '../../clock.ts'
+import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import { cancelRequests } from '../../line/cancel.ts'
+import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
-import { shareFrom } from '../../line/shares.ts'
 import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
-import { LeaseLostError } from '../../lock-errors.ts'
 import { isWithin } from './admission.ts'
-import { JobSignal } from './job-lease.ts'
-import type { SharedResult } from './shared-results.ts'
+import { asError } from './failure.ts'
+import { JobSignal, lossOf } from './job-lease.ts'
+import type { SharedResult } from './results.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
 const LIMIT_MS = 1_000
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
 const MIN_JOB_MS = 1
+const IDLE_POLL_MS = 10
 
 /** The jobs of a line under one lease, which is passed on. */
 interface Chain {
@@ -39,6 +43,8 @@ interface Chain {
 export class Visit extends LineVisit {
   /** BullMQ started the job at this time, on the monotonic clock. */
   startedAt: number | undefined
+  /** Its processor has moved it: it has no lock of BullMQ any more. */
+  isMoved = false
   stop!: JobSignal
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
   lease: Lease | undefined
@@ -60,8 +66,6 @@ export class Visit extends LineVisit {
   giveUp: ((error: Error) => void) | undefined
   /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
   asleepUntil: number | undefined
-  /** Its processor has moved it: it has no lock of BullMQ any more. */
-  isMoved = false
   /** It had done its work at this time. */
   endedAt = 0
   /** It waits for an answer of the queue's server since then, on the monotonic clock. */
@@ -88,19 +92,10 @@ export class Visit extends LineVisit {
   }
 }
 
-/** Why a lease that was not released may not be trusted any more, if so. */
-export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
-  try {
-    lease?.assertHeld()
-    return undefined
-  } catch (error) {
-    return error instanceof LeaseLostError ? error : undefined
-  }
-}
-
 export class Visits implements LineVisits {
-  /** Called when the queue gives a job again that runs here. */
-  onLost: ((jobId: string) => void) | undefined
+  readonly byId: Map<string, Visit> = new Map()
+  /** Told once the worker is there. */
+  channel!: Channel
   /** Those that run. A job is here twice when another run began while the first has no lock. */
   readonly running: Set<Visit> = new Set()
   readonly #locks: LockService
@@ -110,7 +105,6 @@ export class Visits implements LineVisits {
   /** Those that are over are found when waiters are asked for. */
   #chains = new Set<Chain>()
   #askedAt = 0
-  readonly byId: Map<string, Visit> = new Map()
 
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
@@ -124,7 +118,7 @@ export class Visits implements LineVisits {
     const earlier = this.byId.get(jobId)
     // Its second run would hide from BullMQ that the lock of the first is lost.
     // rule: job-that-is-given-again-has-lost-its-lock
-    if (earlier?.startedAt !== undefined && !earlier.isMoved) this.onLost?.(jobId)
+    if (earlier?.startedAt !== undefined && !earlier.isMoved) this.locksLost([jobId])
     this.byId.set(jobId, visit)
     return visit
   }
@@ -138,6 +132,23 @@ export class Visits implements LineVisits {
   waiting(jobId: string): Visit | undefined {
     const visit = this.byId.get(jobId)
     return visit?.startedAt === undefined ? visit : undefined
+  }
+
+  drop(visit: Visit): void {
+    if (this.isLatest(visit)) this.byId.delete(visit.job.id ?? '')
+  }
+
+  /** No other run of its job has begun here since. */
+  isLatest(visit: Visit): boolean {
+    return this.byId.get(visit.job.id ?? '') === visit
+  }
+
+  ending(job: Pick<Job, 'id'>): Visit | undefined {
+    const { id = '' } = job
+    const visit = this.byId.get(id)
+    // BullMQ may end a job that it has not started.
+    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
+    return visit?.job === job ? visit : undefined
   }
 
   /** BullMQ starts a job. @param signal BullMQ's, of a worker that asks for it. */
@@ -180,27 +191,99 @@ export class Visits implements LineVisits {
     if (visit.move === undefined) this.drop(visit)
   }
 
-  drop(visit: Visit): void {
-    if (this.isLatest(visit)) this.byId.delete(visit.job.id ?? '')
+  /** Whether none runs any more within the time. */
+  async idleWithin(limitMs: number): Promise<boolean> {
+    const until = systemClock.now() + limitMs
+    while (this.running.size > 0) {
+      if (systemClock.now() >= until) return false
+      await sleep(systemClock, IDLE_POLL_MS)
+    }
+    return true
   }
 
-  /** No other run of its job has begun here since. */
-  isLatest(visit: Visit): boolean {
-    return this.byId.get(visit.job.id ?? '') === visit
+  /** As `locksLost`. BullMQ has renewed its other locks for so long. */
+  locksRenewed(lostIds: readonly string[], askedAt: number, lockMs: number): string[] {
+    for (const visit of this.running) {
+      if ((visit.startedAt ?? Infinity) <= askedAt) visit.lockedUntil = askedAt + lockMs
+    }
+    return this.locksLost(lostIds, askedAt)
   }
 
-  ending(job: Pick<Job, 'id'>): Visit | undefined {
-    const { id = '' } = job
-    const visit = this.byId.get(id)
-    // BullMQ may end a job that it has not started.
-    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
-    return visit?.job === job ? visit : undefined
+  /**
+   * BullMQ's locks on these jobs are lost, as the server said when it was asked then.
+   * @returns those that still run. The end of another tells whether it was in time.
+   */
+  locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
+    return jobIds.filter((id) => {
+      // rule: lost-lock-is-of-an-earlier-run
+      const runs = this.#runsOf(id).filter(
+        ({ startedAt = 0, isMoved }) => startedAt <= askedAt && !isMoved,
+      )
+      for (const visit of runs) this.#stop(visit)
+      return runs.length > 0
+    })
   }
 
-  /** Releases what nothing has come for. */
-  async close(): Promise<void> {
+  /**
+   * A job whose lock has run out may run elsewhere. One fails without its processor where its lease
+   * was lost `graceMs` ago: its line goes on.
+   */
+  stopLost(graceMs: number): void {
+    const now = systemClock.now()
+    for (const visit of this.running) {
+      if (now > visit.lockedUntil) this.#stop(visit)
+      const lost = lossOf(visit.lease)
+      if (lost === undefined) continue
+      visit.lostAt ??= now
+      // rule: lost-job-does-not-stand-in-its-line
+      if (now - visit.lostAt > graceMs) visit.giveUp?.(lost)
+    }
+  }
+
+  /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
+  async pollCancels(lines: LineBackend): Promise<void> {
+    const ids = [...this.running].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
+    if (ids.length === 0) return
+    for (const [jobId, token, reason] of await cancelRequests(lines, ids)) {
+      const error = new JobCancelledError(jobId, reason)
+      for (const visit of this.#runsOf(jobId)) {
+        // rule: cancel-of-one-run
+        if (visit.token === token) cancel(visit, error)
+      }
+    }
+  }
+
+  /** As BullMQ's own: false for a job that does not run here. */
+  cancel(jobId: string, reason: string | undefined): boolean {
+    const runs = this.#runsOf(jobId)
+    for (const visit of runs) cancel(visit, reason)
+    return runs.length > 0
+  }
+
+  abortAll(reason: unknown): void {
+    for (const { stop } of this.running) stop.abort(reason)
+  }
+
+  #runsOf(jobId: string): readonly Visit[] {
+    return [...this.running].filter(({ job }) => job.id === jobId)
+  }
+
+  #stop({ job, lease, stop }: Visit): void {
+    if (stop.isAborted) return
+    if (lease !== undefined) this.channel.tell('job:lock-lost', { job, lease })
+    const error = new JobLockLostError(job.id ?? '')
+    // rule: lost-lock-stops-its-job
+    stop.abort(error)
+  }
+
+  /** Releases the leases that wait for a next job, and with `all` those of running jobs. */
+  async close(all = false): Promise<void> {
     const waiting = [...this.byId.values()].filter(({ startedAt }) => startedAt === undefined)
-    await Promise.all(waiting.map(async (visit) => visit.letGo()?.release()))
+    const running = all ? [...this.running] : []
+    await Promise.all([
+      ...waiting.map((visit) => visit.letGo()?.release()),
+      ...running.map(({ lease }) => lease?.release()),
+    ])
   }
 
   #passOn(visit: Visit, fetched: LineVisit | undefined): void {
@@ -265,7 +348,7 @@ export function moveBehind(
   usualBurstMs: number,
   runs: number,
 ): Move {
-  const weight = share === '' ? 1 : (shareFrom(share)?.weight ?? 1)
+  const weight = share === '' ? 1 : Number(share.split(' ', 1)[0])
   const burstMs = usualBurstMs * weight
   const workMs = Math.max(MIN_JOB_MS, workedMs)
   const allMs = usedMs + workMs
@@ -278,4 +361,10 @@ export function moveBehind(
     share: share || undefined,
     chargeMs: share === '' ? undefined : workMs - chargedMs,
   }
+}
+
+function cancel(visit: Visit, reason: unknown): void {
+  // rule: cancel-does-not-stop-its-batch
+  if (visit.first === undefined) visit.stop.abort(reason)
+  else visit.cancelled = asError(reason)
 }

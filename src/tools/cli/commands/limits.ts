@@ -45,7 +45,7 @@ export const pause: CommandSpec = {
   ],
   options: SAID,
   run: (cli, queue: string, resource: string, flags: SaidFlags) =>
-    change(cli, queue, resource, (limits) => limits.pause(resource, said(flags))),
+    change(cli, queue, resource, (limits) => limits.set(resource, 'paused', true, said(flags))),
 }
 
 export const resume: CommandSpec = {
@@ -55,7 +55,7 @@ export const resume: CommandSpec = {
   servers: 'queue',
   examples: ['resume invoices customer:42'],
   run: (cli, queue: string, resource: string) =>
-    change(cli, queue, resource, (limits) => limits.resume(resource)),
+    change(cli, queue, resource, (limits) => limits.end(resource, 'asleep', 'paused')),
 }
 
 export const limit: CommandSpec = {
@@ -86,10 +86,9 @@ export const limit: CommandSpec = {
     }
     const rate = given === undefined ? undefined : { ...rateIn(given), ...(burst && { burst }) }
     return change(cli, queue, resource, async (limits) => {
-      if (reset === 'slots') await limits.resetSlots(resource)
-      if (reset === 'rate') await limits.resetRate(resource)
-      if (slots !== undefined) await limits.setSlots(resource, slots, said(flags))
-      if (rate !== undefined) await limits.setRate(resource, rate, said(flags))
+      if (reset !== undefined) await limits.end(resource, reset)
+      if (slots !== undefined) await limits.set(resource, 'slots', slots, said(flags))
+      if (rate !== undefined) await limits.set(resource, 'rate', rate, said(flags))
     })
   },
 }
