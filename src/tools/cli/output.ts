@@ -3,7 +3,7 @@ import { styleText } from 'node:util'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
 import { printableLines } from '../operator/printable.ts'
-import { wrapped } from './width.ts'
+import { wrapped } from './table.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
 

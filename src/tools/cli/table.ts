@@ -2,7 +2,7 @@
  * Rows in columns, as wide as their widest cell. Cells may contain colour codes. Where the columns
  * do not fit, each row begins with its first cells, and the others follow it with their names.
  */
-import { outputWidth, textWidth } from './width.ts'
+import { stripVTControlCharacters } from 'node:util'
 
 /** @param names how many of the first columns say what a row is about. */
 export function table(
@@ -41,4 +41,38 @@ function folded(head: readonly string[], row: readonly string[], names: number):
     else lines.push(`  ${part}`)
   }
   return [row.slice(0, names).join(' '), ...lines].join('\n')
+}
+
+const DEFAULT = 80
+const LEAST = 40
+
+/** That of the terminal; in a pipe as `COLUMNS` says, or 80. */
+export function outputWidth(): number {
+  const { columns } = process.stdout as { readonly columns?: number }
+  return Math.max(LEAST, columns || Number(process.env['COLUMNS']) || DEFAULT)
+}
+
+/** On a terminal. */
+export function textWidth(text: string): number {
+  return Array.from(stripVTControlCharacters(text)).length
+}
+
+/** Long lines go on below, indented as they begin. A command in backquotes stays on one line. */
+export function wrapped(text: string): string {
+  return text.split('\n').map(wrappedLine).join('\n')
+}
+
+function wrappedLine(line: string): string {
+  const width = outputWidth()
+  if (textWidth(line) <= width) return line
+  const [start = ''] = /^(?:\S+ {2,})? */.exec(stripVTControlCharacters(line)) ?? []
+  const indent = ' '.repeat(Math.min(start.length, width / 4))
+  const words = line.match(/(?:`[^`]*`|\S)+|\s+/g) ?? []
+  const lines = ['']
+  for (const word of words) {
+    const last = lines[lines.length - 1] ?? ''
+    if (textWidth(last + word) <= width) lines[lines.length - 1] = last + word
+    else if (word.trim() !== '') lines.push(indent + word)
+  }
+  return lines.map((one) => one.trimEnd()).join('\n')
 }

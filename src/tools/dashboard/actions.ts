@@ -9,7 +9,7 @@ import type { Logger } from '../../logger.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { FleetProbe } from '../operator/fleet-probe.ts'
-import { forceRelease } from '../operator/force-release.ts'
+import { forceRelease } from '../operator/resource-view.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
 import { NO_QUEUE } from './snapshots.ts'
 
@@ -114,12 +114,10 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
 }
 
-type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[2]>[0]
-
 /** An action on what is set for a resource. */
 function limiting(
   change: (
-    limits: LineLimits,
+    limits: Awaited<ReturnType<QueueView['limitsOf']>>,
     wanted: Wanted,
     said: { readonly by: string; readonly reason?: string },
   ) => Promise<void>,
@@ -131,7 +129,7 @@ function limiting(
     async act(wanted, hands) {
       const { queue, resource, reason } = wanted
       const said = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, resource, (limits) => change(limits, wanted, said))
+      await change(await queueOf(hands).limitsOf(queue, resource), wanted, said)
       return { isDone: true, told: `${resource} ${outcome(wanted)}` }
     },
   }

@@ -16,10 +16,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
-import { jobDetail } from '../operator/jobs.ts'
-import { resourcePage } from '../operator/resource-detail.ts'
-import { jobsUnder, type JobsByResource } from '../operator/running-jobs.ts'
-import { Access, isOwnRequest } from './access.ts'
+import { jobDetail, jobsUnder, type JobsByResource } from '../operator/jobs.ts'
+import { resourcePage } from '../operator/resource-view.ts'
+import { Access, isOwnRequest, WrongTokens } from './access.ts'
 import { Actions, wantedIn } from './actions.ts'
 import {
   file,
@@ -34,11 +33,9 @@ import {
   type HttpAnswer,
   type RoutedRequest,
 } from './answers.ts'
-import { NO_QUEUE, problemOf, Snapshots, type Snapshot } from './snapshots.ts'
+import { NO_QUEUE, problemOf, Snapshots, STREAM, Streams, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'
-import { STREAM, Streams } from './streams.ts'
-import { WrongTokens } from './wrong-tokens.ts'
 
 /** What express, connect and h3 call when another handler answers. */
 export type Next = (error?: unknown) => void

@@ -1,9 +1,8 @@
 /** The last minutes in a few numbers, for charts. Pure. */
 import { added } from '../../added.ts'
-import type { FinishedRates } from '../operator/finished-rates.ts'
 import type { LeaseChanges } from '../operator/lease-changes.ts'
 import type { LiveLeases } from '../operator/live-leases.ts'
-import type { QueueCounts } from '../operator/queue-counts.ts'
+import type { FinishedRates, QueueCounts } from '../operator/queue-counts.ts'
 
 /** One snapshot, as charts need it. `undefined` where it is not known. */
 export interface Sample {

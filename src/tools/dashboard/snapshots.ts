@@ -2,16 +2,24 @@
 import { instant, sleep, systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { withFindings, type Diagnosis } from '../operator/diagnosis.ts'
-import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
-import { failedJobs, jobsWithId } from '../operator/jobs.ts'
-import type { FoundJob, JobRecord, JobSince } from '../operator/jobs.ts'
-import { checkLeases } from '../operator/leaks.ts'
+import {
+  failedJobs,
+  jobsWithId,
+  type FoundJob,
+  type JobRecord,
+  type JobSince,
+} from '../operator/jobs.ts'
 import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
-import type { LiveLeases } from '../operator/live-leases.ts'
+import { checkLeases, type LiveLeases } from '../operator/live-leases.ts'
 import { withUngranted, type LockView, type ServiceDiagnosis } from '../operator/lock-view.ts'
-import { countJobs, type QueueCounts } from '../operator/queue-counts.ts'
+import {
+  countJobs,
+  FinishedCounter,
+  type QueueCounts,
+  type FinishedRates,
+} from '../operator/queue-counts.ts'
 import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines.ts'
 import type { QueueView } from '../operator/queue-view.ts'
 import { standingJobs } from '../operator/standing-jobs.ts'
@@ -19,6 +27,9 @@ import { History, type Sample } from './history.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'
+import type { ServerResponse } from 'node:http'
+import { text, type HttpAnswer, type RoutedRequest } from './answers.ts'
+import type { DashboardState } from './state.ts'
 
 export interface SnapshotsOptions extends Pick<
   ResolvedOptions,
@@ -224,5 +235,56 @@ function holders(found: LiveLeases, locks: LockView): Inspect {
     if (lease?.fencingToken === undefined) return free
     const { holder: name, fencingToken, freeInMs } = lease
     return { ...free, holder: { name, fencingToken, freeInMs } }
+  }
+}
+
+export const STREAM = { 'content-type': 'text/event-stream' }
+
+/** The most streams that are open at once. */
+const MAX_VIEWERS = 50
+/** How long a browser waits before it connects again. */
+const RETRY_MS = 2_000
+
+/** Streams of server-sent events: what the page shows, after every snapshot. */
+export class Streams {
+  readonly #snapshots: Snapshots
+  readonly #open = new Set<ServerResponse>()
+
+  constructor(snapshots: Snapshots) {
+    this.#snapshots = snapshots
+  }
+
+  /** Undefined when the answer has been begun. */
+  open(
+    { request, response }: RoutedRequest,
+    stateOf: (snapshot: Snapshot) => Promise<DashboardState>,
+  ): HttpAnswer | undefined {
+    if (this.#snapshots.viewers >= MAX_VIEWERS) {
+      return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
+    }
+    request.socket.setTimeout(0) // It stays open.
+    // Proxies that collect what passes would make news old.
+    response.writeHead(200, { ...STREAM, 'x-accel-buffering': 'no' })
+    response.write(`retry: ${RETRY_MS}\n\n`)
+    this.#open.add(response)
+    const send = async (snapshot: Snapshot): Promise<void> => {
+      const state = await stateOf(snapshot)
+      const { writableNeedDrain, writableEnded, destroyed } = response
+      // A viewer that reads slowly misses events.
+      if (writableNeedDrain || writableEnded || destroyed) return
+      response.write(`event: state\ndata: ${JSON.stringify(state)}\n\n`)
+    }
+    const stop = this.#snapshots.watch((snapshot) => {
+      send(snapshot).catch(() => undefined) // The page says how old its last news are.
+    })
+    response.once('close', () => {
+      this.#open.delete(response)
+      stop()
+    })
+    return undefined
+  }
+
+  close(): void {
+    for (const stream of this.#open) stream.end()
   }
 }

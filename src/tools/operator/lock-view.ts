@@ -1,7 +1,6 @@
 /** The locks as an operator looks at them: a fleet of masters, or a lock service besides Redis. */
-import type { Finding } from '../../services/finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
-import type { ServiceHealth } from '../../services/service-health.ts'
+import type { Finding, ServiceHealth } from '../../services/service-health.ts'
 import type { LockClient } from '../../services/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { quorumOf } from '../../redlock/quorum.ts'
@@ -10,10 +9,10 @@ import { MAX_SLOTS } from '../../slots.ts'
 import { diagnose, ungrantedBy, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
-import { checkLeaks } from './leaks.ts'
 import {
   liveLeases,
   slotsOf,
+  checkLeaks,
   type LeaseSearch,
   type LiveLease,
   type LiveLeases,
@@ -21,6 +20,7 @@ import {
 import { checkQueue } from './server-checks.ts'
 import { viewResource, type ResourceView } from './resource-view.ts'
 import { surveyFleet } from './survey.ts'
+import { counted } from '../../counted.ts'
 
 export interface LockView {
   /**
@@ -149,4 +149,31 @@ export async function diagnoseService(
   const voting = health.problem === undefined ? up : Math.min(up, quorum - 1)
   const healthy = voting >= quorum && findings.every(({ severity }) => severity === 'note')
   return { ...health, findings, masters, quorum, voting, margin: voting - quorum, healthy }
+}
+
+/** Whether leases are granted, and how many servers may still fail, in one line. */
+export interface FleetVerdict {
+  readonly state: 'good' | 'soon' | 'bad'
+  readonly text: string
+}
+
+export function verdictOf(found: Diagnosis | ServiceDiagnosis): FleetVerdict {
+  const { margin, voting, masters } = found
+  const isService = 'service' in found
+  const isWorse = voting < masters.length || (margin === 0 && !isService)
+  const state = margin < 0 ? 'bad' : isWorse ? 'soon' : 'good'
+  return { state, text: isService ? ofService(found) : ofFleet(found) }
+}
+
+function ofFleet({ voting, masters, quorum, margin }: Diagnosis): string {
+  const votes = `${voting} of ${counted(masters.length, 'master votes', 'masters vote')}, ${counted(quorum, 'is', 'are')} needed`
+  if (margin < 0) return `${votes}; no lease can be granted`
+  return `${votes}; ${margin === 0 ? 'none may fail' : `${margin} more may fail`}`
+}
+
+function ofService({ service, problem, masters, voting }: ServiceDiagnosis): string {
+  if (problem !== undefined) return `NO LEASES from ${service}: ${problem}`
+  const size = masters.length
+  const answer = `: ${voting} of ${counted(size, 'server answers', 'servers answer')}`
+  return `${service} grants leases${size === 1 ? '' : answer}`
 }

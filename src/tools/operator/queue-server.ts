@@ -10,8 +10,7 @@ import { ioredis } from '../../ioredis.ts'
 import { isErrorReply } from '../../redlock/wire/master.ts'
 import { answerOf, type ServerAnswer } from './fleet-probe.ts'
 import { refuses } from '../../worker/run/failure.ts'
-import { Probe } from './probe.ts'
-import type { ServerSurvey } from './server-survey.ts'
+import { Probe, type ServerSurvey } from './probe.ts'
 
 /** SlotRange move seldom, and one at a time. */
 const MAX_REDIRECTS = 3

@@ -156,23 +156,16 @@ export class QueueView {
     return { ...acted, told: `Job ${jobId} ${fault}: it is ${state}. See \`${seeWhy}\`.` }
   }
 
-  /** What is set for a resource of a queue, or for all of which something is set. */
-  async limits(queue: string, resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    const places =
-      resource === undefined
-        ? await this.places.of(queue)
-        : [await this.places.ofResource(queue, resource)]
-    const found = await Promise.all(places.map((place) => new LineLimits(place).get(resource)))
+  /** What is set for all resources of a queue of which something is set. */
+  async limits(queue: string): Promise<ReadonlyMap<string, ResourceLimits>> {
+    const places = await this.places.of(queue)
+    const found = await Promise.all(places.map((place) => new LineLimits(place).get()))
     return new Map(found.flatMap((each) => [...each]))
   }
 
-  /** Sets or ends limits of a resource. */
-  async changeLimits(
-    queue: string,
-    resource: string,
-    change: (limits: LineLimits) => Promise<void>,
-  ): Promise<void> {
-    await change(new LineLimits(await this.places.ofResource(queue, resource)))
+  /** Where the limits of a resource are set and read. */
+  async limitsOf(queue: string, resource: string): Promise<LineLimits> {
+    return new LineLimits(await this.places.ofResource(queue, resource))
   }
 
   /** Cancels a job, or all jobs of the queue in the line of a resource. */

@@ -2,10 +2,10 @@
 import { counted } from '../../counted.ts'
 import { ALLOW_COMMANDS } from '../../redlock/wire/enrolment.ts'
 import { BE_A_MASTER, NEVER_EVICT, unfitFor } from '../../redlock/wire/server-facts.ts'
-import { findingsOf, type Finding, type Report } from '../../services/finding.ts'
+import { findingsOf, type Finding, type Report } from '../../services/service-health.ts'
 import { duration } from './duration.ts'
 import type { ServerAnswer } from './fleet-probe.ts'
-import type { ServerSurvey } from './server-survey.ts'
+import type { ServerSurvey } from './probe.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** What the other masters and this machine say. */

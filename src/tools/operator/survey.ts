@@ -1,7 +1,6 @@
 /** The facts about every master, and about the queue's Redis, from which a diagnosis is made. */
-import type { Probe } from './probe.ts'
+import type { Probe, ServerSurvey } from './probe.ts'
 import type { QueueServer } from './queue-server.ts'
-import type { ServerSurvey } from './server-survey.ts'
 import { valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { isErrorReply, type Refusal } from '../../redlock/wire/master.ts'
 import { refusalBy, trialCall } from '../../redlock/wire/enrolment.ts'

@@ -4,10 +4,10 @@
 import { Queue, Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
 import { until, useFleet } from '../../fixtures.ts'
-import { FinishedCounter } from '../../../src/tools/operator/finished-rates.ts'
+import { FinishedCounter } from '../../../src/tools/operator/queue-counts.ts'
 import { QueueView } from '../../../src/tools/operator/queue-view.ts'
 import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
-import type { ResourcePage } from '../../../src/tools/operator/resource-detail.ts'
+import type { ResourcePage } from '../../../src/tools/operator/resource-view.ts'
 import { invoices, invoiceWorker, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })

@@ -4,11 +4,10 @@ import {
   type Diagnosis,
   type MasterHealth,
 } from '../../operator/diagnosis.ts'
-import type { Finding } from '../../../services/finding.ts'
-import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
+import type { Finding } from '../../../services/service-health.ts'
+import { verdictOf, type ServiceDiagnosis } from '../../operator/lock-view.ts'
 import { duration } from '../../operator/duration.ts'
 import { standingJobs } from '../../operator/standing-jobs.ts'
-import { verdictOf } from '../../operator/verdict.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import type { CommandSpec } from '../command.ts'

@@ -6,7 +6,7 @@ import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { listOption, type CommandSpec } from '../command.ts'
 import { printable } from '../../operator/printable.ts'
-import { answeredByQuorum } from '../lease-table.ts'
+import { answeredByQuorum } from './leases.ts'
 
 export const why: CommandSpec = {
   usage: 'why <queue> <jobId>',
