@@ -21,7 +21,6 @@ export interface ServerHealth {
   readonly version?: string
   /** `leader`, `follower`, `primary`, … */
   readonly role?: string
-  /** Why it gives no answer. */
   readonly problem?: string
 }
 
@@ -48,7 +47,6 @@ export function inspectionOf(
   }
 }
 
-/** What one server answers. */
 export interface ServerAnswers extends Omit<ServerHealth, 'server'> {
   readonly findings?: readonly Finding[]
 }
@@ -80,7 +78,6 @@ export async function healthOf(
   }
 }
 
-/** One thing that a diagnosis found. */
 export interface Finding {
   /**
    * `error`: something does not work or must not be so. `warning`: it soon may. `note`: good to

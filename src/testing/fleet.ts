@@ -129,7 +129,7 @@ export async function startOn(
   config: ServerConfig,
 ): Promise<TestServer> {
   if (choice.backend === 'processes') {
-    return ProcessServer.start(name, config, choice.binary.path)
+    return ProcessServer.launch(name, config, choice.binary.path)
   }
-  return ContainerServer.start(name, config)
+  return ContainerServer.launch(name, config)
 }

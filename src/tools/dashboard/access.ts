@@ -86,12 +86,10 @@ export class Access {
     return this.hasLogin ? 'login' : 'denied'
   }
 
-  /** There is a token to log in with. */
   get hasLogin(): boolean {
     return this.#options.token !== undefined || this.hasOperatorLogin
   }
 
-  /** There is a token with which one may act. */
   get hasOperatorLogin(): boolean {
     return this.#options.operatorToken !== undefined
   }

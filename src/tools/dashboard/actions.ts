@@ -13,7 +13,6 @@ import { forceRelease } from '../operator/resource-view.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
 import { NO_QUEUE } from './snapshots.ts'
 
-/** What was done, and what came of it. */
 export interface Done {
   /** Milliseconds since 1970. */
   readonly at: number
@@ -21,7 +20,6 @@ export interface Done {
   /** As a command line says it: `retry invoices 7`. */
   readonly what: string
   readonly ok: boolean
-  /** A sentence. */
   readonly outcome: string
 }
 
@@ -37,7 +35,6 @@ export type Wanted = Readonly<
   Record<(typeof TEXTS)[number], string> & Record<(typeof NUMBERS)[number], number>
 >
 
-/** What an action works on. */
 export interface Hands {
   readonly queue: QueueView | undefined
   /** Undefined for a lock service that is not a fleet. */
@@ -47,7 +44,6 @@ export interface Hands {
 }
 
 interface Action {
-  /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
   /** What it sets, for the log. */
   readonly to?: (wanted: Wanted) => string
@@ -162,7 +158,6 @@ export class Actions {
     this.#log = new Log(logger)
   }
 
-  /** The last ones, the latest first. */
   get done(): readonly Done[] {
     return this.#done
   }

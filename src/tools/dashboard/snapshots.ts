@@ -56,12 +56,10 @@ export interface Snapshot {
   readonly history: readonly Sample[]
 }
 
-/** Why something is not known. */
 interface Problem {
   readonly problem: string
 }
 
-/** What is searched for, in leases and lines. */
 export interface SearchResult {
   readonly leases: LiveLeases
   readonly lines: Snapshot['lines']
@@ -240,7 +238,6 @@ function holders(found: LiveLeases, locks: LockView): Inspect {
 
 export const STREAM = { 'content-type': 'text/event-stream' }
 
-/** The most streams that are open at once. */
 const MAX_VIEWERS = 50
 /** How long a browser waits before it connects again. */
 const RETRY_MS = 2_000

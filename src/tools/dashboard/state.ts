@@ -37,7 +37,6 @@ export interface DashboardState
     }
 }
 
-/** What one viewer may do. */
 interface Viewer {
   /** What operators did last, the latest first. */
   readonly done: readonly Done[]
@@ -61,7 +60,6 @@ export const MAX_NAME = 512
 const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
 type LeaseSort = (typeof LEASE_SORTS)[number]
 
-/** What one viewer asked for. */
 export interface View {
   readonly search: string
   readonly sort: LeaseSort

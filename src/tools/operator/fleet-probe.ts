@@ -18,7 +18,6 @@ export interface FleetProbeOptions {
   readonly timeoutMs: number
 }
 
-/** What one master answered, or why it gave no answer. */
 export type ServerAnswer<Value> =
   | { readonly master: string; readonly ok: true; readonly value: Value }
   | { readonly master: string; readonly ok: false; readonly problem: string }
@@ -81,18 +80,15 @@ export async function answerOf<Asked extends { readonly name: string }, Value>(
   }
 }
 
-/** What the masters that answered said. */
 export function valuesOf<Value>(answers: readonly ServerAnswer<Value>[]): readonly Value[] {
   return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
 }
 
-/** A master that gave no answer, and why. */
 export interface UnreachableMaster {
   readonly master: string
   readonly problem: string
 }
 
-/** How many masters there are, and which of them gave no answer. */
 export interface Coverage {
   /** The name of a lock service besides Redis, which then counts as the only master. */
   readonly service?: string

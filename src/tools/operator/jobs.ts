@@ -43,12 +43,10 @@ export interface FoundJob extends JobName {
 export interface JobDetail extends JobRecord, FoundJob {
   /** The stacks of its failures, the last one first. */
   readonly stacks: readonly string[]
-  /** The last lines of its log. */
   readonly log: readonly string[]
   readonly stepsDone: readonly string[]
 }
 
-/** A job of a resource that has ended. */
 export interface EndedJob extends JobName {
   readonly outcome: 'completed' | 'failed'
   /** Milliseconds since 1970. */
@@ -110,7 +108,6 @@ async function recordOf(
   }
 }
 
-/** The jobs with this id, of any queue. */
 export async function jobsWithId(
   view: QueueView,
   jobId: string,
@@ -123,7 +120,6 @@ export async function jobsWithId(
   return found.flat()
 }
 
-/** Undefined where there is no such job. */
 export async function jobDetail(
   view: QueueView,
   { queue, jobId }: JobName,

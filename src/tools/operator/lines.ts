@@ -11,7 +11,6 @@ import { globEscape } from './glob.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { known } from './queue-server.ts'
 
-/** What the masters say about a resource. */
 export type Inspect = (resource: string) => Promise<Inspection>
 
 interface FoundLine {
@@ -20,7 +19,6 @@ interface FoundLine {
   readonly missing: string | undefined
 }
 
-/** Lines in which jobs wait. */
 export interface WaitingLines {
   /** The longest first. */
   readonly lines: readonly WaitingLine[]
@@ -30,12 +28,10 @@ export interface WaitingLines {
   readonly truncated: boolean
 }
 
-/** The line of a resource in one queue. */
 export interface ResourceInQueue {
   readonly queue: string
   /** Jobs in it, also the one whose turn it is. */
   readonly jobs: number
-  /** What is set for the resource. */
   readonly limits: ResourceLimits
 }
 
@@ -48,9 +44,7 @@ interface WaitingLine extends ResourceInQueue {
 export interface LineSearch {
   /** Part of the name of a resource, or of the tenant of its first job. */
   readonly text: string
-  /** The most lines to return. */
   readonly limit: number
-  /** How many of each line. */
   readonly heads: number
 }
 

@@ -41,13 +41,11 @@ export interface LiveLeases extends Coverage {
 export interface LeaseSearch {
   /** Glob over resource names. @defaultValue '*' */
   readonly match?: string
-  /** The most leases to return. */
   readonly limit: number
   /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
   readonly maxScanned?: number
 }
 
-/** One lease key on one master. */
 export interface KeyView {
   readonly resource: string
   readonly token: string

@@ -32,7 +32,6 @@ export interface LockView {
   leaks(): Promise<readonly Finding[]>
   leases(search: LeaseSearch): Promise<LiveLeases>
   readonly resource: (resource: string) => Promise<ResourceView>
-  /** The slots of a resource that are held. */
   slots(resource: string): Promise<readonly LiveLease[]>
 }
 
@@ -49,7 +48,6 @@ export function fleetView(fleet: FleetProbe): LockView {
   }
 }
 
-/** A resource, and why no lease on it is granted. */
 export function withUngranted<Found extends Inspection>(found: Found, diagnosis: Diagnosis): Found {
   const ungranted = ungrantedBy(diagnosis)
   return ungranted === undefined ? found : { ...found, ungranted }

@@ -83,7 +83,6 @@ const PAGE = 250
 /** Of one look: more than BullMQ keeps, which is about 10,000 events. */
 const MAX_PAGES = 60
 
-/** As the script returns them. */
 interface Events extends Ended {
   /** How many were ever added, as a text: '' where the server does not say. */
   readonly entries: string

@@ -24,7 +24,6 @@ interface Node {
   readonly probe: Probe
 }
 
-/** As a node names a master and its slots. */
 type SlotRange = readonly [from: number, to: number, master: readonly [host: string | null, number]]
 
 /**
@@ -56,7 +55,6 @@ export class QueueServer {
     this.name = this.#named.probe.name
   }
 
-  /** Of the server, or of every node that has keys. */
   async surveys(): Promise<readonly ServerAnswer<ServerSurvey>[]> {
     const nodes = await answerOf(this, () => this.#withKeys())
     if (!nodes.ok) return [nodes]

@@ -21,7 +21,6 @@ import { Places, type QueuePlace } from './places.ts'
 export interface QueueViewOptions {
   /** `redis://`, `rediss://`, or ioredis options. */
   readonly url: MasterAddress
-  /** BullMQ's. */
   readonly prefix: string
   readonly timeoutMs: number
 }
@@ -33,10 +32,8 @@ export interface JobExplanation extends Explanation {
   readonly position?: LinePosition
 }
 
-/** What came of an act on one job. */
 export interface Acted {
   readonly isDone: boolean
-  /** A word. */
   readonly outcome: string
   /** A sentence. */
   readonly told: string
@@ -51,7 +48,6 @@ const CANCEL_LIMIT_MS = 60_000
 const LEAVE_LINES_LIMIT_MS = 600_000
 
 export class QueueView {
-  /** The server itself, or the cluster. */
   readonly server: QueueServer
   readonly places: Places
   readonly #timeoutMs: number
@@ -111,7 +107,6 @@ export class QueueView {
     return { ...told, why: told.why + estimateIn(position), resources: lines, position }
   }
 
-  /** Tries a failed job again, in its place in line. */
   retry(queue: string, jobId: string): Promise<Acted> {
     return this.#act(queue, jobId, 'has not failed', async (opened) => {
       const job = await Job.fromId(opened, jobId)
@@ -132,7 +127,6 @@ export class QueueView {
     })
   }
 
-  /** Where a job is; undefined where there is none. */
   async #placeOf(queue: string, jobId: string): Promise<QueuePlace | undefined> {
     const place = await this.places.ofJob(queue, jobId)
     return (await this.places.hasJob(place, jobId)) ? place : undefined
@@ -168,7 +162,6 @@ export class QueueView {
     return new LineLimits(await this.places.ofResource(queue, resource))
   }
 
-  /** Cancels a job, or all jobs of the queue in the line of a resource. */
   async cancel(
     queue: string,
     target: Parameters<typeof cancelJobs>[1],

@@ -30,7 +30,6 @@ export interface ResizeTarget {
   readonly fenceTtlMs?: number | undefined
 }
 
-/** A resize that can be done. */
 export interface ResizePlan {
   readonly from: FleetSettings
   readonly to: FleetSettings
@@ -195,7 +194,6 @@ function namesOf({ masters }: FleetSurvey): readonly string[] {
   return masters.map(({ master }) => master).sort()
 }
 
-/** What masters store of a resize. */
 interface Goal extends FleetSettings {
   readonly id: string
   readonly from: Omit<FleetSettings, 'masters'>
@@ -322,7 +320,6 @@ async function closeOne(
 }
 
 interface Outstanding {
-  /** How long a lease may be. */
   readonly longestMs: number
   readonly leftMs: number
   /** No counter was larger, also of those that have expired. */

@@ -35,7 +35,6 @@ export interface ResourceView extends Inspection, Pick<Coverage, 'service'> {
    */
   readonly state: 'held' | 'free' | 'unknown'
   readonly quorum: number
-  /** How many masters answered. */
   readonly answered: number
   readonly unreachable: readonly UnreachableMaster[]
 }
@@ -117,7 +116,6 @@ interface DetailEntry extends LineEntry {
 
 /** As the page shows it. */
 export interface ResourcePage extends ResourceDetail {
-  /** Who holds it, in one sentence. */
   readonly holding: string
   /** Why the first job that waits does not run; undefined where none waits. */
   readonly why?: string | undefined
@@ -194,7 +192,6 @@ export interface ForcedRelease {
     readonly holder?: string
     readonly problem?: string
   }[]
-  /** What the masters say afterwards. */
   readonly after: ResourceView
   /** No lease on the resource can have a quorum now. */
   readonly free: boolean

@@ -14,7 +14,6 @@ export interface Surroundings {
   readonly commonOffsetMs: number
   /** What the fleet's other masters have stored, or what the operator expects. */
   readonly maxLeaseMs: number | undefined
-  /** How many masters were named. */
   readonly fleetSize: number
   /** The first master in the list that is the same server process as this one. */
   readonly duplicate: string | undefined
@@ -178,7 +177,6 @@ function checkPersistence({ persistence, appendfsync }: MasterSurvey, report: Re
   report('note', 'persistence', fact, fix)
 }
 
-/** A master that says nothing at all. */
 export function unreachable(problem: string, where: string): Finding {
   const fact = `does not answer: ${problem}`
   return { severity: 'error', code: 'unreachable', where, fact, fix: fixFor(problem) }
