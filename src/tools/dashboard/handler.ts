@@ -33,7 +33,7 @@ import {
   type HttpAnswer,
   type RoutedRequest,
 } from './answers.ts'
-import { NO_QUEUE, problemOf, Snapshots, STREAM, Streams, type Snapshot } from './snapshots.ts'
+import { NO_QUEUE, problemOf, Snapshots, STREAM, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'
 
@@ -96,7 +96,6 @@ class Dashboard {
   readonly #snapshots: Snapshots
   readonly #actions: Actions
   readonly #wrongTokens = new WrongTokens()
-  readonly #streams: Streams
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => this.#page(),
     '/state': async ({ request, query }) => {
@@ -125,7 +124,6 @@ class Dashboard {
       this.#queue = new QueueView({ url: queueRedis, prefix, timeoutMs })
     }
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
-    this.#streams = new Streams(this.#snapshots)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
@@ -149,7 +147,6 @@ class Dashboard {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#snapshots.close()
-    this.#streams.close()
     this.#fleet?.close()
     await this.#queue?.close()
   }
@@ -240,7 +237,7 @@ class Dashboard {
     if (to.request.method === 'HEAD') return text(200, '', STREAM)
     const view = viewIn(to.query)
     const operator = await this.#access.operatorOf(to.request)
-    return this.#streams.open(to, (snapshot) => this.#state(snapshot, view, operator))
+    return this.#snapshots.stream(to, (snapshot) => this.#state(snapshot, view, operator))
   }
 
   async #resource(to: RoutedRequest): Promise<HttpAnswer> {

@@ -111,18 +111,17 @@ export function stateOf(
   { search, sort }: View,
   viewer: Viewer,
 ): DashboardState {
-  const { quorum, voting, margin, healthy, masters, findings } = diagnosis
+  const { quorum, voting, margin, healthy, masters, findings, service, servers } = diagnosis
   const { state, text } = verdictOf(diagnosis)
-  const servers = 'servers' in diagnosis ? diagnosis.servers : []
   return {
     ...snapshot,
     ...viewer,
     ...{ lines, jobs, everyMs, namespace, search, bullBoard: bullBoard ?? null },
     fleet: {
       ...{ quorum, voting, margin, healthy },
-      service: 'service' in diagnosis ? diagnosis.service : null,
+      service: service ?? null,
       verdict: { state, text: redacted(text) },
-      masters: masters.map((master, nr) => masterRow(master, servers[nr])),
+      masters: masters.map((master, nr) => masterRow(master, servers?.[nr])),
       findings: grouped(findings).map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {

@@ -3,12 +3,13 @@ import { counted } from '../../counted.ts'
 import { withoutAddresses } from '../../message-of.ts'
 import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
-import { findingsOf, type Finding } from '../../services/service-health.ts'
+import { findingsOf, type Finding, type ServiceHealth } from '../../services/service-health.ts'
 import { duration } from './duration.ts'
 import { checkMaster, checkQueue, silences, unreachable, waits } from './server-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
-export interface Diagnosis {
+/** Of a fleet; or of a lock service, which says more of itself. */
+export interface Diagnosis extends Partial<Omit<ServiceHealth, 'findings'>> {
   /** Errors first, then in the order of the masters. */
   readonly findings: readonly Finding[]
   readonly masters: readonly MasterHealth[]
