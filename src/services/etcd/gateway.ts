@@ -10,7 +10,9 @@ import { messageOf } from '../../message-of.ts'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { text as textOf } from 'node:stream/consumers'
 
-export interface GatewayOptions extends HttpOptions {
+export interface GatewayOptions {
+  readonly tls: EtcdTls | undefined
+  readonly clock: Clock
   readonly endpoints: readonly string[]
   readonly username: string | undefined
   readonly password: string | undefined
@@ -30,7 +32,7 @@ const MAX_LINE = 1_000_000
 
 export class EtcdGateway {
   readonly #options: GatewayOptions
-  readonly #http: EtcdHttp
+  readonly #agents: { readonly http: HttpAgent; readonly https: HttpsAgent }
   readonly #watches = new Set<ClientRequest>()
   #preferred = 0
   #token: Promise<string> | undefined
@@ -39,7 +41,11 @@ export class EtcdGateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options
-    this.#http = new EtcdHttp(options)
+    const settings = { keepAlive: true, maxSockets: 64 }
+    this.#agents = {
+      http: new HttpAgent(settings),
+      https: new HttpsAgent({ ...settings, ...options.tls }),
+    }
   }
 
   /** @throws EtcdError for what etcd refused; else the last endpoint's error. */
@@ -82,7 +88,7 @@ export class EtcdGateway {
     let isStopped = false
     const begin = (token: string | undefined): void => {
       if (isStopped) return
-      request = this.#http.request(this.#endpoint, '/v3/watch', token, false)
+      request = this.#request(this.#endpoint, '/v3/watch', token, false)
       const watched = request
       this.#watches.add(watched)
       watched.on('close', () => {
@@ -118,7 +124,8 @@ export class EtcdGateway {
 
   close(): void {
     for (const watch of this.#watches) watch.destroy()
-    this.#http.close()
+    this.#agents.http.destroy()
+    this.#agents.https.destroy()
   }
 
   async #authenticate(name: string): Promise<string> {
@@ -226,8 +233,48 @@ export class EtcdGateway {
     return answer()
   }
 
-  async #post(...given: Parameters<EtcdHttp['post']>): Promise<Reply> {
-    return this.#ofCluster(await this.#http.post(...given))
+  async #post(
+    endpoint: string,
+    path: string,
+    text: string,
+    token: string | undefined,
+    timeoutMs: number,
+  ): Promise<Reply> {
+    const said = await new Promise<string>((resolve, reject) => {
+      const request = this.#request(endpoint, path, token, true)
+      const late = deadline(this.#options.clock, timeoutMs, () => {
+        const { host } = new URL(endpoint)
+        request.destroy(new Error(`${host} did not answer within ${Math.round(timeoutMs)} ms`))
+      })
+      request.on('close', () => {
+        late.cancel()
+      })
+      request.on('error', (error) => {
+        reject(new Error(error.message, { cause: error }))
+      })
+      request.on('response', (response) => {
+        textOf(response).then(resolve, reject)
+      })
+      request.end(text)
+    })
+    return this.#ofCluster(resultOf(said))
+  }
+
+  #request(
+    endpoint: string,
+    path: string,
+    token: string | undefined,
+    isPooled: boolean,
+  ): ClientRequest {
+    const url = new URL(path, endpoint)
+    const isTls = url.protocol === 'https:'
+    const headers = {
+      'content-type': 'application/json',
+      ...(token !== undefined && { authorization: token }),
+    }
+    const agent = isPooled && (isTls ? this.#agents.https : this.#agents.http)
+    const options = { method: 'POST', headers, agent, ...this.#options.tls }
+    return isTls ? httpsRequest(url, options) : httpRequest(url, options)
   }
 }
 
@@ -267,12 +314,7 @@ export interface EtcdTls {
   readonly servername?: string
 }
 
-export interface HttpOptions {
-  readonly tls: EtcdTls | undefined
-  readonly clock: Clock
-}
-
-export interface Header {
+interface Header {
   readonly cluster_id: string
   readonly revision: string
   readonly raft_term: string
@@ -291,70 +333,6 @@ export class EtcdError extends Error {
   }
 }
 
-export class EtcdHttp {
-  readonly #options: HttpOptions
-  readonly #agents: { readonly http: HttpAgent; readonly https: HttpsAgent }
-
-  constructor(options: HttpOptions) {
-    this.#options = options
-    const settings = { keepAlive: true, maxSockets: 64 }
-    this.#agents = {
-      http: new HttpAgent(settings),
-      https: new HttpsAgent({ ...settings, ...options.tls }),
-    }
-  }
-
-  post(
-    endpoint: string,
-    path: string,
-    text: string,
-    token: string | undefined,
-    timeoutMs: number,
-  ): Promise<Reply> {
-    return new Promise<string>((resolve, reject) => {
-      const request = this.request(endpoint, path, token, true)
-      const late = deadline(this.#options.clock, timeoutMs, () => {
-        const { host } = new URL(endpoint)
-        request.destroy(new Error(`${host} did not answer within ${Math.round(timeoutMs)} ms`))
-      })
-      request.on('close', () => {
-        late.cancel()
-      })
-      request.on('error', (error) => {
-        reject(new Error(error.message, { cause: error }))
-      })
-      request.on('response', (response) => {
-        textOf(response).then(resolve, reject)
-      })
-      request.end(text)
-    }).then(resultOf)
-  }
-
-  request(
-    endpoint: string,
-    path: string,
-    token: string | undefined,
-    isPooled: boolean,
-  ): ClientRequest {
-    const url = new URL(path, endpoint)
-    const isTls = url.protocol === 'https:'
-    const headers = {
-      'content-type': 'application/json',
-      ...(token !== undefined && { authorization: token }),
-    }
-    const agent = isPooled ? (isTls ? this.#agents.https : this.#agents.http) : false
-    const options = { method: 'POST', headers, agent }
-    return isTls
-      ? httpsRequest(url, { ...options, ...this.#options.tls })
-      : httpRequest(url, options)
-  }
-
-  close(): void {
-    this.#agents.http.destroy()
-    this.#agents.https.destroy()
-  }
-}
-
 interface RpcStatus {
   readonly message?: unknown
   readonly code?: number
@@ -368,7 +346,7 @@ const MAX_CODE = 16
  * Streams wrap each message in `result`, and an error in `error`. Before etcd 3.6 the other errors
  * have an `error` too, with their message.
  */
-export function resultOf(text: string): Reply {
+function resultOf(text: string): Reply {
   const said = JSON.parse(text) as Reply & { readonly error?: unknown; readonly result?: Reply }
   const status = (typeof said.error === 'object' ? said.error : said) as RpcStatus
   const code = status.grpc_code ?? status.code ?? 0

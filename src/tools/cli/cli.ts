@@ -112,9 +112,8 @@ export class Cli {
     }
   }
 
-  #queueAt(url: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
-    const { prefix } = this.settings
-    const view = new QueueView({ url, prefix, timeoutMs })
+  #queueAt(address: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
+    const view = new QueueView(address, this.settings.prefix, timeoutMs)
     this.defer(() => view.close())
     return view
   }

@@ -152,25 +152,30 @@ export function wantedIn(given: Readonly<Record<string, unknown>>): Wanted | und
 
 export class Actions {
   readonly #log: Log
+  readonly #hands: Hands
   #done: readonly Done[] = []
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, hands: Hands) {
     this.#log = new Log(logger)
+    this.#hands = hands
   }
 
   get done(): readonly Done[] {
     return this.#done
   }
 
-  async do(wanted: Wanted, who: string, from: string, hands: Hands): Promise<Done> {
+  async do(wanted: Wanted, who: string, from: string): Promise<Done> {
+    const hands = { ...this.#hands, who }
     const { action, queue, jobId, resource, reason } = wanted
     const { on, to, act } = ACTIONS[action] as Action
     const acted = async (): ReturnType<Action['act']> => {
       // To change a queue that is not there would make it.
       if (on.includes('queue')) await queueOf(hands).mustHave(queue)
-      return act(wanted, { ...hands, who })
+      return act(wanted, hands)
     }
-    const { isDone: ok, told: outcome } = await acted().catch(failed)
+    const { isDone: ok, told: outcome } = await acted().catch((error: unknown) => ({
+      ...{ isDone: false, told: redacted(messageOf(error)) },
+    }))
     const set = to?.(wanted) ?? ''
     const what = [action, ...on.map((name) => wanted[name]), set].join(' ').trimEnd()
     const fields = { action, queue, job: jobId, resource, reason, set, ok, outcome }
@@ -180,8 +185,4 @@ export class Actions {
     this.#done = [done, ...this.#done].slice(0, MAX_DONE)
     return done
   }
-}
-
-function failed(error: unknown): Pick<Acted, 'isDone' | 'told'> {
-  return { isDone: false, told: redacted(messageOf(error)) }
 }

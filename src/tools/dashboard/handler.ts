@@ -113,17 +113,16 @@ class Dashboard {
     this.#options = options
     const { prefix, timeoutMs, queueRedis } = options
     this.#access = new Access(options)
-    this.#actions = new Actions(options.logger)
     if (options.locks === undefined) {
       this.#fleet = new FleetProbe(options)
       this.#locks = fleetView(this.#fleet)
     } else {
       this.#locks = serviceView(options.locks)
     }
-    if (queueRedis !== undefined) {
-      this.#queue = new QueueView({ url: queueRedis, prefix, timeoutMs })
-    }
+    if (queueRedis !== undefined) this.#queue = new QueueView(queueRedis, prefix, timeoutMs)
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
+    const hands = { queue: this.#queue, fleet: this.#fleet, maxLeaseMs: options.maxLeaseMs }
+    this.#actions = new Actions(options.logger, hands)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
@@ -221,10 +220,7 @@ class Dashboard {
     if (!isOwnRequest(request)) return text(403, REFUSALS['foreign page'])
     const wanted = wantedIn(await posted(request, JSON.parse))
     if (wanted === undefined) return text(400, 'There is no such action, or it lacks something.')
-    const { maxLeaseMs } = this.#options
-    const hands = { queue: this.#queue, fleet: this.#fleet, maxLeaseMs }
-    const from = request.socket.remoteAddress ?? ''
-    return json(await this.#actions.do(wanted, who, from, hands))
+    return json(await this.#actions.do(wanted, who, request.socket.remoteAddress ?? ''))
   }
 
   /** The page asks for the state as soon as it is loaded: the look begins at once. */

@@ -2,12 +2,10 @@
  * What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure.
  */
 import { grouped, type Diagnosis, type MasterHealth } from '../operator/diagnosis.ts'
-import type { ServerHealth } from '../../services/service-health.ts'
 import { hasQuorum, tooFewAnswer } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
 import type { JobsByResource, JobSince } from '../operator/jobs.ts'
 import { verdictOf, type FleetVerdict } from '../operator/lock-view.ts'
-import type { MasterSurvey } from '../operator/survey.ts'
 import { redacted } from '../../redact.ts'
 import type { Done } from './actions.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -46,13 +44,13 @@ interface Viewer {
   readonly hasOperatorLogin: boolean
 }
 
-interface MasterRow
-  extends
-    Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'>,
-    Partial<Pick<MasterSurvey, 'roundTripMs' | 'uptimeMs'>> {
+interface MasterRow extends Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> {
   readonly version: string | undefined
   /** Of a server of a lock service: `leader`, `primary`, … */
-  readonly role?: string | undefined
+  readonly role: string | undefined
+  /** Of a master. */
+  readonly roundTripMs: number | undefined
+  readonly uptimeMs: number | undefined
 }
 
 /** As long as a resource's name may be. */
@@ -121,7 +119,12 @@ export function stateOf(
       ...{ quorum, voting, margin, healthy },
       service: service ?? null,
       verdict: { state, text: redacted(text) },
-      masters: masters.map((master, nr) => masterRow(master, servers?.[nr])),
+      masters: masters.map(({ master, state, survey, clockOffMs }, nr) => {
+        const { version, role } = servers?.[nr] ?? {}
+        const { roundTripMs, uptimeMs } = survey ?? {}
+        const row = { master, state, clockOffMs, role, roundTripMs, uptimeMs }
+        return { ...row, version: survey?.version ?? version }
+      }),
       findings: grouped(findings).map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {
@@ -132,14 +135,4 @@ export function stateOf(
       truncated: found.truncated,
     },
   }
-}
-
-/** @param server as a lock service reports it. */
-function masterRow(
-  { master, state, survey, clockOffMs }: MasterHealth,
-  { version, role }: Partial<ServerHealth> = {},
-): MasterRow {
-  if (survey === undefined) return { master, state, clockOffMs, version, role }
-  const { version: own, roundTripMs, uptimeMs } = survey
-  return { master, state, clockOffMs, version: own, roundTripMs, uptimeMs }
 }

@@ -18,13 +18,6 @@ import { duration } from './duration.ts'
 import type { Inspect } from './lines.ts'
 import { Places, type QueuePlace } from './places.ts'
 
-export interface QueueViewOptions {
-  /** `redis://`, `rediss://`, or ioredis options. */
-  readonly url: MasterAddress
-  readonly prefix: string
-  readonly timeoutMs: number
-}
-
 export interface JobExplanation extends Explanation {
   /** In whose lines it stands. */
   readonly resources: readonly string[]
@@ -53,9 +46,10 @@ export class QueueView {
   readonly #timeoutMs: number
   readonly #queues = new Map<string, Queue>()
 
-  constructor({ url, prefix, timeoutMs }: QueueViewOptions) {
+  /** @param prefix BullMQ's. */
+  constructor(address: MasterAddress, prefix: string, timeoutMs: number) {
     this.#timeoutMs = timeoutMs
-    this.server = new QueueServer(url, timeoutMs)
+    this.server = new QueueServer(address, timeoutMs)
     this.places = new Places(this.server, prefix)
   }
 

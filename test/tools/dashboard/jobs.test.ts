@@ -35,7 +35,7 @@ test('jobs that completed and failed a second agree with the server’s own coun
   )
   worker.on('completed', removed)
   fixture.defer(() => worker.close())
-  const view = new QueueView({ url, prefix: fixture.namespace, timeoutMs: 10_000 })
+  const view = new QueueView(url, fixture.namespace, 10_000)
   fixture.defer(() => view.close())
   const counter = new FinishedCounter(view.places)
   await queue.add('x', 1)

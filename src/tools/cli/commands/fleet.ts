@@ -1,11 +1,11 @@
+/** What is done to a whole fleet: it begins, or changes. */
 import { DAY_MS } from '../../../clock.ts'
 import { counted } from '../../../counted.ts'
 import { diagnose } from '../../operator/diagnosis.ts'
 import { duration } from '../../operator/duration.ts'
 import { resizeFleet, planResize, type ResizePlan } from '../../operator/resize.ts'
 import { surveyFleet } from '../../operator/survey.ts'
-import type { Cli } from '../cli.ts'
-import { EXIT, type ExitCode } from '../exit-code.ts'
+import { EXIT } from '../exit-code.ts'
 import { listOption, numberOption, YES, type CommandSpec } from '../command.ts'
 import { addresses, mastersOf } from '../settings.ts'
 import { Redlock } from '../../../redlock/redlock.ts'
@@ -37,49 +37,45 @@ export const resize: CommandSpec = {
     numberOption('--to-fence-ttl-ms <n>', 'fenceTtlMs of the new fleet', [1_000, 366 * DAY_MS]),
     YES,
   ],
-  run,
-}
-
-async function run(cli: Cli, flags: ResizeFlags): Promise<ExitCode> {
-  const { out, settings, signal } = cli
-  const { toMaxLeaseMs, toFenceTtlMs, yes } = flags
-  const old = cli.fleet()
-  const to =
-    flags.to === undefined ? mastersOf(settings) : addresses({ value: flags.to, source: '--to' })
-  const next = cli.fleet(settings.timeoutMs, to)
-  const target = { maxLeaseMs: toMaxLeaseMs, fenceTtlMs: toFenceTtlMs }
-  const plan = await planResize(old, next, target)
-  if (plan.isDone) {
-    out.result({ ...plan.to, changed: false }, () => 'the fleet is as you want it: nothing to do')
-    return EXIT.done
-  }
-  if (!(await cli.confirms(warningOf(plan), 'Resize the fleet?', yes))) return EXIT.attention
-  const interrupted = (): void => {
-    const event = { event: 'interrupted', signal: String(signal.reason) }
-    out.note('interrupted: closed masters grant nothing until the same command has run', event)
-  }
-  signal.addEventListener('abort', interrupted)
-  const { pausedMs, late } = await resizeFleet(old, next, plan, (ms) => {
-    const event = { event: 'paused', forMs: ms }
-    out.note(`all masters are closed; waits ${duration(ms)} for the leases to end`, event)
-  })
-  signal.removeEventListener('abort', interrupted)
-  const { voting, masters } = diagnose(await surveyFleet(next))
-  const { left, to: fleet } = plan
-  const done = { ...fleet, changed: true, voting, late, left, pausedMs: Math.round(pausedMs) }
-  out.result(done, () =>
-    [
-      `${voting} of ${counted(masters.length, 'master votes', 'masters vote')}, with maxLeaseMs ${plan.to.maxLeaseMs}; ` +
-        `no lease was granted for ${duration(pausedMs)}`,
-      ...late.map(
-        (master) =>
-          `${master} restarted meanwhile: it votes one maxLeaseMs after a client connects`,
-      ),
-      ...left.map((master) => `${master} is still closed for another resize: empty it before use`),
-      'Clients with `previous` follow within a second. Others are refused: deploy them.',
-    ].join('\n'),
-  )
-  return voting === masters.length ? EXIT.done : EXIT.attention
+  async run(cli, flags: ResizeFlags) {
+    const { out, settings, signal } = cli
+    const { toMaxLeaseMs: maxLeaseMs, toFenceTtlMs: fenceTtlMs, yes } = flags
+    const old = cli.fleet()
+    const masters = flags.to && addresses({ value: flags.to, source: '--to' })
+    const next = cli.fleet(settings.timeoutMs, masters)
+    const plan = await planResize(old, next, { maxLeaseMs, fenceTtlMs })
+    if (plan.isDone) {
+      out.result({ ...plan.to, changed: false }, () => 'the fleet is as you want it: nothing to do')
+      return EXIT.done
+    }
+    if (!(await cli.confirms(warningOf(plan), 'Resize the fleet?', yes))) return EXIT.attention
+    const interrupted = (): void => {
+      const event = { event: 'interrupted', signal: String(signal.reason) }
+      out.note('interrupted: closed masters grant nothing until the same command has run', event)
+    }
+    signal.addEventListener('abort', interrupted)
+    const { pausedMs, late } = await resizeFleet(old, next, plan, (ms) => {
+      const event = { event: 'paused', forMs: ms }
+      out.note(`all masters are closed; waits ${duration(ms)} for the leases to end`, event)
+    })
+    signal.removeEventListener('abort', interrupted)
+    const { voting, masters: all } = diagnose(await surveyFleet(next))
+    const { left, to } = plan
+    const done = { ...to, changed: true, voting, late, left, pausedMs: Math.round(pausedMs) }
+    const restarted = 'restarted meanwhile: it votes one maxLeaseMs after a client connects'
+    out.result(done, () =>
+      [
+        `${voting} of ${counted(all.length, 'master votes', 'masters vote')}, with maxLeaseMs ${to.maxLeaseMs}; ` +
+          `no lease was granted for ${duration(pausedMs)}`,
+        ...late.map((master) => `${master} ${restarted}`),
+        ...left.map(
+          (master) => `${master} is still closed for another resize: empty it before use`,
+        ),
+        'Clients with `previous` follow within a second. Others are refused: deploy them.',
+      ].join('\n'),
+    )
+    return voting === all.length ? EXIT.done : EXIT.attention
+  },
 }
 
 function warningOf({ from, to, pauseMs, resumes, hasOpened }: ResizePlan): string {

@@ -1,3 +1,4 @@
+/** What is done to jobs: cancel them, try them again, skip them, let them leave their lines. */
 import type { Cancelled } from '../../../line/cancel.ts'
 import { isCancelled } from '../../operator/queue-view.ts'
 import { numberOption, YES, type CommandSpec } from '../command.ts'
