@@ -11,16 +11,16 @@ import { Probe } from './probe.ts'
 import type { Script } from '../../lua.ts'
 import { messageOf } from '../../message-of.ts'
 
-export interface FleetProbeOptions {
+export type ServerAnswer<Value> =
+  | { readonly master: string; readonly ok: true; readonly value: Value }
+  | { readonly master: string; readonly ok: false; readonly problem: string }
+
+interface FleetProbeOptions {
   readonly masters: readonly MasterAddress[]
   readonly namespace: string
   /** How long one master may take to connect, and to answer one question. */
   readonly timeoutMs: number
 }
-
-export type ServerAnswer<Value> =
-  | { readonly master: string; readonly ok: true; readonly value: Value }
-  | { readonly master: string; readonly ok: false; readonly problem: string }
 
 export class FleetProbe {
   readonly namespace: string
@@ -75,8 +75,7 @@ export async function answerOf<Asked extends { readonly name: string }, Value>(
   try {
     return { master: probe.name, ok: true, value: await question(probe) }
   } catch (error) {
-    const problem = messageOf(error)
-    return { master: probe.name, ok: false, problem }
+    return { master: probe.name, ok: false, problem: messageOf(error) }
   }
 }
 

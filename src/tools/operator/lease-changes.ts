@@ -64,14 +64,12 @@ export class LeaseWatch {
   }
 
   #compare(known: ReadonlyMap<string, Known>, now: number, wallNow: number): void {
-    const before = this.#known ?? new Map<string, Known>()
-    const gone = [...before].filter(([key]) => !known.has(key)).map(([, each]) => each)
-    const lapsed = gone
-      .filter(({ endsAt, sights }) => sights > 1 && endsAt <= now)
-      .map(({ lease: { resource, holder, fencingToken } }) => ({
-        ...{ resource, holder, fencingToken },
-        at: wallNow,
-      }))
+    const lapsed = [...(this.#known ?? [])]
+      .filter(([key, { endsAt, sights }]) => !known.has(key) && sights > 1 && endsAt <= now)
+      .map(([, { lease }]) => {
+        const { resource, holder, fencingToken } = lease
+        return { resource, holder, fencingToken, at: wallNow }
+      })
     this.#lapsed = [...lapsed, ...this.#lapsed].slice(0, MAX_LAPSED)
   }
 }

@@ -13,12 +13,6 @@ import { known } from './queue-server.ts'
 
 export type Inspect = (resource: string) => Promise<Inspection>
 
-interface FoundLine {
-  readonly entries: readonly LineEntry[]
-  /** Why there may be more; undefined where these are all. */
-  readonly missing: string | undefined
-}
-
 export interface WaitingLines {
   /** The longest first. */
   readonly lines: readonly WaitingLine[]
@@ -56,12 +50,15 @@ const MAX_LINES = 500
 const MAX_NAMES = 100_000
 const NAMES_AT_ONCE = 1_000
 
-/** The jobs in the lines of a resource, queue by queue, and what each waits for. */
+/**
+ * The jobs in the lines of a resource, queue by queue, and what each waits for.
+ * @returns why there may be more as `missing`.
+ */
 export async function lineOf(
   places: Places,
   resource: string,
   inspect: Inspect,
-): Promise<FoundLine> {
+): Promise<{ readonly entries: readonly LineEntry[]; readonly missing: string | undefined }> {
   const names = await places.names()
   let missing = places.missingNames
   const asked = names.map(async (queue) => {
@@ -131,18 +128,8 @@ export async function waitingLines(
   }
 }
 
-interface Sleeping {
-  readonly place: QueuePlace
-  readonly total: number
-  readonly resources: readonly string[]
-}
-
 /** Lines that are looked at: those whose last look is oldest, and those that the text names. */
-async function sleepingLines(
-  { server }: Places,
-  place: QueuePlace,
-  text: string,
-): Promise<Sleeping> {
+async function sleepingLines({ server }: Places, place: QueuePlace, text: string) {
   const index = keyIn(place.base, 'sleeping-lines')
   const [total, oldest] = (await Promise.all([
     server.command('ZCARD', index),

@@ -59,18 +59,14 @@ async function surveyMaster(probe: Probe, fleet: FleetProbe): Promise<MasterSurv
     enrolment: runId
       ? { runId, resizing: resizing ?? '', resized: resized ?? '', ...known }
       : undefined,
-    refusal: await refusalOf(fleet, probe),
-  }
-}
-
-/** A server that says so here says so to a worker, unless their users differ. */
-async function refusalOf(fleet: FleetProbe, probe: Probe): Promise<Refusal | undefined> {
-  try {
-    await fleet.call(probe, trialCall)
-    return undefined
-  } catch (error) {
-    if (isErrorReply(error)) return refusalBy(error.message)
-    throw error
+    // A server that says so here says so to a worker, unless their users differ.
+    refusal: await fleet.call(probe, trialCall).then(
+      () => undefined,
+      (error: unknown) => {
+        if (isErrorReply(error)) return refusalBy(error.message)
+        throw error
+      },
+    ),
   }
 }
 
