@@ -10,7 +10,7 @@ import {
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { shortened } from '../../options.ts'
-import { printable } from '../operator/printable.ts'
+import { printable } from '../operator/words.ts'
 import { shownValue } from '../../redact.ts'
 
 export interface CliSettings {

@@ -14,7 +14,6 @@ import {
   type JobRecord,
   type JobSince,
 } from '../operator/jobs.ts'
-import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
 import { checkLeases, type LiveLeases } from '../operator/live-leases.ts'
 import { withUngranted, type LockView } from '../operator/lock-view.ts'
 import {
@@ -26,7 +25,7 @@ import {
 import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines.ts'
 import type { QueueView } from '../operator/queue-view.ts'
 import { standingJobs } from '../operator/standing-jobs.ts'
-import { History, type Sample } from './history.ts'
+import { History, LeaseWatch, type Sample, type LeaseChanges } from './history.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'

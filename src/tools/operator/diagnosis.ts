@@ -4,7 +4,7 @@ import { withoutAddresses } from '../../message-of.ts'
 import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import { findingsOf, type Finding, type ServiceHealth } from '../../services/service-health.ts'
-import { duration } from './duration.ts'
+import { duration } from './words.ts'
 import { checkMaster, checkQueue, silences, unreachable, waits } from './server-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 

@@ -141,13 +141,10 @@ function leaseOf(
 export async function slotsOf(fleet: FleetProbe, resource: string): Promise<readonly LiveLease[]> {
   const names = slotNames(resource, MAX_SLOTS)
   const views = await fleet.each((probe) => readLeases(probe, fleet.keys, names))
+  const numeric = { numeric: true }
   return [...mergeLeases(views, fleet.quorum)].sort(
-    (a, b) => slotNumber(a) - slotNumber(b) || b.votes - a.votes,
+    (a, b) => a.resource.localeCompare(b.resource, 'en', numeric) || b.votes - a.votes,
   )
-}
-
-function slotNumber({ resource }: LiveLease): number {
-  return Number(resource.slice(resource.lastIndexOf('#') + 1))
 }
 
 /** The most keys that are looked at on each master to find those that never expire. */

@@ -14,7 +14,7 @@ import { leaveLines, skipJob } from '../../line/leave-lines.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { disconnectNow } from '../../line/queue-connection.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
-import { duration } from './duration.ts'
+import { duration } from './words.ts'
 import type { Inspect } from './lines.ts'
 import { Places, type QueuePlace } from './places.ts'
 

@@ -7,7 +7,7 @@ import { holderAmong, seenBy, type Seen } from '../../redlock/inspect.ts'
 import { callOf, USUAL } from '../../redlock/wire/calls.ts'
 import { counted } from '../../counted.ts'
 import { shortened } from '../../options.ts'
-import { duration } from './duration.ts'
+import { duration, printable } from './words.ts'
 import {
   fewAnswer,
   hasQuorum,
@@ -16,7 +16,6 @@ import {
   type FleetProbe,
   type UnreachableMaster,
 } from './fleet-probe.ts'
-import { printable } from './printable.ts'
 import { describeToken } from '../../names.ts'
 import { storedMaxLeaseMs } from './survey.ts'
 import { messageOf } from '../../message-of.ts'

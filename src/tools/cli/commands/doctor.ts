@@ -6,13 +6,11 @@ import {
 } from '../../operator/diagnosis.ts'
 import type { Finding } from '../../../services/service-health.ts'
 import { verdictOf } from '../../operator/lock-view.ts'
-import { duration } from '../../operator/duration.ts'
+import { duration, printable } from '../../operator/words.ts'
 import { standingJobs } from '../../operator/standing-jobs.ts'
 import { EXIT } from '../exit-code.ts'
 import type { CommandSpec } from '../command.ts'
-import type { Output, Style } from '../output.ts'
-import { printable } from '../../operator/printable.ts'
-import { table } from '../table.ts'
+import { table, type Output, type Style } from '../output.ts'
 
 export const doctor: CommandSpec = {
   usage: 'doctor',

@@ -2,7 +2,7 @@
 import { DAY_MS } from '../../../clock.ts'
 import { counted } from '../../../counted.ts'
 import { diagnose } from '../../operator/diagnosis.ts'
-import { duration } from '../../operator/duration.ts'
+import { duration } from '../../operator/words.ts'
 import { resizeFleet, planResize, type ResizePlan } from '../../operator/resize.ts'
 import { surveyFleet } from '../../operator/survey.ts'
 import { EXIT } from '../exit-code.ts'

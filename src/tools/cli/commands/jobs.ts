@@ -4,8 +4,8 @@ import { isCancelled } from '../../operator/queue-view.ts'
 import { numberOption, YES, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
 import { EXIT, UsageError } from '../exit-code.ts'
-import { printable } from '../../operator/printable.ts'
-import { table } from '../table.ts'
+import { printable } from '../../operator/words.ts'
+import { table } from '../output.ts'
 import { counted } from '../../../counted.ts'
 
 interface CancelFlags {

@@ -5,7 +5,6 @@ import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { numberOption, YES, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
-import { printable } from '../../operator/printable.ts'
 import { messageOf } from '../../../message-of.ts'
 import { counted } from '../../../counted.ts'
 import {
@@ -17,11 +16,10 @@ import {
   type ResourceView,
   type ResourceLine,
 } from '../../operator/resource-view.ts'
-import { timeLeft } from '../../operator/duration.ts'
-import { table } from '../table.ts'
+import { timeLeft, printable } from '../../operator/words.ts'
 import { shortened } from '../../../options.ts'
 import { fewAnswer, hasQuorum, tooFewAnswer, type Coverage } from '../../operator/fleet-probe.ts'
-import type { Output } from '../output.ts'
+import { table, type Output } from '../output.ts'
 
 interface LeasesFlags {
   readonly match: string

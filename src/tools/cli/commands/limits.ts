@@ -12,9 +12,9 @@ import type {
 import type { Cli } from '../cli.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { printable } from '../../operator/printable.ts'
+import { printable } from '../../operator/words.ts'
 import { wholeNumber } from '../settings.ts'
-import { table } from '../table.ts'
+import { table } from '../output.ts'
 
 /** At most 31 years, as milliseconds. */
 const POSITIVE = [1, 1e12] as const

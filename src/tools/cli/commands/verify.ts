@@ -9,9 +9,8 @@ import { linesOf, verifyHistory, type HistorySource } from '../../verify/verify-
 import { EXIT, UsageError } from '../exit-code.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
-import type { Output } from '../output.ts'
-import { printable } from '../../operator/printable.ts'
-import { table } from '../table.ts'
+import { table, type Output } from '../output.ts'
+import { printable } from '../../operator/words.ts'
 
 interface VerifyFlags {
   readonly clockSkewMs: number

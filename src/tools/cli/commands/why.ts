@@ -5,7 +5,7 @@ import type { Inspect } from '../../operator/lines.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT } from '../exit-code.ts'
 import { listOption, type CommandSpec } from '../command.ts'
-import { printable } from '../../operator/printable.ts'
+import { printable } from '../../operator/words.ts'
 import { answeredByQuorum } from './leases.ts'
 
 export const why: CommandSpec = {

@@ -8,7 +8,7 @@
 import { createNoopMeter, metrics } from '@opentelemetry/api'
 import { text, type HttpAnswer } from '../../dashboard/answers.ts'
 import { messageOf } from '../../../message-of.ts'
-import { installed, NotInstalledError } from '../../operator/installed.ts'
+import { installed, NotInstalledError } from '../../operator/open-locks.ts'
 
 export interface Metrics {
   /** What to do for there to be metrics. */
