@@ -74,9 +74,12 @@ export class Cli {
   }
 
   /** The queue's Redis; undefined when none is configured. */
-  queue(timeoutMs?: number): QueueView | undefined {
-    const { queueRedis } = this.settings
-    return queueRedis === undefined ? undefined : this.#queueAt(queueRedis, timeoutMs)
+  queue(timeoutMs: number = this.settings.timeoutMs): QueueView | undefined {
+    const { queueRedis, prefix } = this.settings
+    if (queueRedis === undefined) return undefined
+    const view = new QueueView(queueRedis, prefix, timeoutMs)
+    this.defer(() => view.close())
+    return view
   }
 
   /**
@@ -85,7 +88,8 @@ export class Cli {
    * @throws UsageError when none is configured; Error when it does not answer or lacks the queue.
    */
   async requiredQueue(queue?: string): Promise<QueueView> {
-    const view = this.#queueAt(queueRedisOf(this.settings))
+    queueRedisOf(this.settings)
+    const view = this.queue() as QueueView
     await view.mustHave(queue)
     return view
   }
@@ -110,12 +114,6 @@ export class Cli {
     } finally {
       terminal.close()
     }
-  }
-
-  #queueAt(address: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
-    const view = new QueueView(address, this.settings.prefix, timeoutMs)
-    this.defer(() => view.close())
-    return view
   }
 }
 
