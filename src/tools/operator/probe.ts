@@ -56,7 +56,8 @@ export class Probe {
   constructor(address: MasterAddress, timeoutMs: number) {
     this.name = masterName(address)
     this.#timeoutMs = timeoutMs
-    const limits = { connectTimeoutMs: timeoutMs, socketTimeoutMs: Math.max(1_000, timeoutMs) }
+    // Longer than the deadline of a question, which says what was asked and for how long.
+    const limits = { connectTimeoutMs: timeoutMs, socketTimeoutMs: Math.max(1_000, 2 * timeoutMs) }
     const settings = {
       ...connectionSettings(limits),
       lazyConnect: true,
