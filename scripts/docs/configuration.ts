@@ -98,7 +98,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'openTelemetry(options)',
     intro: 'How locks and workers report to OpenTelemetry ([telemetry.md](telemetry.md)).',
-    file: 'telemetry/resource-classes.ts',
+    file: 'telemetry/open-telemetry.ts',
     types: ['TelemetryOptions'],
   },
 ]

@@ -1,6 +1,5 @@
 /** What a lock service besides Redis tells people of its leases and its servers. */
 import { messageOf } from '../message-of.ts'
-import { findingsOf, type Finding } from './finding.ts'
 import type { Inspection } from '../lock/inspection.ts'
 
 /** A lease as the server of a lock service lists it. */
@@ -22,7 +21,6 @@ export interface ServerHealth {
   readonly version?: string
   /** `leader`, `follower`, `primary`, … */
   readonly role?: string
-  /** Why it gives no answer. */
   readonly problem?: string
 }
 
@@ -49,7 +47,6 @@ export function inspectionOf(
   }
 }
 
-/** What one server answers. */
 export interface ServerAnswers extends Omit<ServerHealth, 'server'> {
   readonly findings?: readonly Finding[]
 }
@@ -79,4 +76,35 @@ export async function healthOf(
     findings: answers.flatMap(({ findings }) => findings),
     ...(problem !== undefined && { problem }),
   }
+}
+
+export interface Finding {
+  /**
+   * `error`: something does not work or must not be so. `warning`: it soon may. `note`: good to
+   * know, and healthy.
+   */
+  readonly severity: 'error' | 'warning' | 'note'
+  /** Stable, for machines: `unreachable`, `evicts`, … */
+  readonly code: string
+  /** The server's `host:port`, `fleet`, `this machine`, or `queue host:port`. */
+  readonly where: string
+  readonly fact: string
+  /** What to do, in one line. */
+  readonly fix: string
+}
+
+export type Report = (
+  severity: Finding['severity'],
+  code: string,
+  fact: string,
+  fix: string,
+) => void
+
+/** What `check` reports about one server, or about the fleet. */
+export function findingsOf(where: string, check: (report: Report) => void): readonly Finding[] {
+  const found: Finding[] = []
+  check((severity, code, fact, fix) => {
+    found.push({ severity, code, where, fact, fix })
+  })
+  return found
 }

@@ -6,12 +6,15 @@ import {
   createNoopMeter,
   metrics,
   trace,
+  SpanStatusCode,
   type MeterProvider,
   type Tracer,
   type TracerProvider,
+  type Attributes,
 } from '@opentelemetry/api'
 import { getOrInsert } from '../get-or-insert.ts'
 import { Instruments, type Sources } from './instruments.ts'
+import { systemClock } from '../clock.ts'
 
 const SCOPE = 'bullmq-redlock'
 
@@ -55,4 +58,30 @@ export class Sdk {
     if (this.#tracer !== undefined) this.#tracers = provider
     return this.#tracer
   }
+}
+
+/** Every span of this package. docs/telemetry.md lists them with their attributes. */
+export const SPANS = {
+  'redlock.acquire': 'One attempt to acquire a lease',
+  'redlock.extend': 'A lease is renewed',
+  'redlock.release': 'A lease is given back',
+  'redlock.step': 'A step of a job',
+  'redlock.requeue': 'A job goes back to the queue, because it may not run yet',
+} as const
+
+type SpanName = keyof typeof SPANS
+
+/** What has just ended and took `durationMs`, as a span of the current trace. */
+export function spanned(
+  tracer: Tracer | undefined,
+  name: SpanName,
+  durationMs: number,
+  attributes: Attributes,
+  error?: string,
+): void {
+  if (tracer === undefined) return
+  const endTime = systemClock.wallNow()
+  const span = tracer.startSpan(name, { startTime: endTime - durationMs, attributes })
+  if (error !== undefined) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
+  span.end(endTime)
 }

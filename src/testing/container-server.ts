@@ -5,10 +5,9 @@
 import type { StartedTestContainer } from 'testcontainers'
 import { systemClock, withinMs } from '../clock.ts'
 import { messageOf } from '../message-of.ts'
-import { firstAnswer } from './first-answer.ts'
-import { returnPort, takePort } from './free-port.ts'
-import { configText, passwordOf, serverUrl } from './server-config.ts'
-import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
+import { BaseServer } from './base-server.ts'
+import { takePort } from './free-port.ts'
+import type { ServerConfig } from './test-server.ts'
 
 const IMAGE = 'redis:7-alpine'
 const INNER_PORT = 6379
@@ -27,17 +26,13 @@ interface Engine {
 }
 
 /** A kill and a restart keep the container, and with it the port and the data. */
-export class ContainerServer implements TestServer {
-  readonly name: string
-  readonly port: number
-  #config: ServerConfig
+export class ContainerServer extends BaseServer {
   #container: StartedTestContainer | undefined
   #engine: Engine | undefined
   #exited: Promise<unknown> | undefined
   #frozen = false
-  #closed = false
 
-  static async start(name: string, config: ServerConfig): Promise<ContainerServer> {
+  static async launch(name: string, config: ServerConfig): Promise<ContainerServer> {
     const server = new ContainerServer(name, config, await takePort(ANY_INTERFACE))
     try {
       await server.#create()
@@ -48,19 +43,9 @@ export class ContainerServer implements TestServer {
     }
   }
 
-  private constructor(name: string, config: ServerConfig, port: number) {
-    this.name = name
-    this.port = port
-    this.#config = config
-  }
-
   get host(): string {
     const host = this.#container?.getHost() ?? 'localhost'
     return host === 'localhost' ? '127.0.0.1' : host
-  }
-
-  get url(): string {
-    return serverUrl(this.host, this.port, this.#config)
   }
 
   get running(): boolean {
@@ -86,10 +71,7 @@ export class ContainerServer implements TestServer {
     this.#frozen = false
   }
 
-  async restart({ keepData = true, config = {} }: RestartOptions = {}): Promise<void> {
-    if (this.#closed) throw new Error(`${this.name} is closed, it cannot be restarted`)
-    await this.kill()
-    this.#config = { ...this.#config, ...config }
+  protected async start(keepData: boolean): Promise<void> {
     if (keepData) {
       await this.#container?.copyContentToContainer([this.#configFile()])
       await this.#engine?.start()
@@ -100,29 +82,19 @@ export class ContainerServer implements TestServer {
     }
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
-    await this.kill()
+  protected async remove(): Promise<void> {
     await this.#container?.stop()
-    returnPort(this.port)
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
   }
 
   #living(): Engine {
-    if (this.#exited === undefined || this.#engine === undefined) {
-      throw new Error(`${this.name} on port ${this.port} is not running`)
-    }
+    if (this.#exited === undefined || this.#engine === undefined) throw this.notRunning()
     return this.#engine
   }
 
   #configFile(): { readonly content: string; readonly target: string } {
-    const config = { 'protected-mode': 'no', ...this.#config }
+    const config = { 'protected-mode': 'no', ...this.config }
     const placement = { bind: ANY_INTERFACE, port: INNER_PORT, dir: '/data' }
-    return { content: configText(placement, config), target: CONFIG_FILE }
+    return { content: this.configText(placement, config), target: CONFIG_FILE }
   }
 
   async #create(): Promise<void> {
@@ -139,15 +111,13 @@ export class ContainerServer implements TestServer {
   }
 
   async #started(): Promise<void> {
-    const { host, port } = this
     const timeUp = AbortSignal.timeout(START_LIMIT_MS)
     this.#exited = this.#engine?.wait().finally(() => {
       this.#exited = undefined
       this.#frozen = false
     })
-    const expected = { host, port, password: passwordOf(this.#config) }
-    if (await firstAnswer(expected, timeUp)) return
-    throw new Error(`${this.name} on port ${port}: no answer within ${START_LIMIT_MS} ms`)
+    if (await this.firstAnswer(timeUp)) return
+    throw new Error(`${this.name} on port ${this.port}: no answer within ${START_LIMIT_MS} ms`)
   }
 }
 

@@ -5,7 +5,7 @@
  */
 
 export { type Fleet, type FleetOptions, startFleet } from './fleet.ts'
-export { type ServerOptions, startServer } from './start-server.ts'
+export { type ServerOptions, startServer } from './fleet.ts'
 export type { Backend, RestartOptions, ServerConfig, TestServer } from './test-server.ts'
 export { FakeClock } from './fake-clock.ts'
 export { type MemoryLocks, type MemoryLocksOptions, memoryLocks } from './memory-locks.ts'

@@ -11,11 +11,10 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { firstAnswer } from './first-answer.ts'
-import { returnPort, takePort } from './free-port.ts'
+import { BaseServer } from './base-server.ts'
+import { takePort } from './free-port.ts'
 import { LAUNCH, removeTree, takeDirectory, type ChildDirectory } from './reaper.ts'
-import { configText, passwordOf, serverUrl } from './server-config.ts'
-import type { RestartOptions, ServerConfig, TestServer } from './test-server.ts'
+import type { ServerConfig } from './test-server.ts'
 
 const HOST = '127.0.0.1'
 const START_LIMIT_MS = 15_000
@@ -23,18 +22,14 @@ const STOP_LIMIT_MS = 2_000
 const MAX_PORTS = 5
 
 /** A `redis-server` process of this machine, in its own directory. */
-export class ProcessServer implements TestServer {
-  readonly name: string
+export class ProcessServer extends BaseServer {
   readonly host: string = HOST
-  readonly port: number
   readonly #binary: string
   readonly #directory: ChildDirectory
-  #config: ServerConfig
   #child: ChildProcess | undefined
-  #closed = false
 
   /** Starts a server on a free port, and on another one if another program was faster. */
-  static async start(name: string, config: ServerConfig, binary: string): Promise<ProcessServer> {
+  static async launch(name: string, config: ServerConfig, binary: string): Promise<ProcessServer> {
     for (let attempt = 1; ; attempt += 1) {
       const server = new ProcessServer(name, config, binary, await takePort(HOST))
       try {
@@ -49,15 +44,9 @@ export class ProcessServer implements TestServer {
   }
 
   private constructor(name: string, config: ServerConfig, binary: string, port: number) {
-    this.name = name
-    this.port = port
+    super(name, config, port)
     this.#binary = binary
-    this.#config = config
     this.#directory = takeDirectory(name)
-  }
-
-  get url(): string {
-    return serverUrl(HOST, this.port, this.#config)
   }
 
   get running(): boolean {
@@ -73,46 +62,32 @@ export class ProcessServer implements TestServer {
   }
 
   async freeze(): Promise<void> {
-    const { pid } = this.#living()
+    const pid = this.#living()
     process.kill(pid, 'SIGSTOP')
     const stopped = AbortSignal.timeout(STOP_LIMIT_MS)
     while (this.running && !stopped.aborted && !isStopped(pid)) await delay(1)
   }
 
   thaw(): Promise<void> {
-    process.kill(this.#living().pid, 'SIGCONT')
+    process.kill(this.#living(), 'SIGCONT')
     return Promise.resolve()
   }
 
-  async restart({ keepData = true, config = {} }: RestartOptions = {}): Promise<void> {
-    this.#assertOpen()
-    await this.kill()
-    if (!keepData) await this.#empty()
-    this.#assertOpen()
-    this.#config = { ...this.#config, ...config }
+  protected async start(keepData: boolean): Promise<void> {
+    const entries = keepData ? [] : readdirSync(this.#directory.path)
+    for (const entry of entries) await removeTree(this.#file(entry))
+    this.assertOpen()
     await this.#launch()
   }
 
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
-    await this.kill()
-    returnPort(this.port)
-    await this.#directory.release()
+  protected remove(): Promise<void> {
+    return this.#directory.release()
   }
 
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close()
-  }
-
-  #assertOpen(): void {
-    if (this.#closed) throw new Error(`${this.name} is closed, it cannot be restarted`)
-  }
-
-  #living(): { readonly pid: number } {
+  #living(): number {
     const pid = this.#child?.pid
-    if (pid === undefined) throw new Error(`${this.name} on port ${this.port} is not running`)
-    return { pid }
+    if (pid === undefined) throw this.notRunning()
+    return pid
   }
 
   async #launch(): Promise<void> {
@@ -127,8 +102,7 @@ export class ProcessServer implements TestServer {
       rmSync(this.#file('pid'), { force: true })
       exited.abort()
     })
-    const expected = { host: HOST, port: this.port, password: passwordOf(this.#config), pid }
-    if (await firstAnswer(expected, AbortSignal.any([exited.signal, timeUp]))) return
+    if (await this.firstAnswer(AbortSignal.any([exited.signal, timeUp]), pid)) return
     const why = exited.signal.aborted ? 'it ended' : `no answer within ${START_LIMIT_MS} ms`
     await this.kill()
     throw new Error(`${this.#binary} did not start on port ${this.port}: ${why}\n${this.#log()}`)
@@ -138,7 +112,8 @@ export class ProcessServer implements TestServer {
   #spawn(): ChildProcess {
     const { path } = this.#directory
     const file = this.#file('redis.conf')
-    writeFileSync(file, configText({ bind: HOST, port: this.port, dir: path }, this.#config))
+    const placement = { bind: HOST, port: this.port, dir: path }
+    writeFileSync(file, this.configText(placement, this.config))
     const log = openSync(this.#file('server.log'), 'w')
     try {
       const child = spawn('/bin/sh', ['-c', LAUNCH, path, this.#binary, file], {
@@ -153,12 +128,6 @@ export class ProcessServer implements TestServer {
       return child
     } finally {
       closeSync(log)
-    }
-  }
-
-  async #empty(): Promise<void> {
-    for (const entry of readdirSync(this.#directory.path)) {
-      await removeTree(this.#file(entry))
     }
   }
 

@@ -5,7 +5,7 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
-import { findServerBinary } from '../../src/testing/find-binary.ts'
+import { findServerBinary } from '../../src/testing/choose-backend.ts'
 import { returnPort, takePort } from '../../src/testing/free-port.ts'
 import { LAUNCH, takeDirectory } from '../../src/testing/reaper.ts'
 

@@ -18,7 +18,7 @@ import { basename, delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { getOrInsert } from '../../src/get-or-insert.ts'
-import { findServerBinary } from '../../src/testing/find-binary.ts'
+import { findServerBinary } from '../../src/testing/choose-backend.ts'
 
 const COMPILERS = ['cc', 'gcc', 'clang'] as const
 const COMPILE_LIMIT_MS = 30_000

@@ -201,7 +201,7 @@ describe('a full line', () => {
     const queue = makeQueue({ maxLength: 1 })
     await queue.add('call', call(1))
     for (const nr of [2, 3]) await queue.add('call', call(nr)).catch(() => undefined)
-    const view = new QueueView({ url: fixture.fleet.queue.url, prefix: 'bull', timeoutMs: 5_000 })
+    const view = new QueueView(fixture.fleet.queue.url, 'bull', 5_000)
     fixture.defer(() => view.close())
     const standing = await standingJobs(view.places)
     const findings = standing.findings.filter(

@@ -2,9 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
-import { LockClient } from '../../src/services/lock-client.ts'
+import { LockClient, lockSettings, type LockOptions } from '../../src/services/lock-client.ts'
 import type { ClaimOutcome, LockDriver } from '../../src/services/lock-driver.ts'
-import { lockSettings, type LockOptions } from '../../src/services/service-settings.ts'
 import { RedlockClosedError, silentLogger } from '../../src/index.ts'
 import { until, useClosers } from '../fixtures.ts'
 

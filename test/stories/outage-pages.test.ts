@@ -5,7 +5,7 @@
 import { expect, it } from 'vitest'
 import { LockedQueue } from '../../src/index.ts'
 import type { DashboardState } from '../../src/tools/dashboard/state.ts'
-import type { ResourceDetail } from '../../src/tools/operator/resource-detail.ts'
+import type { ResourceDetail } from '../../src/tools/operator/resource-view.ts'
 import { dashboardHandler } from '../../src/tools/dashboard/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { listen, optionsFor } from '../tools/dashboard/harness.ts'

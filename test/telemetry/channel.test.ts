@@ -10,7 +10,7 @@ import {
   type Logger,
 } from '../../src/index.ts'
 import { Channel } from '../../src/channel.ts'
-import { ResourceClasses } from '../../src/telemetry/resource-classes.ts'
+import { ResourceClasses } from '../../src/telemetry/open-telemetry.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 3 })

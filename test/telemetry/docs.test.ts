@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, it } from 'vitest'
 import { LINES } from '../../src/log.ts'
 import { METRICS } from '../../src/telemetry/instruments.ts'
-import { SPANS } from '../../src/telemetry/spans.ts'
+import { SPANS } from '../../src/telemetry/sdk.ts'
 import { rowsOf } from './doc-tables.ts'
 
 const root = join(import.meta.dirname, '..', '..')

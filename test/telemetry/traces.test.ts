@@ -14,7 +14,7 @@ import {
 import { BullMQOtel } from 'bullmq-otel'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, type LockedWorkerOptions } from '../../src/index.ts'
-import { SPANS } from '../../src/telemetry/spans.ts'
+import { SPANS } from '../../src/telemetry/sdk.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
 

@@ -2,9 +2,8 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
-import { chooseBackend, type Machine } from '../../src/testing/choose-backend.ts'
-import { findServerBinary } from '../../src/testing/find-binary.ts'
-import { type ProvisionedMachine, provisionServer } from '../../scripts/provision-server.ts'
+import { chooseBackend, findServerBinary, type Machine } from '../../src/testing/choose-backend.ts'
+import { provisionServer, type ProvisionedMachine } from '../../scripts/provision-server.ts'
 
 const root = mkdtempSync(join(tmpdir(), 'server-binary-test-'))
 

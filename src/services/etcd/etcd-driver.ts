@@ -9,10 +9,16 @@
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
 import { describeToken } from '../../names.ts'
-import { inspectionOf, type ListedLease, type ServiceHealth } from '../service-health.ts'
-import type { EtcdGateway } from './gateway.ts'
-import { EtcdError, type Reply } from './http.ts'
-import { etcdHealth } from './health.ts'
+import {
+  inspectionOf,
+  healthOf,
+  findingsOf,
+  type ListedLease,
+  type ServiceHealth,
+  type ServerAnswers,
+  type Finding,
+} from '../service-health.ts'
+import { EtcdError, STATUS, type EtcdGateway, type Reply } from './gateway.ts'
 
 export interface EtcdClaim extends Claim {
   readonly keys: readonly string[]
@@ -137,8 +143,20 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     })
   }
 
+  /** The members, each by itself. */
   health(): Promise<ServiceHealth> {
-    return etcdHealth(this.#gateway, () => this.ready())
+    const servers = this.#gateway.endpoints.map((endpoint) => {
+      const server = new URL(endpoint).host
+      const ask = async (): Promise<ServerAnswers> => {
+        const status = (await this.#gateway.callAt(endpoint, STATUS, {})) as Status
+        const { version = '?', leader, header } = status
+        const role = leader === header?.member_id ? 'leader' : 'follower'
+        return { version, role, findings: checked(server, status) }
+      }
+      return [server, ask] as const
+    })
+    // It needs a quorum.
+    return healthOf(this.name, new Map(servers), () => this.ready())
   }
 
   close(): Promise<void> {
@@ -249,4 +267,29 @@ function listed(resource: string, kv: KeyValue, freeInMs: number): ListedLease {
 
 function holderOf({ value }: KeyValue): string {
   return describeToken(Buffer.from(value, 'base64').toString())
+}
+
+/** The first version without that fault. */
+const FIXED = '3.5.10'
+
+interface Status {
+  readonly version?: string
+  readonly leader?: string
+  readonly header?: { readonly member_id?: string }
+  readonly errors?: readonly string[]
+}
+
+function checked(where: string, { version = '', leader, errors = [] }: Status): readonly Finding[] {
+  return findingsOf(where, (report) => {
+    const disarm = 'free space and disarm the alarm: etcdctl defrag, etcdctl alarm disarm'
+    for (const fact of errors) report('error', 'alarm', fact, disarm)
+    if (leader === undefined || leader === '0') {
+      const fix = 'check that a majority of the members runs and that they reach each other'
+      report('error', 'no-leader', 'sees no leader', fix)
+    }
+    if (version.localeCompare(FIXED, 'en', { numeric: true }) < 0) {
+      const fact = `etcd ${version}: a leader that was frozen may revoke leases that were renewed`
+      report('warning', 'old-version', fact, `use ${FIXED} or newer (etcd issue 15247)`)
+    }
+  })
 }

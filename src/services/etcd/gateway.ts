@@ -4,12 +4,15 @@
  * A client belongs to one cluster for good: that of at least half of its endpoints when it asked
  * first. An endpoint of another cluster, such as an address that is used again, has failed.
  */
-import type { ClientRequest } from 'node:http'
-import { withinMs } from '../../clock.ts'
+import { Agent as HttpAgent, request as httpRequest, type ClientRequest } from 'node:http'
+import { withinMs, deadline, type Clock } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
-import { EtcdError, EtcdHttp, resultOf, type HttpOptions, type Reply } from './http.ts'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { text as textOf } from 'node:stream/consumers'
 
-export interface GatewayOptions extends HttpOptions {
+export interface GatewayOptions {
+  readonly tls: EtcdTls | undefined
+  readonly clock: Clock
   readonly endpoints: readonly string[]
   readonly username: string | undefined
   readonly password: string | undefined
@@ -23,13 +26,13 @@ const UNAUTHENTICATED = /invalid auth token|user name is empty|revision .* auth.
 const UNAUTHENTICATED_CODE = 16
 /** etcd hashes the password slowly on purpose. */
 const LOGIN_MS = 10_000
-const STATUS = '/v3/maintenance/status'
+export const STATUS = '/v3/maintenance/status'
 /** Longer than any message of a watch. */
 const MAX_LINE = 1_000_000
 
 export class EtcdGateway {
   readonly #options: GatewayOptions
-  readonly #http: EtcdHttp
+  readonly #agents: { readonly http: HttpAgent; readonly https: HttpsAgent }
   readonly #watches = new Set<ClientRequest>()
   #preferred = 0
   #token: Promise<string> | undefined
@@ -38,7 +41,11 @@ export class EtcdGateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options
-    this.#http = new EtcdHttp(options)
+    const settings = { keepAlive: true, maxSockets: 64 }
+    this.#agents = {
+      http: new HttpAgent(settings),
+      https: new HttpsAgent({ ...settings, ...options.tls }),
+    }
   }
 
   /** @throws EtcdError for what etcd refused; else the last endpoint's error. */
@@ -81,7 +88,7 @@ export class EtcdGateway {
     let isStopped = false
     const begin = (token: string | undefined): void => {
       if (isStopped) return
-      request = this.#http.request(this.#endpoint, '/v3/watch', token, false)
+      request = this.#request(this.#endpoint, '/v3/watch', token, false)
       const watched = request
       this.#watches.add(watched)
       watched.on('close', () => {
@@ -117,7 +124,8 @@ export class EtcdGateway {
 
   close(): void {
     for (const watch of this.#watches) watch.destroy()
-    this.#http.close()
+    this.#agents.http.destroy()
+    this.#agents.https.destroy()
   }
 
   async #authenticate(name: string): Promise<string> {
@@ -225,8 +233,48 @@ export class EtcdGateway {
     return answer()
   }
 
-  async #post(...given: Parameters<EtcdHttp['post']>): Promise<Reply> {
-    return this.#ofCluster(await this.#http.post(...given))
+  async #post(
+    endpoint: string,
+    path: string,
+    text: string,
+    token: string | undefined,
+    timeoutMs: number,
+  ): Promise<Reply> {
+    const said = await new Promise<string>((resolve, reject) => {
+      const request = this.#request(endpoint, path, token, true)
+      const late = deadline(this.#options.clock, timeoutMs, () => {
+        const { host } = new URL(endpoint)
+        request.destroy(new Error(`${host} did not answer within ${Math.round(timeoutMs)} ms`))
+      })
+      request.on('close', () => {
+        late.cancel()
+      })
+      request.on('error', (error) => {
+        reject(new Error(error.message, { cause: error }))
+      })
+      request.on('response', (response) => {
+        textOf(response).then(resolve, reject)
+      })
+      request.end(text)
+    })
+    return this.#ofCluster(resultOf(said))
+  }
+
+  #request(
+    endpoint: string,
+    path: string,
+    token: string | undefined,
+    isPooled: boolean,
+  ): ClientRequest {
+    const url = new URL(path, endpoint)
+    const isTls = url.protocol === 'https:'
+    const headers = {
+      'content-type': 'application/json',
+      ...(token !== undefined && { authorization: token }),
+    }
+    const agent = isPooled && (isTls ? this.#agents.https : this.#agents.http)
+    const options = { method: 'POST', headers, agent, ...this.#options.tls }
+    return isTls ? httpsRequest(url, options) : httpRequest(url, options)
   }
 }
 
@@ -252,4 +300,57 @@ function notOne(
 function isUnauthenticated(error: unknown): boolean {
   if (!(error instanceof EtcdError)) return false
   return error.code === UNAUTHENTICATED_CODE || UNAUTHENTICATED.test(error.message)
+}
+
+/** Certificates, as `node:tls` takes them. */
+export interface EtcdTls {
+  /** The authority that has signed the certificates of the members. */
+  readonly ca?: string | Buffer
+  /** The certificate of the client. */
+  readonly cert?: string | Buffer
+  /** Its private key. */
+  readonly key?: string | Buffer
+  /** The name that the certificates of the members must have. */
+  readonly servername?: string
+}
+
+interface Header {
+  readonly cluster_id: string
+  readonly revision: string
+  readonly raft_term: string
+}
+
+/** Numbers of 64 bits are strings; what is zero or empty is left out. */
+export type Reply = Readonly<Record<string, unknown>> & { readonly header?: Header }
+
+/** etcd answered, and refused. */
+export class EtcdError extends Error {
+  readonly code: number
+
+  constructor(message: string, code: number) {
+    super(message)
+    this.code = code
+  }
+}
+
+interface RpcStatus {
+  readonly message?: unknown
+  readonly code?: number
+  readonly grpc_code?: number
+}
+
+/** The largest of gRPC. */
+const MAX_CODE = 16
+
+/**
+ * Streams wrap each message in `result`, and an error in `error`. Before etcd 3.6 the other errors
+ * have an `error` too, with their message.
+ */
+function resultOf(text: string): Reply {
+  const said = JSON.parse(text) as Reply & { readonly error?: unknown; readonly result?: Reply }
+  const status = (typeof said.error === 'object' ? said.error : said) as RpcStatus
+  const code = status.grpc_code ?? status.code ?? 0
+  // rule: only-etcd-refuses
+  if (code > 0 && code <= MAX_CODE) throw new EtcdError(String(status.message), code)
+  return said.result ?? said
 }

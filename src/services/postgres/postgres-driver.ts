@@ -1,19 +1,19 @@
 /** Leases as rows of a table. No connection is held between two statements. */
 import pRetry from 'p-retry'
-import { findingsOf, type Finding } from '../finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import type { LockSettings } from '../service-settings.ts'
+import type { LockSettings } from '../lock-client.ts'
 import { describeToken } from '../../names.ts'
 import {
   healthOf,
   inspectionOf,
+  findingsOf,
   type ListedLease,
   type ServerAnswers,
   type ServiceHealth,
+  type Finding,
 } from '../service-health.ts'
-import { ask, type PgListener, type PgPool, type PgRows } from './pg.ts'
-import { ReleaseListener } from './release-listener.ts'
+import { ask, ReleaseListener, type PgListener, type PgPool, type PgRows } from './pg.ts'
 import { statementsFor, type Statements } from './statements.ts'
 
 export interface PostgresClaim extends Claim {

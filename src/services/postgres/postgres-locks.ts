@@ -6,8 +6,7 @@
  */
 import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { LockClient } from '../lock-client.ts'
-import { lockSettings, type LockOptions, type LockSettings } from '../service-settings.ts'
+import { LockClient, lockSettings, type LockOptions, type LockSettings } from '../lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { labelOf, resourceNames } from '../../names.ts'
 import { refuse } from '../../options.ts'

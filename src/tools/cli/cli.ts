@@ -1,16 +1,14 @@
 /** What a command is given, and what is closed after it. */
 import { createInterface } from 'node:readline/promises'
 import { silentLogger } from '../../logger.ts'
-import type { LockClient } from '../../services/lock-client.ts'
-import type { LockOptions } from '../../services/service-settings.ts'
+import type { LockClient, LockOptions } from '../../services/lock-client.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { openLocks } from '../operator/open-locks.ts'
 import { QueueView } from '../operator/queue-view.ts'
 import { storedMaxLeaseMs } from '../operator/survey.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
-import { EXIT, UsageError, type ExitCode } from './exit-code.ts'
-import { aborted, watchSignals } from './interruption.ts'
+import { EXIT, UsageError, aborted, watchSignals, type ExitCode } from './exit-code.ts'
 import { endWithoutReader, Output } from './output.ts'
 import { redacted, shownValue } from '../../redact.ts'
 import type { CommandSpec } from './command.ts'
@@ -76,9 +74,12 @@ export class Cli {
   }
 
   /** The queue's Redis; undefined when none is configured. */
-  queue(timeoutMs?: number): QueueView | undefined {
-    const { queueRedis } = this.settings
-    return queueRedis === undefined ? undefined : this.#queueAt(queueRedis, timeoutMs)
+  queue(timeoutMs: number = this.settings.timeoutMs): QueueView | undefined {
+    const { queueRedis, prefix } = this.settings
+    if (queueRedis === undefined) return undefined
+    const view = new QueueView(queueRedis, prefix, timeoutMs)
+    this.defer(() => view.close())
+    return view
   }
 
   /**
@@ -87,7 +88,8 @@ export class Cli {
    * @throws UsageError when none is configured; Error when it does not answer or lacks the queue.
    */
   async requiredQueue(queue?: string): Promise<QueueView> {
-    const view = this.#queueAt(queueRedisOf(this.settings))
+    queueRedisOf(this.settings)
+    const view = this.queue() as QueueView
     await view.mustHave(queue)
     return view
   }
@@ -112,13 +114,6 @@ export class Cli {
     } finally {
       terminal.close()
     }
-  }
-
-  #queueAt(url: MasterAddress, timeoutMs = this.settings.timeoutMs): QueueView {
-    const { prefix } = this.settings
-    const view = new QueueView({ url, prefix, timeoutMs })
-    this.defer(() => view.close())
-    return view
   }
 }
 

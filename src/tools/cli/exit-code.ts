@@ -1,4 +1,7 @@
-/** How the command line says how it ended. The numbers are documented; scripts rely on them. */
+/** How a command ends. */
+import { once } from 'node:events'
+
+/** The numbers are documented; scripts rely on them. */
 export const EXIT = {
   done: 0,
   /** It ran, and found or left something that needs attention. */
@@ -15,4 +18,28 @@ export type ExitCode = (typeof EXIT)[keyof typeof EXIT]
 export class UsageError extends Error {
   readonly code = 'USAGE'
   override readonly name = 'UsageError'
+}
+
+/**
+ * The first SIGINT or SIGTERM asks the command to end; a second one ends the process at once.
+ * @returns what aborts with the name of the signal as its reason.
+ */
+export function watchSignals(): Disposable & { readonly signal: AbortSignal } {
+  const stop = new AbortController()
+  const onSignal = (signal: NodeJS.Signals): void => {
+    if (stop.signal.aborted) process.exit(EXIT.interrupted)
+    stop.abort(signal)
+  }
+  process.on('SIGINT', onSignal).on('SIGTERM', onSignal)
+  return {
+    signal: stop.signal,
+    [Symbol.dispose]: () => {
+      process.off('SIGINT', onSignal).off('SIGTERM', onSignal)
+    },
+  }
+}
+
+/** Resolves when the signal aborts. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort')
 }

@@ -1,9 +1,8 @@
 /** Results go to standard output, all else to standard error; colour to terminals only. */
-import { styleText } from 'node:util'
+import { styleText, stripVTControlCharacters } from 'node:util'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
-import { printableLines } from '../operator/printable.ts'
-import { wrapped } from './width.ts'
+import { printableLines } from '../operator/words.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
 
@@ -50,4 +49,81 @@ function jsonText(value: object): string {
     /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
+}
+
+/**
+ * Rows in columns, as wide as their widest cell. Cells may contain colour codes. Where the columns
+ * do not fit, each row begins with its first cells, and the others follow it with their names.
+ * @param names how many of the first columns say what a row is about.
+ */
+export function table(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  names = 1,
+): string {
+  const all = [head, ...rows]
+  const widths = head.map((_, column) =>
+    Math.max(...all.map((row) => textWidth(row[column] ?? ''))),
+  )
+  const total = widths.reduce((sum, width) => sum + width + GAP, -GAP)
+  if (total > outputWidth()) return rows.map((row) => folded(head, row, names)).join('\n')
+  return all
+    .map((row) => {
+      const cells = row.map(
+        (cell, column) => cell + ' '.repeat((widths[column] ?? 0) - textWidth(cell)),
+      )
+      return cells.join(' '.repeat(GAP)).trimEnd()
+    })
+    .join('\n')
+}
+
+const GAP = 2
+
+function folded(head: readonly string[], row: readonly string[], names: number): string {
+  const rest = row.slice(names).map((cell, index) => {
+    return `${head[index + names]?.toLowerCase() ?? ''} ${cell}`
+  })
+  const lines = ['']
+  for (const part of rest) {
+    const last = lines.length - 1
+    const joined = `${lines[last] ?? ''}, ${part}`
+    if (lines[last] === '') lines[last] = `  ${part}`
+    else if (textWidth(joined) < outputWidth()) lines[last] = joined
+    else lines.push(`  ${part}`)
+  }
+  return [row.slice(0, names).join(' '), ...lines].join('\n')
+}
+
+const DEFAULT = 80
+const LEAST = 40
+
+/** That of the terminal; in a pipe as `COLUMNS` says, or 80. */
+function outputWidth(): number {
+  const { columns } = process.stdout as { readonly columns?: number }
+  return Math.max(LEAST, columns || Number(process.env['COLUMNS']) || DEFAULT)
+}
+
+/** On a terminal. */
+function textWidth(text: string): number {
+  return Array.from(stripVTControlCharacters(text)).length
+}
+
+/** Long lines go on below, indented as they begin. A command in backquotes stays on one line. */
+function wrapped(text: string): string {
+  return text.split('\n').map(wrappedLine).join('\n')
+}
+
+function wrappedLine(line: string): string {
+  const width = outputWidth()
+  if (textWidth(line) <= width) return line
+  const [start = ''] = /^(?:\S+ {2,})? */.exec(stripVTControlCharacters(line)) ?? []
+  const indent = ' '.repeat(Math.min(start.length, width / 4))
+  const words = line.match(/(?:`[^`]*`|\S)+|\s+/g) ?? []
+  const lines = ['']
+  for (const word of words) {
+    const last = lines[lines.length - 1] ?? ''
+    if (textWidth(last + word) <= width) lines[lines.length - 1] = last + word
+    else if (word.trim() !== '') lines.push(indent + word)
+  }
+  return lines.map((one) => one.trimEnd()).join('\n')
 }

@@ -10,7 +10,7 @@ import {
 import { UsageError } from './exit-code.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { shortened } from '../../options.ts'
-import { printable } from '../operator/printable.ts'
+import { printable } from '../operator/words.ts'
 import { shownValue } from '../../redact.ts'
 
 export interface CliSettings {
@@ -245,19 +245,16 @@ export function addresses(found: Given): readonly MasterAddress[] {
   if (!Array.isArray(value) || value.length === 0 || value.length > MAX_MASTERS) {
     return refuse(found, `a list of 1 to ${MAX_MASTERS} redis:// URLs`)
   }
-  const seen = new Set<string>()
-  return value.map((one: unknown, index) => {
-    const address = addressOf({
+  const all = value.map((one: unknown, index) =>
+    addressOf({
       value: typeof one === 'string' ? one.trim() : one,
       source: value.length === 1 ? source : `number ${index + 1} of ${source}`,
-    })
-    const key = JSON.stringify(address)
-    if (seen.has(key)) {
-      throw new UsageError(`${source} names ${masterName(address)} twice: name each master once`)
-    }
-    seen.add(key)
-    return address
-  })
+    }),
+  )
+  const keys = all.map((address) => JSON.stringify(address))
+  const twice = all.find((_, index) => keys.indexOf(keys[index] ?? '') < index)
+  if (twice === undefined) return all
+  throw new UsageError(`${source} names ${masterName(twice)} twice: name each master once`)
 }
 
 function locksAddress({ value, source }: Given): string {

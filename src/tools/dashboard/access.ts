@@ -13,6 +13,7 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { refuse } from '../../options.ts'
+import { sleep, systemClock } from '../../clock.ts'
 
 /** Which requests the dashboard answers. */
 export interface AccessOptions {
@@ -85,12 +86,10 @@ export class Access {
     return this.hasLogin ? 'login' : 'denied'
   }
 
-  /** There is a token to log in with. */
   get hasLogin(): boolean {
     return this.#options.token !== undefined || this.hasOperatorLogin
   }
 
-  /** There is a token with which one may act. */
   get hasOperatorLogin(): boolean {
     return this.#options.operatorToken !== undefined
   }
@@ -235,4 +234,33 @@ function isSame(a: string, b: string | undefined): boolean {
   if (b === undefined) return false
   const digest = (text: string): Buffer => createHash('sha256').update(text).digest()
   return timingSafeEqual(digest(a), digest(b))
+}
+
+const DELAY_MS = 500
+const MAX_AT_A_TIME = 5
+
+/** Wrong tokens are answered late, a few at a time for an address: guessing takes too long. */
+export class WrongTokens {
+  readonly #waiting = new Map<string, number>()
+
+  /** Whether this address has the most wrong tokens waiting, so the next one is refused unread. */
+  isBlocked(address = ''): boolean {
+    return (this.#waiting.get(address) ?? 0) >= MAX_AT_A_TIME
+  }
+
+  /** Resolves when the answer to a wrong token may go out. */
+  async delay(address = ''): Promise<void> {
+    this.#count(address, 1)
+    try {
+      await sleep(systemClock, DELAY_MS)
+    } finally {
+      this.#count(address, -1)
+    }
+  }
+
+  #count(address: string, change: 1 | -1): void {
+    const count = (this.#waiting.get(address) ?? 0) + change
+    if (count === 0) this.#waiting.delete(address)
+    else this.#waiting.set(address, count)
+  }
 }

@@ -9,11 +9,10 @@ import type { Logger } from '../../logger.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { FleetProbe } from '../operator/fleet-probe.ts'
-import { forceRelease } from '../operator/force-release.ts'
+import { forceRelease } from '../operator/resource-view.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
 import { NO_QUEUE } from './snapshots.ts'
 
-/** What was done, and what came of it. */
 export interface Done {
   /** Milliseconds since 1970. */
   readonly at: number
@@ -21,7 +20,6 @@ export interface Done {
   /** As a command line says it: `retry invoices 7`. */
   readonly what: string
   readonly ok: boolean
-  /** A sentence. */
   readonly outcome: string
 }
 
@@ -37,7 +35,6 @@ export type Wanted = Readonly<
   Record<(typeof TEXTS)[number], string> & Record<(typeof NUMBERS)[number], number>
 >
 
-/** What an action works on. */
 export interface Hands {
   readonly queue: QueueView | undefined
   /** Undefined for a lock service that is not a fleet. */
@@ -47,7 +44,6 @@ export interface Hands {
 }
 
 interface Action {
-  /** What it needs. */
   readonly on: readonly ('queue' | 'jobId' | 'resource')[]
   /** What it sets, for the log. */
   readonly to?: (wanted: Wanted) => string
@@ -116,12 +112,10 @@ const ACTIONS: Readonly<Record<string, Action>> = {
   },
 }
 
-type LineLimits = Parameters<Parameters<QueueView['changeLimits']>[2]>[0]
-
 /** An action on what is set for a resource. */
 function limiting(
   change: (
-    limits: LineLimits,
+    limits: Awaited<ReturnType<QueueView['limitsOf']>>,
     wanted: Wanted,
     said: { readonly by: string; readonly reason?: string },
   ) => Promise<void>,
@@ -133,7 +127,7 @@ function limiting(
     async act(wanted, hands) {
       const { queue, resource, reason } = wanted
       const said = { by: hands.who, ...(reason !== '' && { reason }) }
-      await queueOf(hands).changeLimits(queue, resource, (limits) => change(limits, wanted, said))
+      await change(await queueOf(hands).limitsOf(queue, resource), wanted, said)
       return { isDone: true, told: `${resource} ${outcome(wanted)}` }
     },
   }
@@ -160,26 +154,30 @@ export function wantedIn(given: Readonly<Record<string, unknown>>): Wanted | und
 
 export class Actions {
   readonly #log: Log
+  readonly #hands: Hands
   #done: readonly Done[] = []
 
-  constructor(logger: Logger) {
+  constructor(logger: Logger, hands: Hands) {
     this.#log = new Log(logger)
+    this.#hands = hands
   }
 
-  /** The last ones, the latest first. */
   get done(): readonly Done[] {
     return this.#done
   }
 
-  async do(wanted: Wanted, who: string, from: string, hands: Hands): Promise<Done> {
+  async do(wanted: Wanted, who: string, from: string): Promise<Done> {
+    const hands = { ...this.#hands, who }
     const { action, queue, jobId, resource, reason } = wanted
     const { on, to, act } = ACTIONS[action] as Action
     const acted = async (): ReturnType<Action['act']> => {
       // To change a queue that is not there would make it.
       if (on.includes('queue')) await queueOf(hands).mustHave(queue)
-      return act(wanted, { ...hands, who })
+      return act(wanted, hands)
     }
-    const { isDone: ok, told: outcome } = await acted().catch(failed)
+    const { isDone: ok, told: outcome } = await acted().catch((error: unknown) => ({
+      ...{ isDone: false, told: redacted(messageOf(error)) },
+    }))
     const set = to?.(wanted) ?? ''
     const what = [action, ...on.map((name) => wanted[name]), set].join(' ').trimEnd()
     const fields = { action, queue, job: jobId, resource, reason, set, ok, outcome }
@@ -189,8 +187,4 @@ export class Actions {
     this.#done = [done, ...this.#done].slice(0, MAX_DONE)
     return done
   }
-}
-
-function failed(error: unknown): Pick<Acted, 'isDone' | 'told'> {
-  return { isDone: false, told: redacted(messageOf(error)) }
 }

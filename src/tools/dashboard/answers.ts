@@ -2,7 +2,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { pageFile } from './page-files.ts'
 
-/** A request, as far as routes care. */
 export interface RoutedRequest {
   readonly request: IncomingMessage
   readonly response: ServerResponse
@@ -97,7 +96,6 @@ export function isPublic(name: string): boolean {
   return PUBLIC.has(name)
 }
 
-/** A file of the page. */
 export async function file(name: string): Promise<HttpAnswer> {
   const headers = { 'content-type': PUBLIC.get(name) ?? 'text/html; charset=utf-8' }
   return { status: 200, headers, body: await pageFile(name) }

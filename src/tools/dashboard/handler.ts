@@ -16,10 +16,9 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { QueueView } from '../operator/queue-view.ts'
-import { jobDetail } from '../operator/jobs.ts'
-import { resourcePage } from '../operator/resource-detail.ts'
-import { jobsUnder, type JobsByResource } from '../operator/running-jobs.ts'
-import { Access, isOwnRequest } from './access.ts'
+import { jobDetail, jobsUnder, type JobsByResource } from '../operator/jobs.ts'
+import { resourcePage } from '../operator/resource-view.ts'
+import { Access, isOwnRequest, WrongTokens } from './access.ts'
 import { Actions, wantedIn } from './actions.ts'
 import {
   file,
@@ -34,11 +33,9 @@ import {
   type HttpAnswer,
   type RoutedRequest,
 } from './answers.ts'
-import { NO_QUEUE, problemOf, Snapshots, type Snapshot } from './snapshots.ts'
+import { NO_QUEUE, problemOf, Snapshots, STREAM, type Snapshot } from './snapshots.ts'
 import { resolveOptions, type DashboardOptions, type ResolvedOptions } from './options.ts'
 import { leasePage, MAX_NAME, stateOf, viewIn, type DashboardState, type View } from './state.ts'
-import { STREAM, Streams } from './streams.ts'
-import { WrongTokens } from './wrong-tokens.ts'
 
 /** What express, connect and h3 call when another handler answers. */
 export type Next = (error?: unknown) => void
@@ -99,7 +96,6 @@ class Dashboard {
   readonly #snapshots: Snapshots
   readonly #actions: Actions
   readonly #wrongTokens = new WrongTokens()
-  readonly #streams: Streams
   readonly #pages: Readonly<Record<string, Page>> = {
     '/': () => this.#page(),
     '/state': async ({ request, query }) => {
@@ -117,18 +113,16 @@ class Dashboard {
     this.#options = options
     const { prefix, timeoutMs, queueRedis } = options
     this.#access = new Access(options)
-    this.#actions = new Actions(options.logger)
     if (options.locks === undefined) {
       this.#fleet = new FleetProbe(options)
       this.#locks = fleetView(this.#fleet)
     } else {
       this.#locks = serviceView(options.locks)
     }
-    if (queueRedis !== undefined) {
-      this.#queue = new QueueView({ url: queueRedis, prefix, timeoutMs })
-    }
+    if (queueRedis !== undefined) this.#queue = new QueueView(queueRedis, prefix, timeoutMs)
     this.#snapshots = new Snapshots({ ...options, locks: this.#locks, queue: this.#queue })
-    this.#streams = new Streams(this.#snapshots)
+    const hands = { queue: this.#queue, fleet: this.#fleet, maxLeaseMs: options.maxLeaseMs }
+    this.#actions = new Actions(options.logger, hands)
   }
 
   async handle(request: IncomingMessage, response: ServerResponse, next?: Next): Promise<void> {
@@ -152,7 +146,6 @@ class Dashboard {
   async close(): Promise<void> {
     this.#isClosed = true
     this.#snapshots.close()
-    this.#streams.close()
     this.#fleet?.close()
     await this.#queue?.close()
   }
@@ -227,10 +220,7 @@ class Dashboard {
     if (!isOwnRequest(request)) return text(403, REFUSALS['foreign page'])
     const wanted = wantedIn(await posted(request, JSON.parse))
     if (wanted === undefined) return text(400, 'There is no such action, or it lacks something.')
-    const { maxLeaseMs } = this.#options
-    const hands = { queue: this.#queue, fleet: this.#fleet, maxLeaseMs }
-    const from = request.socket.remoteAddress ?? ''
-    return json(await this.#actions.do(wanted, who, from, hands))
+    return json(await this.#actions.do(wanted, who, request.socket.remoteAddress ?? ''))
   }
 
   /** The page asks for the state as soon as it is loaded: the look begins at once. */
@@ -243,7 +233,7 @@ class Dashboard {
     if (to.request.method === 'HEAD') return text(200, '', STREAM)
     const view = viewIn(to.query)
     const operator = await this.#access.operatorOf(to.request)
-    return this.#streams.open(to, (snapshot) => this.#state(snapshot, view, operator))
+    return this.#snapshots.stream(to, (snapshot) => this.#state(snapshot, view, operator))
   }
 
   async #resource(to: RoutedRequest): Promise<HttpAnswer> {

@@ -1,29 +1,39 @@
-/** Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. */
+/**
+ * Takes snapshots of the servers for all viewers: one at a time, and none without a viewer. Streams
+ * bring them what the page shows.
+ */
 import { instant, sleep, systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { withFindings, type Diagnosis } from '../operator/diagnosis.ts'
-import { FinishedCounter, type FinishedRates } from '../operator/finished-rates.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
-import { failedJobs, jobsWithId } from '../operator/jobs.ts'
-import type { FoundJob, JobRecord, JobSince } from '../operator/jobs.ts'
-import { checkLeases } from '../operator/leaks.ts'
-import { LeaseWatch, type LeaseChanges } from '../operator/lease-changes.ts'
-import type { LiveLeases } from '../operator/live-leases.ts'
-import { withUngranted, type LockView, type ServiceDiagnosis } from '../operator/lock-view.ts'
-import { countJobs, type QueueCounts } from '../operator/queue-counts.ts'
+import {
+  failedJobs,
+  jobsWithId,
+  type FoundJob,
+  type JobRecord,
+  type JobSince,
+} from '../operator/jobs.ts'
+import { checkLeases, type LiveLeases } from '../operator/live-leases.ts'
+import { withUngranted, type LockView } from '../operator/lock-view.ts'
+import {
+  countJobs,
+  FinishedCounter,
+  type QueueCounts,
+  type FinishedRates,
+} from '../operator/queue-counts.ts'
 import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines.ts'
 import type { QueueView } from '../operator/queue-view.ts'
 import { standingJobs } from '../operator/standing-jobs.ts'
-import { History, type Sample } from './history.ts'
+import { History, LeaseWatch, type Sample, type LeaseChanges } from './history.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'
+import type { ServerResponse } from 'node:http'
+import { text, type HttpAnswer, type RoutedRequest } from './answers.ts'
+import type { DashboardState } from './state.ts'
 
-export interface SnapshotsOptions extends Pick<
-  ResolvedOptions,
-  'maxLeaseMs' | 'everyMs' | 'limit'
-> {
+interface SnapshotsOptions extends Pick<ResolvedOptions, 'maxLeaseMs' | 'everyMs' | 'limit'> {
   readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
   readonly queue: QueueView | undefined
@@ -32,7 +42,7 @@ export interface SnapshotsOptions extends Pick<
 export interface Snapshot {
   /** Milliseconds since 1970. */
   readonly at: number
-  readonly diagnosis: Diagnosis | ServiceDiagnosis
+  readonly diagnosis: Diagnosis
   readonly leases: LiveLeases
   readonly changes: LeaseChanges
   readonly lines: WaitingLines | Problem
@@ -45,12 +55,10 @@ export interface Snapshot {
   readonly history: readonly Sample[]
 }
 
-/** Why something is not known. */
 interface Problem {
   readonly problem: string
 }
 
-/** What is searched for, in leases and lines. */
 export interface SearchResult {
   readonly leases: LiveLeases
   readonly lines: Snapshot['lines']
@@ -58,8 +66,11 @@ export interface SearchResult {
   readonly jobs: readonly FoundJob[]
 }
 
-export type OnSnapshot = (snapshot: Snapshot) => void
+export const STREAM = { 'content-type': 'text/event-stream' }
 
+const MAX_VIEWERS = 50
+/** How long a browser waits before it connects again. */
+const RETRY_MS = 2_000
 const MAX_LINES = 20
 const LINE_HEADS = 3
 /** What a search returns where not all leases were looked at. */
@@ -70,7 +81,7 @@ export class Snapshots {
   readonly #watch = new LeaseWatch()
   readonly #history = new History()
   readonly #finished: FinishedCounter | undefined
-  readonly #viewers = new Set<OnSnapshot>()
+  readonly #viewers = new Map<ServerResponse, (snapshot: Snapshot) => void>()
   #loop: AbortController | undefined
   #last: { readonly snapshot: Snapshot; readonly takenAt: number } | undefined
   #taking: Promise<Snapshot> | undefined
@@ -81,25 +92,45 @@ export class Snapshots {
     this.#finished = options.queue && new FinishedCounter(options.queue.places)
   }
 
-  get viewers(): number {
-    return this.#viewers.size
-  }
-
-  /** Calls `onSnapshot` now and with every snapshot, until the returned function is called. */
-  watch(onSnapshot: OnSnapshot): () => void {
-    this.#viewers.add(onSnapshot)
+  /**
+   * Sends the state after every snapshot, as server-sent events, until the viewer leaves.
+   * @returns undefined when the answer has been begun.
+   */
+  stream(
+    { request, response }: RoutedRequest,
+    stateOf: (snapshot: Snapshot) => Promise<DashboardState>,
+  ): HttpAnswer | undefined {
+    if (this.#viewers.size >= MAX_VIEWERS) {
+      return text(503, `${MAX_VIEWERS} viewers are connected already.`, { 'retry-after': '10' })
+    }
+    request.socket.setTimeout(0) // It stays open.
+    // Proxies that collect what passes would make news old.
+    response.writeHead(200, { ...STREAM, 'x-accel-buffering': 'no' })
+    response.write(`retry: ${RETRY_MS}\n\n`)
+    const send = async (snapshot: Snapshot): Promise<void> => {
+      const state = await stateOf(snapshot)
+      const { writableNeedDrain, writableEnded, destroyed } = response
+      // A viewer that reads slowly misses events.
+      if (writableNeedDrain || writableEnded || destroyed) return
+      response.write(`event: state\ndata: ${JSON.stringify(state)}\n\n`)
+    }
+    const onSnapshot = (snapshot: Snapshot): void => {
+      send(snapshot).catch(() => undefined) // The page says how old its last news are.
+    }
+    this.#viewers.set(response, onSnapshot)
+    response.once('close', () => {
+      this.#viewers.delete(response)
+      if (this.#viewers.size > 0) return
+      this.#loop?.abort()
+      this.#loop = undefined
+    })
     const fresh = this.#fresh()
     if (fresh !== undefined) onSnapshot(fresh)
     if (this.#loop === undefined) {
       this.#loop = new AbortController()
       void this.#run(this.#loop.signal, fresh !== undefined)
     }
-    return () => {
-      this.#viewers.delete(onSnapshot)
-      if (this.#viewers.size > 0) return
-      this.#loop?.abort()
-      this.#loop = undefined
-    }
+    return undefined
   }
 
   /** The last snapshot while it is fresh, else a new one. */
@@ -116,19 +147,19 @@ export class Snapshots {
 
   close(): void {
     this.#loop?.abort()
+    for (const stream of this.#viewers.keys()) stream.end()
     this.#viewers.clear()
   }
 
   async #run(signal: AbortSignal, wait: boolean): Promise<void> {
     const { everyMs } = this.#options
-    let pauseMs = wait ? everyMs : 0
-    for (;;) {
+    for (let pauseMs = wait ? everyMs : 0; ; pauseMs = everyMs) {
       await sleep(systemClock, pauseMs, signal).catch(() => undefined) // It ends with the signal.
       if (signal.aborted) return
       // A read that failed is no snapshot: viewers see that the last one grows old.
       const snapshot = await this.#take().catch(() => undefined)
-      if (snapshot !== undefined) for (const onSnapshot of this.#viewers) onSnapshot(snapshot)
-      pauseMs = everyMs
+      if (snapshot === undefined) continue
+      for (const onSnapshot of this.#viewers.values()) onSnapshot(snapshot)
     }
   }
 

@@ -2,13 +2,10 @@
  * What the page shows, as one JSON value, no larger for a large fleet than for a small one. Pure.
  */
 import { grouped, type Diagnosis, type MasterHealth } from '../operator/diagnosis.ts'
-import type { ServerHealth } from '../../services/service-health.ts'
 import { hasQuorum, tooFewAnswer } from '../operator/fleet-probe.ts'
 import type { LiveLease, LiveLeases } from '../operator/live-leases.ts'
-import type { JobSince } from '../operator/jobs.ts'
-import type { JobsByResource } from '../operator/running-jobs.ts'
-import { verdictOf, type FleetVerdict } from '../operator/verdict.ts'
-import type { MasterSurvey } from '../operator/survey.ts'
+import type { JobsByResource, JobSince } from '../operator/jobs.ts'
+import { verdictOf, type FleetVerdict } from '../operator/lock-view.ts'
 import { redacted } from '../../redact.ts'
 import type { Done } from './actions.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -38,7 +35,6 @@ export interface DashboardState
     }
 }
 
-/** What one viewer may do. */
 interface Viewer {
   /** What operators did last, the latest first. */
   readonly done: readonly Done[]
@@ -48,13 +44,13 @@ interface Viewer {
   readonly hasOperatorLogin: boolean
 }
 
-interface MasterRow
-  extends
-    Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'>,
-    Partial<Pick<MasterSurvey, 'roundTripMs' | 'uptimeMs'>> {
+interface MasterRow extends Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'> {
   readonly version: string | undefined
   /** Of a server of a lock service: `leader`, `primary`, … */
-  readonly role?: string | undefined
+  readonly role: string | undefined
+  /** Of a master. */
+  readonly roundTripMs: number | undefined
+  readonly uptimeMs: number | undefined
 }
 
 /** As long as a resource's name may be. */
@@ -62,7 +58,6 @@ export const MAX_NAME = 512
 const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
 type LeaseSort = (typeof LEASE_SORTS)[number]
 
-/** What one viewer asked for. */
 export interface View {
   readonly search: string
   readonly sort: LeaseSort
@@ -114,18 +109,22 @@ export function stateOf(
   { search, sort }: View,
   viewer: Viewer,
 ): DashboardState {
-  const { quorum, voting, margin, healthy, masters, findings } = diagnosis
+  const { quorum, voting, margin, healthy, masters, findings, service, servers } = diagnosis
   const { state, text } = verdictOf(diagnosis)
-  const servers = 'servers' in diagnosis ? diagnosis.servers : []
   return {
     ...snapshot,
     ...viewer,
     ...{ lines, jobs, everyMs, namespace, search, bullBoard: bullBoard ?? null },
     fleet: {
       ...{ quorum, voting, margin, healthy },
-      service: 'service' in diagnosis ? diagnosis.service : null,
+      service: service ?? null,
       verdict: { state, text: redacted(text) },
-      masters: masters.map((master, nr) => masterRow(master, servers[nr])),
+      masters: masters.map(({ master, state, survey, clockOffMs }, nr) => {
+        const { version, role } = servers?.[nr] ?? {}
+        const { roundTripMs, uptimeMs } = survey ?? {}
+        const row = { master, state, clockOffMs, role, roundTripMs, uptimeMs }
+        return { ...row, version: survey?.version ?? version }
+      }),
       findings: grouped(findings).map((finding) => ({ ...finding, fact: redacted(finding.fact) })),
     },
     leases: {
@@ -136,14 +135,4 @@ export function stateOf(
       truncated: found.truncated,
     },
   }
-}
-
-/** @param server as a lock service reports it. */
-function masterRow(
-  { master, state, survey, clockOffMs }: MasterHealth,
-  { version, role }: Partial<ServerHealth> = {},
-): MasterRow {
-  if (survey === undefined) return { master, state, clockOffMs, version, role }
-  const { version: own, roundTripMs, uptimeMs } = survey
-  return { master, state, clockOffMs, version: own, roundTripMs, uptimeMs }
 }

@@ -3,12 +3,13 @@ import { counted } from '../../counted.ts'
 import { withoutAddresses } from '../../message-of.ts'
 import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
-import { findingsOf, type Finding } from '../../services/finding.ts'
-import { duration } from './duration.ts'
+import { findingsOf, type Finding, type ServiceHealth } from '../../services/service-health.ts'
+import { duration } from './words.ts'
 import { checkMaster, checkQueue, silences, unreachable, waits } from './server-checks.ts'
 import { maxLeaseOf, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
-export interface Diagnosis {
+/** Of a fleet; or of a lock service, which says more of itself. */
+export interface Diagnosis extends Partial<Omit<ServiceHealth, 'findings'>> {
   /** Errors first, then in the order of the masters. */
   readonly findings: readonly Finding[]
   readonly masters: readonly MasterHealth[]
@@ -40,13 +41,15 @@ export function diagnose(
 ): Diagnosis {
   const commonOffsetMs = commonOffset(masters)
   const findings: Finding[] = []
-  const health = masters.map((answer, index): MasterHealth => {
+  const health = masters.map((answer): MasterHealth => {
     const { master: where } = answer
     if (!answer.ok) {
       findings.push(unreachable(answer.problem, where))
       return { master: where, state: 'unreachable', survey: undefined, clockOffMs: undefined }
     }
-    const duplicate = duplicateOf(masters, index)
+    const { runId } = answer.value
+    const first = masters.find((other) => other.ok && other.value.runId === runId)
+    const duplicate = runId === '' || first === answer ? undefined : first?.master
     const around = { commonOffsetMs, maxLeaseMs, fleetSize: masters.length, duplicate, namespace }
     const found = checkMaster(where, answer.value, around)
     findings.push(...found)
@@ -111,16 +114,6 @@ function commonOffset(masters: readonly ServerAnswer<MasterSurvey>[]): number {
   const sorted = [...offsets, 0].sort((a, b) => a - b)
   const middle = (sorted.length - 1) / 2
   return ((sorted[Math.floor(middle)] ?? 0) + (sorted[Math.ceil(middle)] ?? 0)) / 2
-}
-
-function duplicateOf(
-  masters: readonly ServerAnswer<MasterSurvey>[],
-  index: number,
-): string | undefined {
-  const own = masters[index]
-  if (own?.ok !== true || own.value.runId === '') return undefined
-  const first = masters.find((other) => other.ok && other.value.runId === own.value.runId)
-  return first === own ? undefined : first?.master
 }
 
 function checkOwnClock(commonOffsetMs: number): readonly Finding[] {

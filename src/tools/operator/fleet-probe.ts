@@ -11,17 +11,16 @@ import { Probe } from './probe.ts'
 import type { Script } from '../../lua.ts'
 import { messageOf } from '../../message-of.ts'
 
-export interface FleetProbeOptions {
+export type ServerAnswer<Value> =
+  | { readonly master: string; readonly ok: true; readonly value: Value }
+  | { readonly master: string; readonly ok: false; readonly problem: string }
+
+interface FleetProbeOptions {
   readonly masters: readonly MasterAddress[]
   readonly namespace: string
   /** How long one master may take to connect, and to answer one question. */
   readonly timeoutMs: number
 }
-
-/** What one master answered, or why it gave no answer. */
-export type ServerAnswer<Value> =
-  | { readonly master: string; readonly ok: true; readonly value: Value }
-  | { readonly master: string; readonly ok: false; readonly problem: string }
 
 export class FleetProbe {
   readonly namespace: string
@@ -76,23 +75,19 @@ export async function answerOf<Asked extends { readonly name: string }, Value>(
   try {
     return { master: probe.name, ok: true, value: await question(probe) }
   } catch (error) {
-    const problem = messageOf(error)
-    return { master: probe.name, ok: false, problem }
+    return { master: probe.name, ok: false, problem: messageOf(error) }
   }
 }
 
-/** What the masters that answered said. */
 export function valuesOf<Value>(answers: readonly ServerAnswer<Value>[]): readonly Value[] {
   return answers.flatMap((answer) => (answer.ok ? [answer.value] : []))
 }
 
-/** A master that gave no answer, and why. */
 export interface UnreachableMaster {
   readonly master: string
   readonly problem: string
 }
 
-/** How many masters there are, and which of them gave no answer. */
 export interface Coverage {
   /** The name of a lock service besides Redis, which then counts as the only master. */
   readonly service?: string

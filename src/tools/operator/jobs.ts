@@ -1,11 +1,13 @@
 /** Single jobs, as an operator meets them: the ones that failed, the one that is searched for. */
-import type { Inspect } from './lines.ts'
+import { lineOf, type Inspect } from './lines.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { known } from './queue-server.ts'
 import { linesIn, type QueueView } from './queue-view.ts'
 import { keyIn } from '../../line/line-runner.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { stepsKey } from '../../worker/run/results.ts'
+import type { Inspection } from '../../lock/inspection.ts'
+import type { LiveLease } from './live-leases.ts'
 
 interface JobName {
   readonly queue: string
@@ -41,12 +43,10 @@ export interface FoundJob extends JobName {
 export interface JobDetail extends JobRecord, FoundJob {
   /** The stacks of its failures, the last one first. */
   readonly stacks: readonly string[]
-  /** The last lines of its log. */
   readonly log: readonly string[]
   readonly stepsDone: readonly string[]
 }
 
-/** A job of a resource that has ended. */
 export interface EndedJob extends JobName {
   readonly outcome: 'completed' | 'failed'
   /** Milliseconds since 1970. */
@@ -108,7 +108,6 @@ async function recordOf(
   }
 }
 
-/** The jobs with this id, of any queue. */
 export async function jobsWithId(
   view: QueueView,
   jobId: string,
@@ -121,7 +120,6 @@ export async function jobsWithId(
   return found.flat()
 }
 
-/** Undefined where there is no such job. */
 export async function jobDetail(
   view: QueueView,
   { queue, jobId }: JobName,
@@ -195,3 +193,45 @@ export async function endedJobs(places: Places, resource: string): Promise<reado
 }
 
 type Recent = readonly [id: string, ended: string, started: string, reason: string]
+
+/** The job under each lease, by resource, and when it was started. */
+export type JobsByResource = ReadonlyMap<string, JobSince>
+
+/** The most leases that are looked at. */
+const MAX_LEASES = 200
+
+/**
+ * The masters know processes, not jobs: a job is found as the active one in the line of its
+ * resource. With `order: 'relaxed'` there is no line, and of a slot (`gpu#2`) it is not known.
+ * @param earlier found before: asked for again only after its job has ended.
+ */
+export async function jobsUnder(
+  places: Places,
+  leases: readonly LiveLease[],
+  earlier: JobsByResource = new Map(),
+): Promise<JobsByResource> {
+  const held = leases.filter(({ state }) => state === 'held').slice(0, MAX_LEASES)
+  const found = await known(
+    held.map(async ({ resource }) => {
+      const before = earlier.get(resource)
+      const isSame = before !== undefined && (await isActive(places, before))
+      const job = isSame ? before : await jobOf(places, resource)
+      return job === undefined ? [] : [[resource, job] as const]
+    }),
+  )
+  return new Map(found.flat())
+}
+
+async function jobOf(places: Places, resource: string): Promise<JobSince | undefined> {
+  const inspect = (): Promise<Inspection> => Promise.resolve({ resource, masters: [] })
+  const { entries } = await lineOf(places, resource, inspect)
+  const active = entries.find(({ state }) => state === 'active')
+  if (active === undefined) return undefined
+  const { queue, jobId, activeSince } = active
+  return activeSince && { queue, jobId, since: activeSince.getTime() }
+}
+
+async function isActive(places: Places, { queue, jobId }: JobSince): Promise<boolean> {
+  const { base } = await places.ofJob(queue, jobId)
+  return (await places.server.command('LPOS', `${base}active`, jobId)) !== null
+}

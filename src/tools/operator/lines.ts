@@ -11,16 +11,8 @@ import { globEscape } from './glob.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { known } from './queue-server.ts'
 
-/** What the masters say about a resource. */
 export type Inspect = (resource: string) => Promise<Inspection>
 
-interface FoundLine {
-  readonly entries: readonly LineEntry[]
-  /** Why there may be more; undefined where these are all. */
-  readonly missing: string | undefined
-}
-
-/** Lines in which jobs wait. */
 export interface WaitingLines {
   /** The longest first. */
   readonly lines: readonly WaitingLine[]
@@ -30,12 +22,10 @@ export interface WaitingLines {
   readonly truncated: boolean
 }
 
-/** The line of a resource in one queue. */
 export interface ResourceInQueue {
   readonly queue: string
   /** Jobs in it, also the one whose turn it is. */
   readonly jobs: number
-  /** What is set for the resource. */
   readonly limits: ResourceLimits
 }
 
@@ -48,9 +38,7 @@ interface WaitingLine extends ResourceInQueue {
 export interface LineSearch {
   /** Part of the name of a resource, or of the tenant of its first job. */
   readonly text: string
-  /** The most lines to return. */
   readonly limit: number
-  /** How many of each line. */
   readonly heads: number
 }
 
@@ -62,12 +50,15 @@ const MAX_LINES = 500
 const MAX_NAMES = 100_000
 const NAMES_AT_ONCE = 1_000
 
-/** The jobs in the lines of a resource, queue by queue, and what each waits for. */
+/**
+ * The jobs in the lines of a resource, queue by queue, and what each waits for.
+ * @returns why there may be more as `missing`.
+ */
 export async function lineOf(
   places: Places,
   resource: string,
   inspect: Inspect,
-): Promise<FoundLine> {
+): Promise<{ readonly entries: readonly LineEntry[]; readonly missing: string | undefined }> {
   const names = await places.names()
   let missing = places.missingNames
   const asked = names.map(async (queue) => {
@@ -137,18 +128,8 @@ export async function waitingLines(
   }
 }
 
-interface Sleeping {
-  readonly place: QueuePlace
-  readonly total: number
-  readonly resources: readonly string[]
-}
-
 /** Lines that are looked at: those whose last look is oldest, and those that the text names. */
-async function sleepingLines(
-  { server }: Places,
-  place: QueuePlace,
-  text: string,
-): Promise<Sleeping> {
+async function sleepingLines({ server }: Places, place: QueuePlace, text: string) {
   const index = keyIn(place.base, 'sleeping-lines')
   const [total, oldest] = (await Promise.all([
     server.command('ZCARD', index),

@@ -1,4 +1,7 @@
-/** The leases of a fleet: names by a bounded scan of each master, then votes of all masters. */
+/**
+ * The leases of a fleet: names by a bounded scan of each master, then votes of all masters. And
+ * keys without a time to live, which a restored backup or PERSIST leaves.
+ */
 import type { Probe } from './probe.ts'
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
@@ -7,6 +10,9 @@ import { describeToken } from '../../names.ts'
 import { slotNames } from '../../lock/slots.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
+import { commandLine } from '../../command-line.ts'
+import { findingsOf, type Finding } from '../../services/service-health.ts'
+import { globEscape } from './glob.ts'
 
 export interface LiveLease {
   readonly resource: string
@@ -35,13 +41,11 @@ export interface LiveLeases extends Coverage {
 export interface LeaseSearch {
   /** Glob over resource names. @defaultValue '*' */
   readonly match?: string
-  /** The most leases to return. */
   readonly limit: number
   /** The most keys that are looked at on each master. @defaultValue 1 000 000 */
   readonly maxScanned?: number
 }
 
-/** One lease key on one master. */
 export interface KeyView {
   readonly resource: string
   readonly token: string
@@ -137,11 +141,56 @@ function leaseOf(
 export async function slotsOf(fleet: FleetProbe, resource: string): Promise<readonly LiveLease[]> {
   const names = slotNames(resource, MAX_SLOTS)
   const views = await fleet.each((probe) => readLeases(probe, fleet.keys, names))
+  const numeric = { numeric: true }
   return [...mergeLeases(views, fleet.quorum)].sort(
-    (a, b) => slotNumber(a) - slotNumber(b) || b.votes - a.votes,
+    (a, b) => a.resource.localeCompare(b.resource, 'en', numeric) || b.votes - a.votes,
   )
 }
 
-function slotNumber({ resource }: LiveLease): number {
-  return Number(resource.slice(resource.lastIndexOf('#') + 1))
+/** The most keys that are looked at on each master to find those that never expire. */
+const MAX_LEAKS_SCANNED = 100_000
+/** The most of them that are named of each master. */
+const MAX_NAMED = 5
+const FIX =
+  '`bullmq-redlock release NAME --yes` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
+  '`DEL KEY` for the others'
+
+export async function checkLeaks(fleet: FleetProbe): Promise<readonly Finding[]> {
+  const answers = await fleet.each((probe) => immortalKeys(probe, fleet.namespace))
+  return answers.flatMap((answer) =>
+    findingsOf(answer.master, (report) => {
+      if (answer.ok) {
+        const keys = answer.value
+        if (keys.length === 0) return
+        const named = keys.slice(0, MAX_NAMED).join(', ')
+        const more = keys.length > MAX_NAMED ? `, and ${keys.length - MAX_NAMED} more` : ''
+        report('warning', 'no-expiry', `keys that never expire: ${named}${more}`, FIX)
+      } else if (answer.problem.startsWith('NOPERM')) {
+        const fact = `keys that never expire were not looked for: ${answer.problem}`
+        report('note', 'no-scan', fact, 'give this user the rights to SCAN and PTTL')
+      }
+    }),
+  )
+}
+
+/** Of the leases that were looked at. */
+export function checkLeases({ leases }: LiveLeases): readonly Finding[] {
+  return findingsOf('fleet', (report) => {
+    for (const { resource, holder } of leases.filter(({ freeInMs }) => freeInMs < 0)) {
+      const fact = `the lease of ${holder} on \`${resource}\` never ends`
+      report('warning', 'no-expiry', fact, commandLine`release ${resource} --yes`)
+    }
+  })
+}
+
+/** All but the enrolment, the one key that lives as long as its master. */
+async function immortalKeys(probe: Probe, namespace: string): Promise<readonly string[]> {
+  const own = /^(?:(?:lease|fence|wait|next|tomb):|flag$)/
+  const found = new Set<string>()
+  await probe.scan(`${globEscape(namespace)}:*`, MAX_LEAKS_SCANNED, async (page) => {
+    const keys = page.filter((key) => own.test(key.slice(namespace.length + 1)))
+    const values = await probe.values(keys)
+    for (const [index, key] of keys.entries()) if (values[index]?.[1] === -1) found.add(key)
+  })
+  return [...found].sort()
 }

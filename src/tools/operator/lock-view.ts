@@ -1,7 +1,6 @@
 /** The locks as an operator looks at them: a fleet of masters, or a lock service besides Redis. */
-import type { Finding } from '../../services/finding.ts'
 import type { Inspection } from '../../lock/inspection.ts'
-import type { ServiceHealth } from '../../services/service-health.ts'
+import type { Finding } from '../../services/service-health.ts'
 import type { LockClient } from '../../services/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { quorumOf } from '../../redlock/quorum.ts'
@@ -10,10 +9,10 @@ import { MAX_SLOTS } from '../../slots.ts'
 import { diagnose, ungrantedBy, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
-import { checkLeaks } from './leaks.ts'
 import {
   liveLeases,
   slotsOf,
+  checkLeaks,
   type LeaseSearch,
   type LiveLease,
   type LiveLeases,
@@ -21,18 +20,18 @@ import {
 import { checkQueue } from './server-checks.ts'
 import { viewResource, type ResourceView } from './resource-view.ts'
 import { surveyFleet } from './survey.ts'
+import { counted } from '../../counted.ts'
 
 export interface LockView {
   /**
    * @param queue the queue's Redis, where it is to be looked at too.
    * @param maxLeaseMs as clients have it; by default, as most masters have it stored.
    */
-  diagnose(queue?: QueueServer, maxLeaseMs?: number): Promise<Diagnosis | ServiceDiagnosis>
+  diagnose(queue?: QueueServer, maxLeaseMs?: number): Promise<Diagnosis>
   /** Keys that never expire. It scans, so it is not for every look. */
   leaks(): Promise<readonly Finding[]>
   leases(search: LeaseSearch): Promise<LiveLeases>
   readonly resource: (resource: string) => Promise<ResourceView>
-  /** The slots of a resource that are held. */
   slots(resource: string): Promise<readonly LiveLease[]>
 }
 
@@ -49,7 +48,6 @@ export function fleetView(fleet: FleetProbe): LockView {
   }
 }
 
-/** A resource, and why no lease on it is granted. */
 export function withUngranted<Found extends Inspection>(found: Found, diagnosis: Diagnosis): Found {
   const ungranted = ungrantedBy(diagnosis)
   return ungranted === undefined ? found : { ...found, ungranted }
@@ -71,15 +69,15 @@ export function serviceName(locks: Pick<InspectedLocks, 'status'>): string {
 
 /** Leases and resources of a service are shown with the service as the only master. */
 export function serviceView(locks: InspectedLocks): LockView {
-  const leases = (search: LeaseSearch): Promise<LiveLeases> => leasesOf(locks, search)
   return {
     diagnose: (queue) => diagnoseService(locks, queue),
     leaks: () => Promise.resolve([]),
-    leases,
+    leases: (search) => leasesOf(locks, search),
     resource: (resource) => resourceOf(locks, resource),
     slots: async (resource) => {
-      const found = await leases({ match: `${globEscape(resource)}#*`, limit: MAX_SLOTS })
-      return found.leases.filter((lease) => /#\d+$/.test(lease.resource))
+      const match = `${globEscape(resource)}#*`
+      const { leases } = await leasesOf(locks, { match, limit: MAX_SLOTS })
+      return leases.filter((lease) => /#\d+$/.test(lease.resource))
     },
   }
 }
@@ -93,11 +91,8 @@ async function resourceOf(locks: InspectedLocks, resource: string): Promise<Reso
   } catch (error) {
     const masters = unreached(service, error)
     const view = { resource, service, masters, unreachable: masters, quorum: 1, answered: 0 }
-    return {
-      ...view,
-      state: 'unknown',
-      unknown: `${service} does not answer: ${masters[0].problem}`,
-    }
+    const unknown = `${service} does not answer: ${masters[0].problem}`
+    return { ...view, state: 'unknown', unknown }
   }
 }
 
@@ -129,15 +124,13 @@ function unreached(
   return [{ master: service, problem: messageOf(error).replace(`${service} did not`, 'no') }]
 }
 
-export interface ServiceDiagnosis extends Diagnosis, ServiceHealth {}
-
 /**
  * The members of a cluster count as its masters: all of the services here need a majority of them.
  */
 export async function diagnoseService(
   locks: InspectedLocks,
   queue?: QueueServer,
-): Promise<ServiceDiagnosis> {
+): Promise<Diagnosis> {
   const [health, ofQueue = []] = await Promise.all([locks.health(), queue?.surveys()])
   const findings = [...health.findings, ...ofQueue.flatMap((node) => checkQueue(node, []))]
   const masters = health.servers.map(({ server, problem }): MasterHealth => ({
@@ -149,4 +142,29 @@ export async function diagnoseService(
   const voting = health.problem === undefined ? up : Math.min(up, quorum - 1)
   const healthy = voting >= quorum && findings.every(({ severity }) => severity === 'note')
   return { ...health, findings, masters, quorum, voting, margin: voting - quorum, healthy }
+}
+
+/** Whether leases are granted, and how many servers may still fail, in one line. */
+export interface FleetVerdict {
+  readonly state: 'good' | 'soon' | 'bad'
+  readonly text: string
+}
+
+export function verdictOf(found: Diagnosis): FleetVerdict {
+  const { margin, voting, masters, service } = found
+  const isWorse = voting < masters.length || (margin === 0 && service === undefined)
+  const state = margin < 0 ? 'bad' : isWorse ? 'soon' : 'good'
+  return { state, text: textOf(found) }
+}
+
+function textOf({ voting, masters, quorum, margin, service, problem }: Diagnosis): string {
+  const size = masters.length
+  if (service !== undefined) {
+    if (problem !== undefined) return `NO LEASES from ${service}: ${problem}`
+    const answer = `: ${voting} of ${counted(size, 'server answers', 'servers answer')}`
+    return `${service} grants leases${size === 1 ? '' : answer}`
+  }
+  const votes = `${voting} of ${counted(size, 'master votes', 'masters vote')}, ${counted(quorum, 'is', 'are')} needed`
+  if (margin < 0) return `${votes}; no lease can be granted`
+  return `${votes}; ${margin === 0 ? 'none may fail' : `${margin} more may fail`}`
 }

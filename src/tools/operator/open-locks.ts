@@ -5,19 +5,12 @@
  */
 import { once, type EventEmitter } from 'node:events'
 import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
-import type { LockClient } from '../../services/lock-client.ts'
-import type { LockOptions } from '../../services/service-settings.ts'
+import type { LockClient, LockOptions } from '../../services/lock-client.ts'
 import { whenEnded } from '../../services/postgres/pg.ts'
 import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
-import { installed } from './installed.ts'
 
 export const LOCKS_ADDRESS =
   '`postgres://user@host/db`, `etcd:https://host:2379,host:2379` or `zookeeper:host:2181,host:2181`'
-
-export interface OpenOptions extends LockOptions {
-  /** Of ZooKeeper's servers. */
-  readonly tickMs?: number
-}
 
 const ADDRESS = /^(?:(postgres(?:ql)?):\/\/|(etcd):(?=https?:\/\/)|(zookeeper):(?:\/\/)?)(.+)$/
 
@@ -27,12 +20,14 @@ export function isLocksAddress(address: string): boolean {
 }
 
 /**
- * Not connected yet: call `ready()`.
+ * Not connected yet: call `ready()`. `tickMs` is that of ZooKeeper's servers.
  * @throws TypeError for an address of another form; NotInstalledError where the client package is
  * not installed.
  */
-export async function openLocks(address: string, options: OpenOptions = {}): Promise<LockClient> {
-  const { tickMs, ...shared } = options
+export async function openLocks(
+  address: string,
+  { tickMs, ...shared }: LockOptions & { readonly tickMs?: number } = {},
+): Promise<LockClient> {
   const [, postgres, etcd, , rest = ''] = ADDRESS.exec(address) ?? []
   if (rest === '') throw new TypeError(`Expected the address of the locks to be ${LOCKS_ADDRESS}`)
   if (postgres !== undefined) return openPostgres(address, shared)
@@ -79,5 +74,31 @@ function etcdOptions(text: string) {
       username: decodeURIComponent(username),
       password: decodeURIComponent(password),
     }),
+  }
+}
+
+/** A package that is needed here is not installed. The message says what to run. */
+export class NotInstalledError extends Error {
+  override readonly name = 'NotInstalledError'
+
+  /** @param packages as `npm install` takes them. */
+  constructor(packages: string, options?: ErrorOptions) {
+    super(`Not installed: ${packages}. Run: \`npm install ${packages}\``, options)
+  }
+}
+
+/** As Node says it of `import` and of `require`. */
+const MISSING: ReadonlySet<unknown> = new Set(['ERR_MODULE_NOT_FOUND', 'MODULE_NOT_FOUND'])
+
+/** @throws NotInstalledError where what `load` imports is not there. */
+export async function installed<Module>(
+  packages: string,
+  load: () => Promise<Module>,
+): Promise<Module> {
+  try {
+    return await load()
+  } catch (cause) {
+    if (!MISSING.has((cause as { code?: unknown }).code)) throw cause
+    throw new NotInstalledError(packages, { cause })
   }
 }

@@ -107,7 +107,6 @@ export class Places {
     return this.#missing && `not all queues are known: ${this.#missing.message}`
   }
 
-  /** As many queues as are shown. */
   async shownNames(): Promise<readonly string[]> {
     return (await this.names()).slice(0, MAX_QUEUES)
   }

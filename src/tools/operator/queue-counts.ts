@@ -1,9 +1,10 @@
-/** How many jobs of each queue wait, run, failed and are done, as BullMQ's own keys say. */
+/** How many jobs of each queue wait, run and end, as BullMQ's own keys say. */
 import { added } from '../../added.ts'
 import { messageOf } from '../../message-of.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { ASLEEP } from '../../line/line-runner.ts'
 import type { Places, QueuePlace } from './places.ts'
+import { systemClock } from '../../clock.ts'
 
 export interface QueueCounts {
   readonly queue: string
@@ -60,3 +61,98 @@ export function summed<Row extends { readonly queue: string }>(
   const queues = [...new Set(rows.map(({ queue }) => queue))]
   return queues.map((queue) => added(rows.filter((row) => row.queue === queue)))
 }
+
+/** Jobs of one queue that ended, a second. */
+export interface FinishedRates extends Ended {
+  readonly queue: string
+}
+
+interface Ended {
+  readonly completed: number
+  readonly failed: number
+}
+
+const finishedScript = defineScript('finished', luaText('tools/operator/lua/finished'))
+
+/** A rate is that of so much time. */
+const WINDOW_MS = 10_000
+/** A stream that was not looked at for longer is counted from now on. */
+const GAP_MS = 15_000
+/** Events that one script call looks at. */
+const PAGE = 250
+/** Of one look: more than BullMQ keeps, which is about 10,000 events. */
+const MAX_PAGES = 60
+
+interface Events extends Ended {
+  /** How many were ever added, as a text: '' where the server does not say. */
+  readonly entries: string
+  readonly lastId: string
+  readonly seen: number
+}
+
+interface Stream extends Pick<Events, 'entries' | 'lastId'> {
+  /** All that ended until then, oldest first. */
+  readonly counts: readonly (Ended & { readonly at: number })[]
+}
+
+/**
+ * How many jobs complete and fail a second. BullMQ tells every end in the stream of its queue's
+ * events, so jobs of every worker count, also those that are removed at once. The stream is cut:
+ * where events were gone before they were counted, the others stand for them.
+ */
+export class FinishedCounter {
+  readonly #places: Places
+  readonly #streams = new Map<string, Stream>()
+
+  constructor(places: Places) {
+    this.#places = places
+  }
+
+  /** Empty at the first look. */
+  async look(): Promise<readonly FinishedRates[]> {
+    const rates = await this.#places.eachPlace((place) => this.#lookAt(place))
+    return summed(rates.flatMap((rate) => rate ?? []))
+  }
+
+  async #lookAt({ queueName: queue, base }: QueuePlace): Promise<FinishedRates | undefined> {
+    const known = this.#streams.get(base)
+    const total = known?.counts.at(-1)
+    const isNew = total === undefined || systemClock.now() - total.at > GAP_MS
+    const before = isNew ? undefined : known
+    const found = await this.#since(base, before?.lastId ?? '')
+    const { seen, entries, lastId } = found
+    const isCut = before !== undefined && seen > 0 && entries !== ''
+    const factor = isCut ? Math.max(1, (Number(entries) - Number(before.entries)) / seen) : 1
+    const at = systemClock.now()
+    const count = (name: keyof Ended): number => (isNew ? 0 : total[name] + found[name] * factor)
+    const last = { at, completed: count('completed'), failed: count('failed') }
+    const kept = before?.counts ?? []
+    // One that is older than the window stays: the rate is that from it on.
+    const old = kept.findLastIndex((one) => at - one.at >= WINDOW_MS)
+    const counts = [...kept.slice(Math.max(0, old)), last]
+    this.#streams.set(base, { entries, lastId, counts })
+    const [first = last] = counts
+    if (first === last) return undefined
+    const rate = (name: keyof Ended): number =>
+      (1_000 * (last[name] - first[name])) / (at - first.at)
+    return { queue, completed: rate('completed'), failed: rate('failed') }
+  }
+
+  /** All pages after an event; none for ''. */
+  async #since(base: string, after: string): Promise<Events> {
+    let page = await this.#page(base, after)
+    const pages = [page]
+    for (; page.seen === PAGE; pages.push(page)) {
+      page = await this.#page(base, pages.length < MAX_PAGES ? page.lastId : '')
+    }
+    return added(pages)
+  }
+
+  async #page(base: string, after: string): Promise<Events> {
+    const reply = await this.#places.server.run(finishedScript, [`${base}events`], [after, PAGE])
+    const [entries, lastId, seen, completed, failed] = reply as EventsReply
+    return { entries: String(entries), lastId, seen, completed, failed }
+  }
+}
+
+type EventsReply = readonly [entries: number | '', string, seen: number, number, number]

@@ -10,8 +10,7 @@ import { ioredis } from '../../ioredis.ts'
 import { isErrorReply } from '../../redlock/wire/master.ts'
 import { answerOf, type ServerAnswer } from './fleet-probe.ts'
 import { refuses } from '../../worker/run/failure.ts'
-import { Probe } from './probe.ts'
-import type { ServerSurvey } from './server-survey.ts'
+import { Probe, type ServerSurvey } from './probe.ts'
 
 /** SlotRange move seldom, and one at a time. */
 const MAX_REDIRECTS = 3
@@ -25,7 +24,6 @@ interface Node {
   readonly probe: Probe
 }
 
-/** As a node names a master and its slots. */
 type SlotRange = readonly [from: number, to: number, master: readonly [host: string | null, number]]
 
 /**
@@ -57,7 +55,6 @@ export class QueueServer {
     this.name = this.#named.probe.name
   }
 
-  /** Of the server, or of every node that has keys. */
   async surveys(): Promise<readonly ServerAnswer<ServerSurvey>[]> {
     const nodes = await answerOf(this, () => this.#withKeys())
     if (!nodes.ok) return [nodes]

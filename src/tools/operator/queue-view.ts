@@ -14,17 +14,9 @@ import { explainJob, noSuchJob, type Explanation } from '../../worker/inspection
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { disconnectNow } from '../../line/queue-connection.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
-import { duration } from './duration.ts'
+import { duration } from './words.ts'
 import type { Inspect } from './lines.ts'
 import { Places, type QueuePlace } from './places.ts'
-
-export interface QueueViewOptions {
-  /** `redis://`, `rediss://`, or ioredis options. */
-  readonly url: MasterAddress
-  /** BullMQ's. */
-  readonly prefix: string
-  readonly timeoutMs: number
-}
 
 export interface JobExplanation extends Explanation {
   /** In whose lines it stands. */
@@ -33,10 +25,8 @@ export interface JobExplanation extends Explanation {
   readonly position?: LinePosition
 }
 
-/** What came of an act on one job. */
 export interface Acted {
   readonly isDone: boolean
-  /** A word. */
   readonly outcome: string
   /** A sentence. */
   readonly told: string
@@ -51,15 +41,15 @@ const CANCEL_LIMIT_MS = 60_000
 const LEAVE_LINES_LIMIT_MS = 600_000
 
 export class QueueView {
-  /** The server itself, or the cluster. */
   readonly server: QueueServer
   readonly places: Places
   readonly #timeoutMs: number
   readonly #queues = new Map<string, Queue>()
 
-  constructor({ url, prefix, timeoutMs }: QueueViewOptions) {
+  /** @param prefix BullMQ's. */
+  constructor(address: MasterAddress, prefix: string, timeoutMs: number) {
     this.#timeoutMs = timeoutMs
-    this.server = new QueueServer(url, timeoutMs)
+    this.server = new QueueServer(address, timeoutMs)
     this.places = new Places(this.server, prefix)
   }
 
@@ -111,7 +101,6 @@ export class QueueView {
     return { ...told, why: told.why + estimateIn(position), resources: lines, position }
   }
 
-  /** Tries a failed job again, in its place in line. */
   retry(queue: string, jobId: string): Promise<Acted> {
     return this.#act(queue, jobId, 'has not failed', async (opened) => {
       const job = await Job.fromId(opened, jobId)
@@ -132,7 +121,6 @@ export class QueueView {
     })
   }
 
-  /** Where a job is; undefined where there is none. */
   async #placeOf(queue: string, jobId: string): Promise<QueuePlace | undefined> {
     const place = await this.places.ofJob(queue, jobId)
     return (await this.places.hasJob(place, jobId)) ? place : undefined
@@ -156,26 +144,18 @@ export class QueueView {
     return { ...acted, told: `Job ${jobId} ${fault}: it is ${state}. See \`${seeWhy}\`.` }
   }
 
-  /** What is set for a resource of a queue, or for all of which something is set. */
-  async limits(queue: string, resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    const places =
-      resource === undefined
-        ? await this.places.of(queue)
-        : [await this.places.ofResource(queue, resource)]
-    const found = await Promise.all(places.map((place) => new LineLimits(place).get(resource)))
+  /** What is set for all resources of a queue of which something is set. */
+  async limits(queue: string): Promise<ReadonlyMap<string, ResourceLimits>> {
+    const places = await this.places.of(queue)
+    const found = await Promise.all(places.map((place) => new LineLimits(place).get()))
     return new Map(found.flatMap((each) => [...each]))
   }
 
-  /** Sets or ends limits of a resource. */
-  async changeLimits(
-    queue: string,
-    resource: string,
-    change: (limits: LineLimits) => Promise<void>,
-  ): Promise<void> {
-    await change(new LineLimits(await this.places.ofResource(queue, resource)))
+  /** Where the limits of a resource are set and read. */
+  async limitsOf(queue: string, resource: string): Promise<LineLimits> {
+    return new LineLimits(await this.places.ofResource(queue, resource))
   }
 
-  /** Cancels a job, or all jobs of the queue in the line of a resource. */
   async cancel(
     queue: string,
     target: Parameters<typeof cancelJobs>[1],

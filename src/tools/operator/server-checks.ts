@@ -2,10 +2,10 @@
 import { counted } from '../../counted.ts'
 import { ALLOW_COMMANDS } from '../../redlock/wire/enrolment.ts'
 import { BE_A_MASTER, NEVER_EVICT, unfitFor } from '../../redlock/wire/server-facts.ts'
-import { findingsOf, type Finding, type Report } from '../../services/finding.ts'
-import { duration } from './duration.ts'
+import { findingsOf, type Finding, type Report } from '../../services/service-health.ts'
+import { duration } from './words.ts'
 import type { ServerAnswer } from './fleet-probe.ts'
-import type { ServerSurvey } from './server-survey.ts'
+import type { ServerSurvey } from './probe.ts'
 import type { MasterSurvey } from './survey.ts'
 
 /** What the other masters and this machine say. */
@@ -14,7 +14,6 @@ export interface Surroundings {
   readonly commonOffsetMs: number
   /** What the fleet's other masters have stored, or what the operator expects. */
   readonly maxLeaseMs: number | undefined
-  /** How many masters were named. */
   readonly fleetSize: number
   /** The first master in the list that is the same server process as this one. */
   readonly duplicate: string | undefined
@@ -115,7 +114,9 @@ function checkEnrolment(
     report('warning', 'not-enrolled', fact, fix)
   } else if (enrolment.runId !== runId) {
     if (runId === '') return
-    if (processOf(enrolment.runId) === processOf(runId)) {
+    // What a copy does not change.
+    const [enrolled, now] = [enrolment.runId, runId].map((id) => id.split(':', 1)[0])
+    if (enrolled === now) {
       const fact =
         'a replica or `redis-cli --rdb` has copied it since a worker enrolled it: workers that are connected count it'
       const fix = `detach the replica, and make no copies: it grants nothing for ${waitMs} ms after the next worker has connected`
@@ -131,11 +132,6 @@ function checkEnrolment(
       'keep a worker running: the time counts only while one is connected; only on a fleet that no worker has used, run `bullmq-redlock bootstrap`'
     report('warning', 'quarantined', fact, fix)
   }
-}
-
-/** Of `identity`, what a copy does not change. */
-function processOf(runId: string): string {
-  return runId.split(':')[0] ?? ''
 }
 
 function checkClock(
@@ -178,7 +174,6 @@ function checkPersistence({ persistence, appendfsync }: MasterSurvey, report: Re
   report('note', 'persistence', fact, fix)
 }
 
-/** A master that says nothing at all. */
 export function unreachable(problem: string, where: string): Finding {
   const fact = `does not answer: ${problem}`
   return { severity: 'error', code: 'unreachable', where, fact, fix: fixFor(problem) }

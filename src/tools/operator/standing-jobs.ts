@@ -1,12 +1,13 @@
 /** What keeps jobs of all queues waiting. */
+import { added } from '../../added.ts'
 import { commandLine } from '../../command-line.ts'
 import type { Standstill } from '../../worker/standstill.ts'
 import { counted } from '../../counted.ts'
 import { systemClock } from '../../clock.ts'
-import { findingsOf, type Finding } from '../../services/finding.ts'
+import { findingsOf, type Finding } from '../../services/service-health.ts'
 import { censusOf, type Census } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
-import { duration } from './duration.ts'
+import { duration } from './words.ts'
 import type { Places } from './places.ts'
 import type { JobSince } from './jobs.ts'
 import { known } from './queue-server.ts'
@@ -47,17 +48,12 @@ export async function standingJobs(places: Places): Promise<StandingJobs> {
 function together(shards: readonly Census[]): Census {
   const worst = (rank: (census: Census) => number): Census =>
     shards.reduce((a, b) => (rank(b) > rank(a) ? b : a))
-  const sum = (count: (census: Census) => number): number =>
-    shards.reduce((total, census) => total + count(census), 0)
   const { oldest, oldestSinceMs } = worst((census) => -(census.oldestSinceMs ?? Infinity))
   const { fullAtMs, fullResource } = worst((census) => census.fullAtMs)
+  const { waiting, held, refused, dropped } = added(shards)
   return {
     ...worst(({ behind = -1 }) => behind),
-    ...{ oldest, oldestSinceMs, fullAtMs, fullResource },
-    waiting: sum((census) => census.waiting),
-    held: sum((census) => census.held),
-    refused: sum((census) => census.refused),
-    dropped: sum((census) => census.dropped),
+    ...{ oldest, oldestSinceMs, fullAtMs, fullResource, waiting, held, refused, dropped },
   } as Census
 }
 
@@ -98,23 +94,16 @@ function checkJobs(
     const differ = ofWorker === '' || ofProducer === '' ? [] : differences(ofWorker, ofProducer)
     if (differ.length > 0) {
       const fact = `${differ.join(', ')}: jobs of one resource may run at once, or sleep in lines that no worker moves`
-      report(
-        'warning',
-        'settings-differ',
-        fact,
-        'give all processes of the queue the same settings',
-      )
+      const fix = 'give all processes of the queue the same settings'
+      report('warning', 'settings-differ', fact, fix)
     }
   })
 }
 
 /** Of the last LockedWorker and the last LockedQueue, which stored their settings as JSON. */
 function differences(ofWorker: string, ofProducer: string): readonly string[] {
-  const [worker, producer] = [ofWorker, ofProducer].map(
-    (text) => JSON.parse(text) as SharedSettings,
-  )
-  if (worker === undefined || producer === undefined) return []
-  return differencesOf(worker, producer).map(
+  const settings = (text: string): SharedSettings => JSON.parse(text) as SharedSettings
+  return differencesOf(settings(ofWorker), settings(ofProducer)).map(
     ({ name, here, there }) =>
       `\`${name}\` is ${here} in a LockedWorker and ${there} in a LockedQueue`,
   )

@@ -1,7 +1,6 @@
 /** The facts about every master, and about the queue's Redis, from which a diagnosis is made. */
-import type { Probe } from './probe.ts'
+import type { Probe, ServerSurvey } from './probe.ts'
 import type { QueueServer } from './queue-server.ts'
-import type { ServerSurvey } from './server-survey.ts'
 import { valuesOf, type ServerAnswer, type FleetProbe } from './fleet-probe.ts'
 import { isErrorReply, type Refusal } from '../../redlock/wire/master.ts'
 import { refusalBy, trialCall } from '../../redlock/wire/enrolment.ts'
@@ -60,18 +59,14 @@ async function surveyMaster(probe: Probe, fleet: FleetProbe): Promise<MasterSurv
     enrolment: runId
       ? { runId, resizing: resizing ?? '', resized: resized ?? '', ...known }
       : undefined,
-    refusal: await refusalOf(fleet, probe),
-  }
-}
-
-/** A server that says so here says so to a worker, unless their users differ. */
-async function refusalOf(fleet: FleetProbe, probe: Probe): Promise<Refusal | undefined> {
-  try {
-    await fleet.call(probe, trialCall)
-    return undefined
-  } catch (error) {
-    if (isErrorReply(error)) return refusalBy(error.message)
-    throw error
+    // A server that says so here says so to a worker, unless their users differ.
+    refusal: await fleet.call(probe, trialCall).then(
+      () => undefined,
+      (error: unknown) => {
+        if (isErrorReply(error)) return refusalBy(error.message)
+        throw error
+      },
+    ),
   }
 }
 

@@ -7,12 +7,15 @@ import { counted } from '../../counted.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
 import {
+  groupOf,
+  newRecord,
+  update,
   readLeaseEvent,
+  type LeaseRecord,
   type EndingKind,
   type GrantedEvent,
   type LeaseEvent,
-} from './lease-event.ts'
-import { groupOf, newRecord, update, type LeaseRecord } from './lease-record.ts'
+} from './lease-record.ts'
 import {
   conflictsOf,
   MACHINE_CLOCK,

@@ -9,10 +9,9 @@ import {
   type ZooKeeperLocksOptions,
 } from '../../../src/services/zookeeper/index.ts'
 import { systemClock } from '../../../src/clock.ts'
-import { Session } from '../../../src/services/zookeeper/session.ts'
+import { Session, Touches } from '../../../src/services/zookeeper/session.ts'
 import { ZooKeeperDriver } from '../../../src/services/zookeeper/zookeeper-driver.ts'
-import { bucketOf, firstOf, nodePrefix } from '../../../src/services/zookeeper/places.ts'
-import { Touches } from '../../../src/services/zookeeper/touches.ts'
+import { bucketOf, firstOf, nodePrefix } from '../../../src/services/zookeeper/nodes.ts'
 import { lockServiceCases } from '../lock-service-cases.ts'
 import { aborted, until, useClosers } from '../../fixtures.ts'
 import { describeService } from '../../support/describe-service.ts'

@@ -8,7 +8,7 @@ import {
   mergeLeases,
   type LiveLeases,
 } from '../../../src/tools/operator/live-leases.ts'
-import type { ForcedRelease } from '../../../src/tools/operator/force-release.ts'
+import type { ForcedRelease } from '../../../src/tools/operator/resource-view.ts'
 import { granted, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { cli, fleetEnv, type Said } from './run-cli.ts'

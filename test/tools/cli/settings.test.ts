@@ -9,9 +9,9 @@ import { afterEach, describe, expect, it } from 'vitest'
 import { UsageError } from '../../../src/tools/cli/exit-code.ts'
 import { mastersOf, queueRedisOf, readSettings } from '../../../src/tools/cli/settings.ts'
 import { nameOption } from '../../../src/options.ts'
-import { printable } from '../../../src/tools/operator/printable.ts'
+import { printable } from '../../../src/tools/operator/words.ts'
 import { redacted } from '../../../src/redact.ts'
-import { table } from '../../../src/tools/cli/table.ts'
+import { table } from '../../../src/tools/cli/output.ts'
 import { cli } from './run-cli.ts'
 
 const directories: string[] = []

@@ -4,10 +4,10 @@
 import { Queue, Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
 import { until, useFleet } from '../../fixtures.ts'
-import { FinishedCounter } from '../../../src/tools/operator/finished-rates.ts'
+import { FinishedCounter } from '../../../src/tools/operator/queue-counts.ts'
 import { QueueView } from '../../../src/tools/operator/queue-view.ts'
 import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
-import type { ResourcePage } from '../../../src/tools/operator/resource-detail.ts'
+import type { ResourcePage } from '../../../src/tools/operator/resource-view.ts'
 import { invoices, invoiceWorker, serve, type Served } from './harness.ts'
 
 const fixture = useFleet({ masters: 1 })
@@ -35,7 +35,7 @@ test('jobs that completed and failed a second agree with the server’s own coun
   )
   worker.on('completed', removed)
   fixture.defer(() => worker.close())
-  const view = new QueueView({ url, prefix: fixture.namespace, timeoutMs: 10_000 })
+  const view = new QueueView(url, fixture.namespace, 10_000)
   fixture.defer(() => view.close())
   const counter = new FinishedCounter(view.places)
   await queue.add('x', 1)

@@ -1,6 +1,6 @@
 /** What two looks tell: pure. */
 import { expect, test } from 'vitest'
-import { LeaseWatch, type LeaseChanges } from '../../../src/tools/operator/lease-changes.ts'
+import { LeaseWatch, type LeaseChanges } from '../../../src/tools/dashboard/history.ts'
 import type { LiveLease, LiveLeases } from '../../../src/tools/operator/live-leases.ts'
 
 function lease(resource: string, freeInMs: number, holder = 'w1 (a…)'): LiveLease {

@@ -21,7 +21,7 @@ test('a resource is found in each of its queues by one connection, and is no que
   for (const name of names) await addOne(name, prefix)
   await addOne('elsewhere', `${prefix}:nested`)
   const url = fixture.fleet.queue.url
-  const view = new QueueView({ url, prefix, timeoutMs: 5_000 })
+  const view = new QueueView(url, prefix, 5_000)
   fixture.defer(() => view.close())
   const redis = new Redis(url)
   fixture.defer(() => redis.quit())

@@ -1,7 +1,7 @@
 /**
  * Histories that nobody logged: leases one after the other, on machines whose wall clocks differ.
  */
-import type { LeaseEvent } from '../../../src/tools/verify/lease-event.ts'
+import type { LeaseEvent } from '../../../src/tools/verify/lease-record.ts'
 
 export interface Turn {
   readonly resource: number

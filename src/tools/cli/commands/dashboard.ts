@@ -3,8 +3,7 @@ import { isLoopback, MIN_TOKEN_LENGTH } from '../../dashboard/access.ts'
 import { dashboardHandler } from '../../dashboard/handler.ts'
 import type { DashboardOptions } from '../../dashboard/options.ts'
 import type { Cli } from '../cli.ts'
-import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { aborted } from '../interruption.ts'
+import { EXIT, UsageError, aborted } from '../exit-code.ts'
 import { listen } from '../listen.ts'
 import { listOption, numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
@@ -48,20 +47,18 @@ export const dashboard: CommandSpec = {
     numberOption('--limit <n>', 'leases to look at; a search finds others', [1, 10_000], 1_000),
   ],
   graceful: true,
-  run,
-}
-
-async function run(cli: Cli, flags: DashboardFlags): Promise<ExitCode> {
-  const { out, signal } = cli
-  const { host, port } = flags
-  const handler = dashboardHandler(await optionsOf(cli, flags))
-  cli.defer(() => handler.close())
-  const server = await listen(createServer(handler), { host, port, flag: '--port' })
-  cli.defer(() => server.close())
-  const url = `http://${host.includes(':') ? `[${host}]` : host}:${server.port}/`
-  out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: server.port })
-  await aborted(signal)
-  return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
+  async run(cli, flags: DashboardFlags) {
+    const { out, signal } = cli
+    const { host, port } = flags
+    const handler = dashboardHandler(await optionsOf(cli, flags))
+    cli.defer(() => handler.close())
+    const server = await listen(createServer(handler), { host, port, flag: '--port' })
+    cli.defer(() => server.close())
+    const url = `http://${host.includes(':') ? `[${host}]` : host}:${server.port}/`
+    out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: server.port })
+    await aborted(signal)
+    return signal.reason === 'SIGINT' ? EXIT.interrupted : EXIT.done
+  },
 }
 
 async function optionsOf(cli: Cli, flags: DashboardFlags): Promise<DashboardOptions> {

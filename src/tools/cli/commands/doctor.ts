@@ -4,17 +4,13 @@ import {
   type Diagnosis,
   type MasterHealth,
 } from '../../operator/diagnosis.ts'
-import type { Finding } from '../../../services/finding.ts'
-import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
-import { duration } from '../../operator/duration.ts'
+import type { Finding } from '../../../services/service-health.ts'
+import { verdictOf } from '../../operator/lock-view.ts'
+import { duration, printable } from '../../operator/words.ts'
 import { standingJobs } from '../../operator/standing-jobs.ts'
-import { verdictOf } from '../../operator/verdict.ts'
-import type { Cli } from '../cli.ts'
-import { EXIT, type ExitCode } from '../exit-code.ts'
+import { EXIT } from '../exit-code.ts'
 import type { CommandSpec } from '../command.ts'
-import type { Output, Style } from '../output.ts'
-import { printable } from '../../operator/printable.ts'
-import { table } from '../table.ts'
+import { table, type Output, type Style } from '../output.ts'
 
 export const doctor: CommandSpec = {
   usage: 'doctor',
@@ -25,23 +21,21 @@ export const doctor: CommandSpec = {
     'Notes do not make a fleet unhealthy.',
   servers: 'both',
   examples: ['doctor', "doctor --json | jq -c '.findings[]'"],
-  run,
-}
-
-async function run(cli: Cli): Promise<ExitCode> {
-  const { maxLeaseMs, namespace } = cli.settings
-  const locks = await cli.view()
-  const queue = cli.queue()
-  const [diagnosis, leaks, standing] = await Promise.all([
-    locks.diagnose(queue?.server, maxLeaseMs),
-    locks.leaks(),
-    // The diagnosis says why the queue's Redis is away.
-    queue && standingJobs(queue.places).catch(() => undefined),
-  ])
-  const found = withFindings(diagnosis, [...leaks, ...(standing?.findings ?? [])])
-  cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
-  if (found.voting < found.quorum) return EXIT.noQuorum
-  return found.healthy ? EXIT.done : EXIT.attention
+  async run(cli) {
+    const { maxLeaseMs, namespace } = cli.settings
+    const locks = await cli.view()
+    const queue = cli.queue()
+    const [diagnosis, leaks, standing] = await Promise.all([
+      locks.diagnose(queue?.server, maxLeaseMs),
+      locks.leaks(),
+      // The diagnosis says why the queue's Redis is away.
+      queue && standingJobs(queue.places).catch(() => undefined),
+    ])
+    const found = withFindings(diagnosis, [...leaks, ...(standing?.findings ?? [])])
+    cli.out.result({ ...found, namespace }, () => describe(found, cli.out))
+    if (found.voting < found.quorum) return EXIT.noQuorum
+    return found.healthy ? EXIT.done : EXIT.attention
+  },
 }
 
 const STYLES: Readonly<Record<Finding['severity'], Style>> = {
@@ -50,35 +44,31 @@ const STYLES: Readonly<Record<Finding['severity'], Style>> = {
   note: 'dim',
 }
 
-function describe(diagnosis: Diagnosis | ServiceDiagnosis, out: Output): string {
-  const rows = 'service' in diagnosis ? serversTable(diagnosis, out) : mastersTable(diagnosis, out)
-  const { healthy, margin } = diagnosis
-  const word = margin < 0 ? 'NO QUORUM' : healthy ? 'healthy' : 'quorum'
+function describe(diagnosis: Diagnosis, out: Output): string {
+  const { servers, healthy, margin } = diagnosis
   const { text } = verdictOf(diagnosis)
-  const line = printable('service' in diagnosis ? text : `${word}: ${text}`)
+  const word = margin < 0 ? 'NO QUORUM' : healthy ? 'healthy' : 'quorum'
+  const line = printable(servers ? text : `${word}: ${text}`)
   const said = out.paint(margin < 0 ? 'red' : healthy ? 'green' : 'yellow', line)
   const findings = grouped(diagnosis.findings).flatMap(({ severity, where, fact, fix }) => [
     `${out.paint(STYLES[severity], severity.padEnd(7))}  ${where}: ${printable(fact)}`,
     `         fix: ${fix}`,
   ])
+  const rows = servers
+    ? table(
+        ['SERVER', 'ROLE', 'VERSION'],
+        servers.map(({ server, version = '-', role = 'unreachable', problem }) => [
+          ...[server, out.paint(problem === undefined ? 'green' : 'red', role), printable(version)],
+        ]),
+      )
+    : table(
+        [...MASTERS, 'RUN ID'],
+        diagnosis.masters.map((master) => row(master, out)),
+      )
   return [rows, '', said, '', ...findings].join('\n').trimEnd()
 }
 
-function mastersTable({ masters }: Diagnosis, out: Output): string {
-  const head = ['MASTER', 'STATE', 'VERSION', 'ROLE', 'CLOCK', 'LATENCY', 'PERSISTENCE', 'UP']
-  return table(
-    [...head, 'RUN ID'],
-    masters.map((master) => row(master, out)),
-  )
-}
-
-function serversTable({ servers }: ServiceDiagnosis, out: Output): string {
-  const rows = servers.map(({ server, version = '-', role, problem }) => [
-    ...[server, out.paint(problem === undefined ? 'green' : 'red', role ?? 'unreachable')],
-    printable(version),
-  ])
-  return table(['SERVER', 'ROLE', 'VERSION'], rows)
-}
+const MASTERS = ['MASTER', 'STATE', 'VERSION', 'ROLE', 'CLOCK', 'LATENCY', 'PERSISTENCE', 'UP']
 
 function row({ master, state, survey, clockOffMs }: MasterHealth, out: Output): readonly string[] {
   const name = [master, out.paint(state === 'votes' ? 'green' : 'red', state)]

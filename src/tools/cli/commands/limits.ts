@@ -3,14 +3,18 @@ import { hostname, userInfo } from 'node:os'
 import { Option } from 'commander'
 import { counted } from '../../../counted.ts'
 import { systemClock } from '../../../clock.ts'
-import type { QueueView } from '../../operator/queue-view.ts'
-import type { LimitOptions, LimitSetting, ResourceLimits } from '../../../line/limits.ts'
+import type {
+  LimitOptions,
+  LimitSetting,
+  LineLimits,
+  ResourceLimits,
+} from '../../../line/limits.ts'
 import type { Cli } from '../cli.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { printable } from '../../operator/printable.ts'
+import { printable } from '../../operator/words.ts'
 import { wholeNumber } from '../settings.ts'
-import { table } from '../table.ts'
+import { table } from '../output.ts'
 
 /** At most 31 years, as milliseconds. */
 const POSITIVE = [1, 1e12] as const
@@ -135,11 +139,11 @@ async function change(
   cli: Cli,
   queue: string,
   resource: string,
-  made: Parameters<QueueView['changeLimits']>[2],
+  made: (limits: LineLimits) => Promise<void>,
 ): Promise<ExitCode> {
-  const view = await cli.requiredQueue(queue)
-  await view.changeLimits(queue, resource, made)
-  const set = (await view.limits(queue, resource)).get(resource) ?? {}
+  const limits = await (await cli.requiredQueue(queue)).limitsOf(queue, resource)
+  await made(limits)
+  const set = (await limits.get(resource)).get(resource) ?? {}
   cli.out.result({ queue, resource, ...set }, () => printable(`${resource}: ${describe(set)}`))
   return EXIT.done
 }

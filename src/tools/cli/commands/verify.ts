@@ -6,13 +6,11 @@ import { counted } from '../../../counted.ts'
 import { messageOf } from '../../../message-of.ts'
 import type { HistoryVerdict } from '../../verify/history-checker.ts'
 import { linesOf, verifyHistory, type HistorySource } from '../../verify/verify-history.ts'
-import type { Cli } from '../cli.ts'
-import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
+import { EXIT, UsageError } from '../exit-code.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
-import type { Output } from '../output.ts'
-import { printable } from '../../operator/printable.ts'
-import { table } from '../table.ts'
+import { table, type Output } from '../output.ts'
+import { printable } from '../../operator/words.ts'
 
 interface VerifyFlags {
   readonly clockSkewMs: number
@@ -33,21 +31,15 @@ export const verify: CommandSpec = {
     numberOption('--clock-skew-ms <n>', 'how far wall clocks may be apart', [0, DAY_MS], 250),
     new Option('--allow-missing', 'exit code 0 if lines are missing and the others are right'),
   ],
-  run,
-}
-
-async function run(
-  cli: Cli,
-  files: readonly string[],
-  { clockSkewMs, allowMissing = false }: VerifyFlags,
-): Promise<ExitCode> {
-  const { out, signal } = cli
-  if (new Set(files).size < files.length) throw new UsageError('A file is named twice')
-  const sources = await Promise.all(files.map((file) => sourceOf(file, signal)))
-  const verdict = await verifyHistory(sources, { clockSkewMs })
-  out.result({ ...verdict, files: files.length }, () => describe(out, verdict))
-  const isAllowed = verdict.verdict === 'incomplete' && allowMissing
-  return isAllowed ? EXIT.done : VERDICTS[verdict.verdict][1]
+  async run(cli, files: readonly string[], { clockSkewMs, allowMissing = false }: VerifyFlags) {
+    const { out, signal } = cli
+    if (new Set(files).size < files.length) throw new UsageError('A file is named twice')
+    const sources = await Promise.all(files.map((file) => sourceOf(file, signal)))
+    const verdict = await verifyHistory(sources, { clockSkewMs })
+    out.result({ ...verdict, files: files.length }, () => describe(out, verdict))
+    const isAllowed = verdict.verdict === 'incomplete' && allowMissing
+    return isAllowed ? EXIT.done : VERDICTS[verdict.verdict][1]
+  },
 }
 
 /** @throws UsageError when there is no such file. */

@@ -3,10 +3,10 @@ import { coverageOf, type ResourceView } from '../../operator/resource-view.ts'
 import { logOf } from '../../operator/jobs.ts'
 import type { Inspect } from '../../operator/lines.ts'
 import type { Cli } from '../cli.ts'
-import { EXIT, type ExitCode } from '../exit-code.ts'
+import { EXIT } from '../exit-code.ts'
 import { listOption, type CommandSpec } from '../command.ts'
-import { printable } from '../../operator/printable.ts'
-import { answeredByQuorum } from '../lease-table.ts'
+import { printable } from '../../operator/words.ts'
+import { answeredByQuorum } from './leases.ts'
 
 export const why: CommandSpec = {
   usage: 'why <queue> <jobId>',
@@ -19,33 +19,22 @@ export const why: CommandSpec = {
   options: [
     listOption('--resource <name>', 'what the job touches, if you know it; repeat it for each'),
   ],
-  run,
-}
-
-async function run(
-  cli: Cli,
-  queue: string,
-  jobId: string,
-  { resource }: { readonly resource?: readonly string[] },
-): Promise<ExitCode> {
-  const { out } = cli
-  const view = await cli.requiredQueue()
-  const seen: ResourceView[] = []
-  const inspect = await inspector(cli, seen)
-  const job = await view.explain(queue, jobId, inspect, resource)
-  if (job === undefined) {
-    const why = await view.absence(queue, jobId)
-    out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
-    return EXIT.attention
-  }
-  const log = await logOf(view.places, queue, jobId)
-  out.result({ queue, jobId, ...job, log }, () =>
-    [
-      printable(job.why),
-      ...(log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]),
-    ].join('\n'),
-  )
-  return answeredByQuorum(cli, leastCoverage(seen))
+  async run(cli, queue: string, jobId: string, flags: { readonly resource?: readonly string[] }) {
+    const { out } = cli
+    const view = await cli.requiredQueue()
+    const seen: ResourceView[] = []
+    const inspect = await inspector(cli, seen)
+    const job = await view.explain(queue, jobId, inspect, flags.resource)
+    if (job === undefined) {
+      const why = await view.absence(queue, jobId)
+      out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
+      return EXIT.attention
+    }
+    const log = await logOf(view.places, queue, jobId)
+    const shown = log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]
+    out.result({ queue, jobId, ...job, log }, () => [printable(job.why), ...shown].join('\n'))
+    return answeredByQuorum(cli, leastCoverage(seen))
+  },
 }
 
 /** Of the look in which the fewest masters answered. */

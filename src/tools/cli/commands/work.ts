@@ -7,8 +7,7 @@ import { diagnoseService, fleetView, serviceName } from '../../operator/lock-vie
 import { clusterAt, takesWrites } from '../../operator/queue-server.ts'
 import { bullmqConnection } from '../../operator/queue-view.ts'
 import type { Cli } from '../cli.ts'
-import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
-import { aborted } from '../interruption.ts'
+import { EXIT, UsageError, aborted, type ExitCode } from '../exit-code.ts'
 import { listen, pageServer } from '../listen.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
@@ -227,13 +226,11 @@ function votesOf(
 /** Only the modules know the masters: their workers ask them, for a resource that is no job's. */
 async function votesFor(workers: readonly RunnableWorker[]): Promise<VoteCount> {
   const asked = workers.map(async (worker) => (await worker.inspect?.('readyz'))?.lease?.ungranted)
+  const late = ['the servers of a module do not answer']
   const answer = await withinMs(systemClock, SERVICE_TIMEOUT_MS, Promise.all(asked)).catch(
-    messageOf,
+    (error: unknown) => [messageOf(error)],
   )
-  const problem =
-    answer === undefined
-      ? 'the servers of a module do not answer'
-      : [answer].flat().find((one) => one !== undefined)
+  const problem = (answer ?? late).find((one) => one !== undefined)
   return { voting: problem === undefined ? 1 : 0, quorum: 1, problem }
 }
 

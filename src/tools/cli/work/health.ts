@@ -7,7 +7,6 @@ import { systemClock } from '../../../clock.ts'
 import { messageOf } from '../../../message-of.ts'
 import { json, type HttpAnswer } from '../../dashboard/answers.ts'
 import { ungrantedBy, type Diagnosis } from '../../operator/diagnosis.ts'
-import type { ServiceDiagnosis } from '../../operator/lock-view.ts'
 import type { Pages } from '../listen.ts'
 import type { RunnableWorker } from './load-workers.ts'
 
@@ -17,9 +16,9 @@ export interface VoteCount extends Pick<Diagnosis, 'voting' | 'quorum'> {
   readonly problem: string | undefined
 }
 
-export function voteCount(found: Diagnosis | ServiceDiagnosis): VoteCount {
+export function voteCount(found: Diagnosis): VoteCount {
   const { voting, quorum } = found
-  return { voting, quorum, problem: 'problem' in found ? found.problem : ungrantedBy(found) }
+  return { voting, quorum, problem: found.problem ?? ungrantedBy(found) }
 }
 
 export interface HealthOptions {

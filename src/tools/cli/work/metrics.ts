@@ -8,7 +8,7 @@
 import { createNoopMeter, metrics } from '@opentelemetry/api'
 import { text, type HttpAnswer } from '../../dashboard/answers.ts'
 import { messageOf } from '../../../message-of.ts'
-import { installed, NotInstalledError } from '../../operator/installed.ts'
+import { installed, NotInstalledError } from '../../operator/open-locks.ts'
 
 export interface Metrics {
   /** What to do for there to be metrics. */
@@ -25,26 +25,18 @@ const PACKAGES = '@opentelemetry/sdk-metrics@2.12.0 @opentelemetry/exporter-prom
 export async function openMetrics(): Promise<Metrics> {
   if (metrics.getMeterProvider().getMeter('') !== createNoopMeter()) return none(ELSEWHERE)
   try {
-    return serve(await installed(PACKAGES, load))
+    return await installed(PACKAGES, serve)
   } catch (error) {
     if (!(error instanceof NotInstalledError)) throw error
     return { problem: messageOf(error), ...none(messageOf(error)) }
   }
 }
 
-async function load() {
+async function serve(): Promise<Metrics> {
   const [{ MeterProvider }, { PrometheusExporter, PrometheusSerializer }] = await Promise.all([
     import('@opentelemetry/sdk-metrics'),
     import('@opentelemetry/exporter-prometheus'),
   ])
-  return { MeterProvider, PrometheusExporter, PrometheusSerializer }
-}
-
-function serve({
-  MeterProvider,
-  PrometheusExporter,
-  PrometheusSerializer,
-}: Awaited<ReturnType<typeof load>>): Metrics {
   const reader = new PrometheusExporter({ preventServerStart: true })
   const provider = new MeterProvider({ readers: [reader] })
   metrics.setGlobalMeterProvider(provider)

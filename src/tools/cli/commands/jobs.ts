@@ -1,10 +1,12 @@
+/** What is done to jobs: cancel them, try them again, skip them, let them leave their lines. */
 import type { Cancelled } from '../../../line/cancel.ts'
 import { isCancelled } from '../../operator/queue-view.ts'
 import { numberOption, YES, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
 import { EXIT, UsageError } from '../exit-code.ts'
-import { printable } from '../../operator/printable.ts'
-import { table } from '../table.ts'
+import { printable } from '../../operator/words.ts'
+import { table } from '../output.ts'
+import { counted } from '../../../counted.ts'
 
 interface CancelFlags {
   readonly job?: string
@@ -60,4 +62,53 @@ function describe(jobs: readonly Cancelled[]): string {
   if (jobs.length > MAX_ROWS) return summary
   const rows = jobs.map(({ jobId, outcome }) => [printable(jobId), outcome])
   return `${table(['JOB', 'OUTCOME'], rows)}\n\n${summary}`
+}
+
+const acting = (act: 'retry' | 'skip'): CommandSpec['run'] =>
+  async function run(cli, queue: string, jobId: string) {
+    const view = await cli.requiredQueue(queue)
+    const { isDone, outcome, told } = await view[act](queue, jobId)
+    cli.out.result({ queue, jobId, outcome }, () => printable(told))
+    return isDone ? EXIT.done : EXIT.attention
+  }
+
+export const retry: CommandSpec = {
+  usage: 'retry <queue> <jobId>',
+  summary: 'try a failed job again, in its place in line',
+  description:
+    "Tries a failed job again, as BullMQ's `job.retry()` does. A job that holds its line runs before the jobs behind it.",
+  servers: 'queue',
+  examples: ['retry invoices 7'],
+  run: acting('retry'),
+}
+
+export const skip: CommandSpec = {
+  usage: 'skip <queue> <jobId>',
+  summary: 'let a line go on without the failed job that holds it',
+  description:
+    "Lets the lines of a failed job go on, for workers with onFailure: 'block'. The job stays among the failed ones.",
+  servers: 'queue',
+  examples: ['skip invoices 7'],
+  run: acting('skip'),
+}
+
+export const leaveLines: CommandSpec = {
+  usage: 'leave-lines <queue>',
+  summary: 'go back to plain BullMQ workers',
+  description:
+    'Makes every job that waits for its turn an ordinary waiting job, which a plain worker starts. ' +
+    'Run it when the last LockedWorker of the queue has stopped: a running one puts them back in their lines.',
+  servers: 'queue',
+  examples: ['leave-lines invoices --yes'],
+  options: [YES],
+  async run(cli, queue: string, { yes }: { readonly yes?: boolean }) {
+    const view = await cli.requiredQueue(queue)
+    const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
+    const agreed = await cli.confirms(warning, 'Let all jobs leave their lines?', yes)
+    if (!agreed) return EXIT.attention
+    const jobs = await view.leaveLines(queue)
+    const told = counted(jobs, 'job left its line', 'jobs left their lines')
+    cli.out.result({ queue, jobs }, () => told)
+    return EXIT.done
+  },
 }
