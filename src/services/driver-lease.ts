@@ -8,7 +8,7 @@ import { HeldLease, type Renewed } from '../lock/held-lease.ts'
 import type { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { LeaseTerms } from '../lock/lease-options.ts'
 import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
-import type { LockSettings } from './lock-client.ts'
+import type { LockSettings } from './service-settings.ts'
 import { trustFrom, type Trust } from '../lock/trust.ts'
 
 const NO_ANSWER = 'no answer in time'

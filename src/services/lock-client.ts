@@ -23,19 +23,15 @@ import { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { ListedLease, ServiceHealth } from './service-health.ts'
 import type { Lease } from '../lock/lease.ts'
-import type { Claim, Listening, LockDriver, Wish } from './lock-driver.ts'
+import { HeardChanges } from './heard-changes.ts'
+import type { Claim, LockDriver, Wish } from './lock-driver.ts'
+import type { LockSettings } from './service-settings.ts'
 import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { AcquireOutcome, Unreachable } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
 import { labelOf, resourceNames } from '../names.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
-import { waitFor, type Turns } from '../lock/waiting.ts'
-import {
-  commonSettings,
-  type CommonOptions,
-  type CommonSettings,
-  type OwnOptions,
-} from '../lock/lock-settings.ts'
+import { waitFor } from '../lock/waiting.ts'
 
 /** About how long an attempt takes. */
 const TRIP_MS = 5
@@ -299,72 +295,5 @@ export class LockClient implements LockService, AsyncDisposable {
 
   #assertOpen(): void {
     if (this.#closed !== undefined) throw new RedlockClosedError()
-  }
-}
-
-/**
- * What wakes one waiter: changes that a driver announces, heard from the beginning of an attempt
- * on, and the end of its client.
- */
-class HeardChanges implements Turns {
-  readonly #listening: Listening | undefined
-  #isHeard = false
-  #react: ((place: number) => void) | undefined
-
-  /** @param listen undefined where the driver announces nothing. */
-  constructor(listen: ((wake: () => void) => Listening | undefined) | undefined) {
-    this.#listening = listen?.(this.wake)
-  }
-
-  readonly wake = (): void => {
-    this.#isHeard = true
-    this.#react?.(0)
-  }
-
-  isLive(): boolean {
-    return this.#listening !== undefined
-  }
-
-  onTurn(react: (place: number) => void): void {
-    this.#react = react
-    if (this.#isHeard) react(0)
-  }
-
-  forget(): void {
-    this.#react = undefined
-    this.#isHeard = false
-    this.#listening?.again?.()
-  }
-
-  stop(): void {
-    this.#listening?.stop()
-  }
-}
-
-/** Of a lock service over one server. */
-export interface LockOptions extends CommonOptions {
-  /**
-   * How long one request may take before its outcome counts as unknown.
-   * @defaultValue a quarter of `leaseMs`, within 100 to 2 000
-   */
-  readonly requestTimeoutMs?: number
-}
-
-export interface LockSettings extends CommonSettings {
-  readonly requestTimeoutMs: number
-}
-
-/**
- * @param own the names of the service's own options.
- * @throws TypeError for a bad option.
- */
-export function lockSettings(given: LockOptions, own: OwnOptions): LockSettings {
-  const common = commonSettings(given, { ...own, requestTimeoutMs: true })
-  const { leaseMs } = common
-  const requestTimeoutMs =
-    given.requestTimeoutMs ?? Math.round(Math.min(2_000, Math.max(100, leaseMs / 4)))
-  return {
-    ...common,
-    requestTimeoutMs: integerOption('requestTimeoutMs', requestTimeoutMs, 1, leaseMs),
   }
 }

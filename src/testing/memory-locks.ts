@@ -1,7 +1,8 @@
 /** Lock services in this process, for tests that need no server. */
 import { systemClock } from '../clock.ts'
 import { getOrInsert } from '../get-or-insert.ts'
-import { LockClient, lockSettings, type LockOptions } from '../services/lock-client.ts'
+import { LockClient } from '../services/lock-client.ts'
+import { lockSettings, type LockOptions } from '../services/service-settings.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { silentLogger } from '../logger.ts'
 import { knownOptions } from '../options.ts'

@@ -18,7 +18,8 @@ import {
   type ServerAnswers,
   type Finding,
 } from '../service-health.ts'
-import { EtcdError, STATUS, type EtcdGateway, type Reply } from './gateway.ts'
+import { STATUS, type EtcdGateway } from './gateway.ts'
+import { EtcdError, type Reply } from './replies.ts'
 
 export interface EtcdClaim extends Claim {
   readonly keys: readonly string[]

@@ -4,7 +4,8 @@
  * etcd counts leases in whole seconds and grants at least 2 s by default: `lease.leaseMs` says what
  * was granted. Its lease outlives a change of its leader, and then ends up to one lease later.
  */
-import { LockClient, lockSettings, type LockOptions } from '../lock-client.ts'
+import { LockClient } from '../lock-client.ts'
+import { lockSettings, type LockOptions } from '../service-settings.ts'
 import { refuse, refuseSecret } from '../../options.ts'
 import { EtcdDriver } from './etcd-driver.ts'
 import { EtcdGateway, type EtcdTls } from './gateway.ts'

@@ -1,6 +1,6 @@
 /** What is needed of `pg`, and asked of it. Its classes fit, so this package does not load it. */
 import { systemClock, withinMs, type Clock } from '../../clock.ts'
-import type { LockSettings } from '../lock-client.ts'
+import type { LockSettings } from '../service-settings.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Listening } from '../lock-driver.ts'
 import { CHANNEL } from './statements.ts'

@@ -2,7 +2,7 @@
 import pRetry from 'p-retry'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import type { LockSettings } from '../lock-client.ts'
+import type { LockSettings } from '../service-settings.ts'
 import { describeToken } from '../../names.ts'
 import {
   healthOf,

@@ -6,7 +6,8 @@
  */
 import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { LockClient, lockSettings, type LockOptions, type LockSettings } from '../lock-client.ts'
+import { LockClient } from '../lock-client.ts'
+import { lockSettings, type LockOptions, type LockSettings } from '../service-settings.ts'
 import { messageOf } from '../../message-of.ts'
 import { labelOf, resourceNames } from '../../names.ts'
 import { refuse } from '../../options.ts'

@@ -13,18 +13,11 @@ import { mustAnswer, type Clock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { Claim, ClaimOutcome, Listening, LockDriver, Renewal, Wish } from '../lock-driver.ts'
-import {
-  inspectionOf,
-  healthOf,
-  type ListedLease,
-  type ServiceHealth,
-  type ServerAnswers,
-} from '../service-health.ts'
+import { inspectionOf, healthOf, type ListedLease, type ServiceHealth } from '../service-health.ts'
+import { healthOfServer } from './health.ts'
 import * as nodes from './nodes.ts'
 import { bucketOf, firstOf, nodePrefix, resourceOf } from './nodes.ts'
 import { Session, type SessionOptions } from './session.ts'
-import { connect } from 'node:net'
-import { text as textOf } from 'node:stream/consumers'
 
 interface KeptNodes {
   readonly session: Session
@@ -299,19 +292,4 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   #parent(resource: string): string {
     return `${this.#root}/${bucketOf(resource)}`
   }
-}
-
-const ASK_MS = 1_000
-const DEFAULT_PORT = 2_181
-
-/** A server is asked `srvr`, the word that is allowed by default. */
-async function healthOfServer(server: string): Promise<ServerAnswers> {
-  const { hostname, port } = new URL(`tcp://${server}`)
-  const socket = connect(Number(port) || DEFAULT_PORT, hostname, () => socket.write('srvr'))
-  socket.setTimeout(ASK_MS, () => socket.destroy(new Error(`no answer within ${ASK_MS} ms`)))
-  const said = await textOf(socket)
-  const version = /version: ([^-,\s]+)/.exec(said)?.[1] ?? '?'
-  const role = /Mode: (\w+)/.exec(said)?.[1]
-  if (role !== undefined) return { version, role }
-  throw new Error(said.trim().slice(0, 200) || 'no answer to `srvr`')
 }

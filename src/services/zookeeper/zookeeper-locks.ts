@@ -5,7 +5,8 @@
  * the servers answer with theirs (at least two of their ticks, 4 s by default), and `lease.leaseMs`
  * says which. A part of it is not trusted: followers report to the leader late.
  */
-import { LockClient, lockSettings, type LockOptions } from '../lock-client.ts'
+import { LockClient } from '../lock-client.ts'
+import { lockSettings, type LockOptions } from '../service-settings.ts'
 import { integerOption, refuse, refuseSecret } from '../../options.ts'
 import { ZooKeeperDriver } from './zookeeper-driver.ts'
 

@@ -1,7 +1,8 @@
 /** What a command is given, and what is closed after it. */
 import { createInterface } from 'node:readline/promises'
 import { silentLogger } from '../../logger.ts'
-import type { LockClient, LockOptions } from '../../services/lock-client.ts'
+import type { LockClient } from '../../services/lock-client.ts'
+import type { LockOptions } from '../../services/service-settings.ts'
 import { FleetProbe } from '../operator/fleet-probe.ts'
 import { fleetView, serviceView, type LockView } from '../operator/lock-view.ts'
 import { openLocks } from '../operator/open-locks.ts'

@@ -5,7 +5,8 @@
  */
 import { once, type EventEmitter } from 'node:events'
 import { EtcdLocks } from '../../services/etcd/etcd-locks.ts'
-import type { LockClient, LockOptions } from '../../services/lock-client.ts'
+import type { LockClient } from '../../services/lock-client.ts'
+import type { LockOptions } from '../../services/service-settings.ts'
 import { whenEnded } from '../../services/postgres/pg.ts'
 import { PostgresLocks } from '../../services/postgres/postgres-locks.ts'
 

@@ -12,8 +12,9 @@ import type { LineBackend } from '../../line/line-backend.ts'
 import { take, type TakenJob } from '../../line/turns.ts'
 import { integerOption, knownOptions, refuse } from '../../options.ts'
 import { insist } from './admission.ts'
-import { hasMoved } from './failure.ts'
-import { processOf, type JobLease, type Process } from './job-lease.ts'
+import { hasMoved, settledValue } from './failure.ts'
+import type { JobLease } from './job-lease.ts'
+import { processOf, type Process } from './job-runs.ts'
 import type { Visit, Visits } from './visits.ts'
 
 /** How many jobs make a batch. */
@@ -106,12 +107,6 @@ function settledOf<Result>(
   throw new TypeError(
     `A batch of ${counted(count, 'job')} must return ${counted(count, 'outcome')}, as Promise.allSettled does`,
   )
-}
-
-/** @throws what a job failed with. */
-export function settledValue<Result>(outcome: PromiseSettledResult<Result> | undefined): Result {
-  if (outcome?.status === 'fulfilled') return outcome.value
-  throw outcome?.reason
 }
 
 /** Where a batch gets its jobs from. */

@@ -145,3 +145,9 @@ export function safeBackoff(
     }
   }
 }
+
+/** @throws what a job failed with. */
+export function settledValue<Result>(outcome: PromiseSettledResult<Result> | undefined): Result {
+  if (outcome?.status === 'fulfilled') return outcome.value
+  throw outcome?.reason
+}

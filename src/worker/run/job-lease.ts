@@ -8,13 +8,11 @@ import { LineLimits } from '../../line/limits.ts'
 import type { ExtendOutcome, Lease } from '../../lock/lease.ts'
 import { FRESH } from '../../lock/trust.ts'
 import { systemClock } from '../../clock.ts'
-import { JobLockLostError, StepNotAwaitedError } from '../../errors.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
 import { ofJob } from '../../log.ts'
 import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption } from '../../options.ts'
 import type { Checkpoints } from './results.ts'
-import { NotStarted } from './admission.ts'
 import { asError } from './failure.ts'
 import type { JobRunsOptions } from './job-runs.ts'
 import type { Visit } from './visits.ts'
@@ -284,38 +282,5 @@ export function lossOf(lease: Lease | undefined): LeaseLostError | undefined {
     return undefined
   } catch (error) {
     return error instanceof LeaseLostError ? error : undefined
-  }
-}
-
-/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
-export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
-
-/**
- * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
- * when its processor ends holds the lease, and fails the job.
- */
-export function processOf(processor: (...args: never) => unknown): Process {
-  const run = processor as (...args: unknown[]) => unknown
-  const asksForSignal = processor.length > 2
-  return async (visit, lease) => {
-    const { job, stop } = visit
-    // Its process may have stood still since it was fetched. The job may have been done elsewhere.
-    const hasExpired = systemClock.now() > visit.lockedUntil || lossOf(visit.lease) !== undefined
-    const isLost = stop.isAborted && stop.reason instanceof JobLockLostError
-    // rule: job-that-may-run-elsewhere-does-not-start
-    if (hasExpired || isLost) throw new NotStarted('It may run elsewhere')
-    const { openSteps } = lease
-    let result: unknown
-    let open: readonly string[] | undefined
-    try {
-      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
-    } finally {
-      if (openSteps.size > 0) open = [...openSteps.values()]
-      // rule: open-step-holds-the-lease
-      while (openSteps.size > 0) await Promise.allSettled(openSteps.keys())
-    }
-    // rule: open-step-fails-the-job
-    if (open !== undefined) throw new StepNotAwaitedError(open)
-    return result
   }
 }

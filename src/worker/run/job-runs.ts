@@ -13,15 +13,14 @@
  */
 import { DelayedError, RateLimitError, type Job } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
-import type { ShutdownError } from '../../errors.ts'
+import { JobLockLostError, StepNotAwaitedError, type ShutdownError } from '../../errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { dueAt, rest } from '../../line/turns.ts'
 import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
-import { settledValue } from './batch.ts'
 import type { Logger } from '../../logger.ts'
-import { failureOf, hasMoved, isGivenBack } from './failure.ts'
-import { lossOf, SteppedLease, type Process } from './job-lease.ts'
+import { failureOf, hasMoved, isGivenBack, settledValue } from './failure.ts'
+import { lossOf, SteppedLease } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
 import type { ResourceOf } from '../../line/placement.ts'
 import { resourcesOf } from '../../names.ts'
@@ -220,5 +219,38 @@ export class JobRuns {
     )
     this.#options.channel.tell('job:given-back', { job })
     throw new DelayedError('requeued: it could not run here')
+  }
+}
+
+/** Runs a job under its lease. Shared results, checkpoints and batches wrap it. */
+export type Process = (visit: Visit, lease: SteppedLease) => Promise<unknown>
+
+/**
+ * A processor as it runs a job. One that asks for the signal is given it. A step that still runs
+ * when its processor ends holds the lease, and fails the job.
+ */
+export function processOf(processor: (...args: never) => unknown): Process {
+  const run = processor as (...args: unknown[]) => unknown
+  const asksForSignal = processor.length > 2
+  return async (visit, lease) => {
+    const { job, stop } = visit
+    // Its process may have stood still since it was fetched. The job may have been done elsewhere.
+    const hasExpired = systemClock.now() > visit.lockedUntil || lossOf(visit.lease) !== undefined
+    const isLost = stop.isAborted && stop.reason instanceof JobLockLostError
+    // rule: job-that-may-run-elsewhere-does-not-start
+    if (hasExpired || isLost) throw new NotStarted('It may run elsewhere')
+    const { openSteps } = lease
+    let result: unknown
+    let open: readonly string[] | undefined
+    try {
+      result = await (asksForSignal ? run(job, lease, stop.signal) : run(job, lease))
+    } finally {
+      if (openSteps.size > 0) open = [...openSteps.values()]
+      // rule: open-step-holds-the-lease
+      while (openSteps.size > 0) await Promise.allSettled(openSteps.keys())
+    }
+    // rule: open-step-fails-the-job
+    if (open !== undefined) throw new StepNotAwaitedError(open)
+    return result
   }
 }

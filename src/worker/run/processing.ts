@@ -2,7 +2,7 @@
 import type { Channel } from '../../channel.ts'
 import type { OurOptions } from '../locked-worker-options.ts'
 import { batchedOf, batching, type BatchSource } from './batch.ts'
-import { processOf, type Process } from './job-lease.ts'
+import { processOf, type Process } from './job-runs.ts'
 import { checkpointing, ResultStore, SharedResults, type Dedupe } from './results.ts'
 
 export function processing(

@@ -16,7 +16,7 @@ import type { LockService } from '../../lock/lock-service.ts'
 import { messageOf } from '../../message-of.ts'
 import { refuse } from '../../options.ts'
 import { insist, insistToStart } from './admission.ts'
-import type { Process } from './job-lease.ts'
+import type { Process } from './job-runs.ts'
 import type { Visit } from './visits.ts'
 
 /** The place of a job that takes no result of a computation that began before it was added. */

@@ -1,8 +1,8 @@
 /**
- * The jobs that this worker was given, what stops one of them from outside, and how a line goes on
- * in the worker without a question to the lock masters. The trip that finishes a job wakes the next
- * job of its line and fetches it. The lease is handed over to that job, with its own fencing token.
- * Where it cannot be, it is released, and the next job acquires anew, right behind the release.
+ * The jobs that this worker was given, and how a line goes on in it without a question to the lock
+ * masters. The trip that finishes a job wakes the next job of its line and fetches it. The lease is
+ * handed over to that job, with its own fencing token. Where it cannot be, it is released, and the
+ * next job acquires anew, right behind the release.
  *
  * A line may use a burst of work in front of jobs of other lines. When the burst is spent, its next
  * job goes behind the jobs that wait, and what was used too much counts against the next burst. If
@@ -11,25 +11,20 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
-import type { Channel } from '../../channel.ts'
-import { Deadlines, leave, sleep, systemClock } from '../../clock.ts'
-import { JobCancelledError, JobLockLostError } from '../../errors.ts'
-import { cancelRequests } from '../../line/cancel.ts'
-import type { LineBackend } from '../../line/line-backend.ts'
+import { Deadlines, leave, systemClock } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
 import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
-import { asError } from './failure.ts'
-import { JobSignal, lossOf } from './job-lease.ts'
+import { JobSignal } from './job-lease.ts'
 import type { SharedResult } from './results.ts'
+import { RunningJobs } from './running-jobs.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
 const LIMIT_MS = 1_000
 /** An empty job counts as this much work: else empty jobs would never end a burst. */
 const MIN_JOB_MS = 1
-const IDLE_POLL_MS = 10
 
 /** The jobs of a line under one lease, which is passed on. */
 interface Chain {
@@ -92,12 +87,8 @@ export class Visit extends LineVisit {
   }
 }
 
-export class Visits implements LineVisits {
+export class Visits extends RunningJobs implements LineVisits {
   readonly byId: Map<string, Visit> = new Map()
-  /** Told once the worker is there. */
-  channel!: Channel
-  /** Those that run. A job is here twice when another run began while the first has no lock. */
-  readonly running: Set<Visit> = new Set()
   readonly #locks: LockService
   readonly #leaseOptions: LeaseOptions
   readonly #burstMs: number
@@ -108,6 +99,7 @@ export class Visits implements LineVisits {
 
   /** @param burstMs milliseconds of work that a line may do in front of others. */
   constructor(locks: LockService, { slots: _, ...leaseOptions }: LeaseOptions, burstMs: number) {
+    super()
     this.#locks = locks
     this.#leaseOptions = Object.freeze(leaseOptions)
     this.#burstMs = burstMs
@@ -189,91 +181,6 @@ export class Visits implements LineVisits {
     this.running.delete(visit)
     visit.join?.done()
     if (visit.move === undefined) this.drop(visit)
-  }
-
-  /** Whether none runs any more within the time. */
-  async idleWithin(limitMs: number): Promise<boolean> {
-    const until = systemClock.now() + limitMs
-    while (this.running.size > 0) {
-      if (systemClock.now() >= until) return false
-      await sleep(systemClock, IDLE_POLL_MS)
-    }
-    return true
-  }
-
-  /** As `locksLost`. BullMQ has renewed its other locks for so long. */
-  locksRenewed(lostIds: readonly string[], askedAt: number, lockMs: number): string[] {
-    for (const visit of this.running) {
-      if ((visit.startedAt ?? Infinity) <= askedAt) visit.lockedUntil = askedAt + lockMs
-    }
-    return this.locksLost(lostIds, askedAt)
-  }
-
-  /**
-   * BullMQ's locks on these jobs are lost, as the server said when it was asked then.
-   * @returns those that still run. The end of another tells whether it was in time.
-   */
-  locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
-    return jobIds.filter((id) => {
-      // rule: lost-lock-is-of-an-earlier-run
-      const runs = this.#runsOf(id).filter(
-        ({ startedAt = 0, isMoved }) => startedAt <= askedAt && !isMoved,
-      )
-      for (const visit of runs) this.#stop(visit)
-      return runs.length > 0
-    })
-  }
-
-  /**
-   * A job whose lock has run out may run elsewhere. One fails without its processor where its lease
-   * was lost `graceMs` ago: its line goes on.
-   */
-  stopLost(graceMs: number): void {
-    const now = systemClock.now()
-    for (const visit of this.running) {
-      if (now > visit.lockedUntil) this.#stop(visit)
-      const lost = lossOf(visit.lease)
-      if (lost === undefined) continue
-      visit.lostAt ??= now
-      // rule: lost-job-does-not-stand-in-its-line
-      if (now - visit.lostAt > graceMs) visit.giveUp?.(lost)
-    }
-  }
-
-  /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
-  async pollCancels(lines: LineBackend): Promise<void> {
-    const ids = [...this.running].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
-    if (ids.length === 0) return
-    for (const [jobId, token, reason] of await cancelRequests(lines, ids)) {
-      const error = new JobCancelledError(jobId, reason)
-      for (const visit of this.#runsOf(jobId)) {
-        // rule: cancel-of-one-run
-        if (visit.token === token) cancel(visit, error)
-      }
-    }
-  }
-
-  /** As BullMQ's own: false for a job that does not run here. */
-  cancel(jobId: string, reason: string | undefined): boolean {
-    const runs = this.#runsOf(jobId)
-    for (const visit of runs) cancel(visit, reason)
-    return runs.length > 0
-  }
-
-  abortAll(reason: unknown): void {
-    for (const { stop } of this.running) stop.abort(reason)
-  }
-
-  #runsOf(jobId: string): readonly Visit[] {
-    return [...this.running].filter(({ job }) => job.id === jobId)
-  }
-
-  #stop({ job, lease, stop }: Visit): void {
-    if (stop.isAborted) return
-    if (lease !== undefined) this.channel.tell('job:lock-lost', { job, lease })
-    const error = new JobLockLostError(job.id ?? '')
-    // rule: lost-lock-stops-its-job
-    stop.abort(error)
   }
 
   /** Releases the leases that wait for a next job, and with `all` those of running jobs. */
@@ -361,10 +268,4 @@ export function moveBehind(
     share: share || undefined,
     chargeMs: share === '' ? undefined : workMs - chargedMs,
   }
-}
-
-function cancel(visit: Visit, reason: unknown): void {
-  // rule: cancel-does-not-stop-its-batch
-  if (visit.first === undefined) visit.stop.abort(reason)
-  else visit.cancelled = asError(reason)
 }

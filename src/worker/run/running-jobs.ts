@@ -1,0 +1,109 @@
+/** The jobs that run in this worker, and what stops one of them from outside. */
+import type { Channel } from '../../channel.ts'
+import { sleep, systemClock } from '../../clock.ts'
+import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import { cancelRequests } from '../../line/cancel.ts'
+import type { LineBackend } from '../../line/line-backend.ts'
+import { asError } from './failure.ts'
+import { lossOf } from './job-lease.ts'
+import type { Visit } from './visits.ts'
+
+const IDLE_POLL_MS = 10
+
+export class RunningJobs {
+  /** Told once the worker is there. */
+  channel!: Channel
+  /** A job is here twice when another run began while the first has no lock. */
+  readonly running: Set<Visit> = new Set()
+
+  /** Whether none runs any more within the time. */
+  async idleWithin(limitMs: number): Promise<boolean> {
+    const until = systemClock.now() + limitMs
+    while (this.running.size > 0) {
+      if (systemClock.now() >= until) return false
+      await sleep(systemClock, IDLE_POLL_MS)
+    }
+    return true
+  }
+
+  /** As `locksLost`. BullMQ has renewed its other locks for so long. */
+  locksRenewed(lostIds: readonly string[], askedAt: number, lockMs: number): string[] {
+    for (const visit of this.running) {
+      if ((visit.startedAt ?? Infinity) <= askedAt) visit.lockedUntil = askedAt + lockMs
+    }
+    return this.locksLost(lostIds, askedAt)
+  }
+
+  /**
+   * BullMQ's locks on these jobs are lost, as the server said when it was asked then.
+   * @returns those that still run. The end of another tells whether it was in time.
+   */
+  locksLost(jobIds: readonly string[], askedAt: number = Infinity): string[] {
+    return jobIds.filter((id) => {
+      // rule: lost-lock-is-of-an-earlier-run
+      const runs = this.#runsOf(id).filter(
+        ({ startedAt = 0, isMoved }) => startedAt <= askedAt && !isMoved,
+      )
+      for (const visit of runs) this.#stop(visit)
+      return runs.length > 0
+    })
+  }
+
+  /**
+   * A job whose lock has run out may run elsewhere. One fails without its processor where its lease
+   * was lost `graceMs` ago: its line goes on.
+   */
+  stopLost(graceMs: number): void {
+    const now = systemClock.now()
+    for (const visit of this.running) {
+      if (now > visit.lockedUntil) this.#stop(visit)
+      const lost = lossOf(visit.lease)
+      if (lost === undefined) continue
+      visit.lostAt ??= now
+      // rule: lost-job-does-not-stand-in-its-line
+      if (now - visit.lostAt > graceMs) visit.giveUp?.(lost)
+    }
+  }
+
+  /** Stops jobs that `queue.cancel()` was called for, in this process or another one. */
+  async pollCancels(lines: LineBackend): Promise<void> {
+    const ids = [...this.running].flatMap(({ job: { id } }) => (id === undefined ? [] : [id]))
+    if (ids.length === 0) return
+    for (const [jobId, token, reason] of await cancelRequests(lines, ids)) {
+      const error = new JobCancelledError(jobId, reason)
+      for (const visit of this.#runsOf(jobId)) {
+        // rule: cancel-of-one-run
+        if (visit.token === token) cancel(visit, error)
+      }
+    }
+  }
+
+  /** As BullMQ's own: false for a job that does not run here. */
+  cancel(jobId: string, reason: string | undefined): boolean {
+    const runs = this.#runsOf(jobId)
+    for (const visit of runs) cancel(visit, reason)
+    return runs.length > 0
+  }
+
+  abortAll(reason: unknown): void {
+    for (const { stop } of this.running) stop.abort(reason)
+  }
+
+  #runsOf(jobId: string): readonly Visit[] {
+    return [...this.running].filter(({ job }) => job.id === jobId)
+  }
+
+  #stop({ job, lease, stop }: Visit): void {
+    if (stop.isAborted) return
+    if (lease !== undefined) this.channel.tell('job:lock-lost', { job, lease })
+    const error = new JobLockLostError(job.id ?? '')
+    // rule: lost-lock-stops-its-job
+    stop.abort(error)
+  }
+}
+
+function cancel(visit: Visit, reason: unknown): void {
+  // rule: cancel-does-not-stop-its-batch
+  if (visit.first === undefined) visit.stop.abort(reason)
+  else visit.cancelled = asError(reason)
+}
