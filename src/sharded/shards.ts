@@ -26,13 +26,16 @@ export const later = (answers: readonly unknown[]): unknown => Promise.all(answe
 
 const openCalls = new Deadlines<OpenCall>(systemClock)
 
-/** A call that has not ended. It asks its server for a sign of life, and ends without one. */
+/**
+ * A call that has not ended. It asks its server for a sign of life, and ends without one: a `pause`
+ * waits for a new connection without end.
+ */
 class OpenCall extends Expiring {
   readonly #backend: RedisQueueBackend
-  readonly #giveUp: () => void
+  readonly #giveUp: (why: unknown) => void
   #isOpen = true
 
-  constructor(backend: RedisQueueBackend, giveUp: () => void) {
+  constructor(backend: RedisQueueBackend, giveUp: (why: unknown) => void) {
     super()
     this.#backend = backend
     this.#giveUp = giveUp
@@ -45,13 +48,12 @@ class OpenCall extends Expiring {
   }
 
   override expire(): void {
-    const isAnswered = (): true => true
-    const asked = this.#backend.getQueueMetaField(SHARDS_FIELD).then(isAnswered, isAnswered)
-    void withinMs(systemClock, PATIENCE_MS, asked).then((isAlive) => {
+    const isAlive = this.#backend.getQueueMetaField(SHARDS_FIELD).then(() => true)
+    withinMs(systemClock, PATIENCE_MS, isAlive).then((answers) => {
       // rule: silent-shard-ends-its-call
-      if (isAlive !== true) this.#giveUp()
+      if (answers !== true) this.#giveUp(`The server has not answered for ${PATIENCE_MS} ms`)
       else if (this.#isOpen) openCalls.in(PATIENCE_MS, this)
-    })
+    }, this.#giveUp)
   }
 }
 
@@ -90,8 +92,8 @@ export class Shards<Shard extends Part> {
     const away = (why: unknown): ShardUnreachableError =>
       new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), why)
     return new Promise((resolve, reject) => {
-      const call = new OpenCall(backend, () => {
-        reject(away(`The server has not answered for ${PATIENCE_MS} ms`))
+      const call = new OpenCall(backend, (why) => {
+        reject(away(why))
       })
       // What it throws at once is a rejection too.
       const answer = new Promise<Answer>((answered) => {
