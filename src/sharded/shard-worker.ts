@@ -63,6 +63,17 @@ export class ShardWorker extends LockedWorker {
     return running
   }
 
+  /**
+   * It has no job, and asks for none. BullMQ's `pause` waits for a new connection as well: a client
+   * of a cluster may wait for it without end, because it asks any node whether it is ready.
+   */
+  async rests(paused: Promise<void>): Promise<void> {
+    const isPaused = paused.then(() => true)
+    while ((await withinMs(systemClock, PATIENCE_MS, isPaused)) !== true) {
+      if (this.held.size === 0 || this.closing) return
+    }
+  }
+
   protected override async moveToActive(token: string, name?: string): Promise<Job> {
     // BullMQ asks here too where a job goes back to the queue. Its type leaves out that there may
     // be none; its loop takes `undefined` for no news.

@@ -96,7 +96,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     parts.lend(this, 'isPaused', (answers) => answers.every(Boolean), true)
     parts.lend(this, 'run resume close', later, true)
     const pause = (all: readonly Promise<void>[]): unknown =>
-      later(all.map((paused, shard) => parts.call(parts.at(shard), () => paused)))
+      later(all.map((paused, shard) => parts.call(parts.at(shard), (one) => one.rests(paused))))
     parts.lend(this, 'pause', pause, true)
     parts.lend(this, 'drain', allEnded, true)
     parts.forward(this, EVENTS)
