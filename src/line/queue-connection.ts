@@ -52,7 +52,9 @@ export abstract class ConnectedBackend extends Backend {
       // This backend forwards what they emit; the inner one must not do it as well.
       for (const event of ['error', 'ready', 'close']) each.removeAllListeners(event)
       const client = unreadyClientOf(each)
-      if (client !== undefined) hearLateErrors(client)
+      // A client that the user has given outlives this queue, and would keep what listens to it.
+      const isGiven = each === connection && 'duplicate' in queue.opts.connection
+      if (client !== undefined && !isGiven) hearLateErrors(client)
       leaveReplicas(each)
       reconnectSoon(each, queue.opts.connection)
     }

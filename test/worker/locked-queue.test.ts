@@ -157,3 +157,16 @@ test('a scheduler that is faster than its jobs adds no more in a plain worker th
   await queue.removeJobScheduler('often')
   expect(waiting + active + delayed).toBeLessThanOrEqual(4)
 })
+
+test('a client that the user has given keeps nothing of a queue that was closed', async () => {
+  const client = fixture.redis()
+  await client.ping()
+  const before = client.listenerCount('error')
+  const queue = fixture.lockedQueue<Charge>({
+    connection: client,
+    resource: ({ customer }) => `customer:${customer}`,
+  })
+  await queue.add('charge', { customer: 'ann', nr: 1 })
+  await queue.close()
+  expect(client.listenerCount('error')).toBe(before)
+})
