@@ -3,7 +3,7 @@
  * added. A job that is not first sleeps, so no worker starts it in vain; the job before it wakes
  * it. One script writes a job and its places. For the queue a sleeping job is a waiting one.
  */
-import { Queue } from 'bullmq'
+import { Queue, type Job } from 'bullmq'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { PlainWorkerError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
@@ -84,6 +84,17 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     this.#lines = LineBackend.of(this)
     this.#limits = new LineLimits(this.#lines)
     this.#settings = { by: 'LockedQueue', order: 'strict', slots: lines.slots }
+  }
+
+  /** As BullMQ's. It rejects as `add` does where the data of the template name nothing. */
+  override async upsertJobScheduler(
+    ...[id, repeat, template]: Parameters<
+      Queue<Data, Result, Name, Data, Result, Name>['upsertJobScheduler']
+    >
+  ): Promise<Job<Data, Result, Name>> {
+    // rule: template-names-its-resource
+    this.#lines.settings.placement?.(template?.data ?? {}, `repeat:${id}`)
+    return super.upsertJobScheduler(id, repeat, template)
   }
 
   /**

@@ -72,7 +72,7 @@ it.each([
   ['too many', Array.from({ length: 65 }, (_, nr) => `r${nr}`), 'returned 65 names, more than 64,'],
   ['a promise', 'promise', 'returned a promise'],
 ])(
-  'a resource that names %s: neither the job nor its batch is added',
+  'a resource that names %s: neither the job, its batch nor its scheduler is added',
   async (_what, name, problem) => {
     const queue = new LockedQueue<Data>('q', {
       connection: connection(),
@@ -84,6 +84,7 @@ it.each([
         { name: 'charge', data: { name: 'customer:1' } },
         { name: 'charge', data: { name } },
       ]),
+      queue.upsertJobScheduler('s', { every: 60_000 }, { data: { name } }),
     ]
     for (const call of refused) {
       const error: unknown = await call.catch((reason: unknown) => reason)

@@ -364,6 +364,9 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['job-that-ends-adds-the-next-of-its-scheduler', 'removed', 'a scheduler goes on'],
   ],
+  'bad-input/queue': [
+    ['template-names-its-resource', 'removed', 'neither the job, its batch nor its scheduler'],
+  ],
   'compatibility/order': [
     ['priority-orders-a-line', 'always', 'priorities within a customer mean'],
     [
