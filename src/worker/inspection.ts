@@ -5,13 +5,14 @@
 import type { Job, JobJson } from 'bullmq'
 import { systemClock } from '../clock.ts'
 import { commandLine } from '../command-line.ts'
+import { QuorumUnreachableError } from '../lock-errors.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import type { LineRunner } from '../line/line-runner.ts'
 import type { ResourceLimits } from '../line/limits.ts'
 import { slotNames } from '../lock/slots.ts'
-import { withoutStop } from '../message-of.ts'
+import { messageOf, withoutStop } from '../message-of.ts'
 import { membersOf, type LineEntry, type Member } from '../line/members.ts'
 import { inWords, type Standstill } from './standstill.ts'
 
@@ -19,7 +20,7 @@ import { inWords, type Standstill } from './standstill.ts'
 export interface ResourceInspection {
   /** The resource that was asked for. */
   readonly resource: string
-  /** What the masters say; undefined when the lock service cannot tell. */
+  /** What the masters say, or why they do not; undefined when the lock service cannot tell. */
   readonly lease: Inspection | undefined
   /** The jobs of the line from its head on, 100 at most. */
   readonly line: readonly LineEntry[]
@@ -47,11 +48,11 @@ export async function inspectResource(
 ): Promise<ResourceInspection> {
   const { lease, limits, members, waits } = await waitsIn(resource, sources, limit, id)
   const known = await Promise.all(
-    members.map(async ({ jobId, others = [], delayedUntil }, nr) => {
+    members.map(async (member, nr) => {
       if (waits[nr] !== undefined) return waits[nr]
-      const other = await whereItWaits(jobId, others, sources)
+      const other = await whereItWaits(member.jobId, member.others ?? [], sources)
       if (other?.wait !== undefined) return `${other.wait}, in line for \`${other.resource}\``
-      return delayedUntil && describeDelay(delayedUntil)
+      return describeTime(member)
     }),
   )
   const stands = known.includes(undefined) ? await sources.standstill() : undefined
@@ -74,14 +75,25 @@ async function waitsIn(
   id?: string,
 ) {
   const [lease, { members, limits, slots }] = await Promise.all([
-    locks.inspect?.(resource),
+    leaseOf(resource, locks),
     membersOf(resource, lines, limit, id),
   ])
   const around = { queue: lines.queueName, resource, limits, slots, lease }
   const found = members.map((member) => describeWait(member, around))
   const taken = found.includes(undefined) ? await takenSlots(resource, slots, locks) : undefined
-  const waits = found.map((wait) => wait ?? taken)
+  const waits = found.map((wait, nr) => wait ?? (members[nr]?.heldUntil ? undefined : taken))
   return { lease, limits, members, waits }
+}
+
+async function leaseOf(resource: string, locks: QueueSources['locks']) {
+  try {
+    return await locks.inspect?.(resource)
+  } catch (error) {
+    if (error instanceof TypeError) throw error // It can be no name.
+    const unknown = withoutStop(messageOf(error))
+    const ungranted = error instanceof QuorumUnreachableError ? { ungranted: unknown } : {}
+    return { resource, masters: [], unknown, ...ungranted } satisfies Inspection
+  }
 }
 
 /** Each is one more question to the masters. */
@@ -96,7 +108,7 @@ async function takenSlots(
   if (slots < 2 || slots > MOST_SLOTS) return undefined
   // A worker without `slots` of its own takes the resource for the first one.
   const names = [resource, ...slotNames(resource, slots)]
-  const asked = await Promise.all(names.map(async (name) => locks.inspect?.(name)))
+  const asked = await Promise.all(names.map((name) => leaseOf(name, locks)))
   const holders = asked.flatMap((inspection) => inspection?.holder ?? [])
   if (holders.length < slots) return undefined
   const ends = holders.map(({ freeInMs }) => (freeInMs < 0 ? Infinity : freeInMs))
@@ -152,15 +164,15 @@ function describeWait(
   if (closed !== undefined && (delayedUntil === undefined || limits.asleepUntil !== undefined)) {
     return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
   }
-  if (state === 'ready' && share !== undefined) {
-    return `the turn of its tenant \`${share.tenant}\`, of weight ${share.weight}`
-  }
-  if (heldUntil !== undefined) {
-    return `the rate limit of its resource, until ${heldUntil.toISOString()}`
-  }
-  if (ahead > 0 && state === 'asleep') return `its turn: ${ahead} ahead of it`
+  // rule: job-behind-others-waits-for-its-turn
+  if (ahead > 0 && (state === 'asleep' || state === 'held')) return `its turn: ${ahead} ahead of it`
+  // rule: time-is-told-where-nothing-else-keeps-a-job
+  if (heldUntil !== undefined) return undefined
   const { holder, unknown, ungranted } = lease ?? {}
   if (ungranted !== undefined) return `a quorum of the lock masters: ${ungranted}`
+  if (state === 'ready' && share !== undefined) {
+    return `a free worker, and the turn of its tenant \`${share.tenant}\`, of weight ${share.weight}`
+  }
   // Of several slots it has one, and another may be free.
   if (holder !== undefined && slots <= 1) {
     const { name, freeInMs } = holder
@@ -170,6 +182,12 @@ function describeWait(
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
   return undefined
+}
+
+/** When a job may start, of one that has to wait until then. */
+function describeTime({ delayedUntil, heldUntil }: Partial<Member> = {}): string | undefined {
+  if (delayedUntil !== undefined) return describeDelay(delayedUntil)
+  return heldUntil && `the rate limit of its resource, until ${heldUntil.toISOString()}`
 }
 
 function describeDelay(until: Date): string {
@@ -250,18 +268,31 @@ async function whyWaits(
     return `Job ${id} (${state}) waits for its children to end.${one ?? ''}`
   }
   const due = state === 'delayed' ? await sources.lines.dueAt(id) : undefined
-  if (due === undefined) {
-    const since = new Date(processedOn).toISOString()
-    const does =
-      state === 'active' ? `has been in progress since ${since}` : 'waits for a free worker'
-    return (
-      `Job ${id} (${state}) ${does}. It has no place in a line: it was not added through a ` +
-      "LockedQueue, or its workers keep no lines (order: 'relaxed')."
-    )
+  if (due !== undefined && due.getTime() > systemClock.wallNow()) {
+    return `Job ${id} (delayed) waits for ${describeDelay(due)}.`
   }
-  return due.getTime() > systemClock.wallNow()
-    ? `Job ${id} (delayed) waits for ${describeDelay(due)}.`
-    : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`
+  const since = new Date(processedOn).toISOString()
+  const does =
+    state === 'active'
+      ? `has been in progress since ${since}`
+      : `waits for ${await workerOrLease(resources, sources.locks)}`
+  const why =
+    due === undefined
+      ? 'has no place in a line: it was not added through a ' +
+        "LockedQueue, or its workers keep no lines (order: 'relaxed')"
+      : `was due at ${due.toISOString()}`
+  return `Job ${id} (${state}) ${does}. It ${why}.`
+}
+
+/** What a job without a place waits for: workers fetch none while no lease is granted. */
+async function workerOrLease(
+  [resource]: readonly string[],
+  locks: QueueSources['locks'],
+): Promise<string> {
+  const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
+  return lease?.ungranted === undefined
+    ? 'a free worker'
+    : `a quorum of the lock masters: ${lease.ungranted}`
 }
 
 /** Of a job that has a place there. */
@@ -269,21 +300,21 @@ function whyInLine(entry: LineEntry, { line, lease, resource }: ResourceInspecti
   const { jobId, state, activeSince, waitsFor, lockLapsed } = entry
   const [first] = line
   const where = `${entry === first ? 'first in' : 'in'} line for \`${resource}\``
+  const held = lease?.holder && `, whose lease is held by ${lease.holder.name}`
   if (activeSince !== undefined) {
     const since = activeSince.toISOString()
-    const holder =
-      lease?.holder === undefined ? '' : `, whose lease is held by ${lease.holder.name}`
     const none = lease?.ungranted && ` No lease is granted: ${lease.ungranted}.`
     const lapsed = lockLapsed ? ` It waits for ${waitsFor}.` : ''
-    return `Job ${jobId} (active) has been in progress since ${since}, and is ${where}${holder}.${none ?? ''}${lapsed}`
+    return `Job ${jobId} (active) has been in progress since ${since}, and is ${where}${held ?? ''}.${none ?? ''}${lapsed}`
   }
   const isTold = first === undefined || waitsFor.includes(first.waitsFor)
-  const ofFirst = isTold ? '' : describeFirst(first)
+  // The first job may be about to ask for a lease that another client has.
+  const ofFirst = isTold ? '' : describeFirst(first, held && ` in line for \`${resource}\`${held}`)
   return `Job ${jobId} (${state}) is ${where} and waits for ${waitsFor}.${ofFirst}`
 }
 
 /** Of the first job of a line, which the others wait for. */
-function describeFirst({ jobId, activeSince, waitsFor, lockLapsed }: LineEntry): string {
+function describeFirst({ jobId, activeSince, waitsFor, lockLapsed }: LineEntry, held = ''): string {
   if (activeSince === undefined || lockLapsed) return ` Job ${jobId} waits for ${waitsFor}.`
-  return ` Job ${jobId} has been in progress since ${activeSince.toISOString()}.`
+  return ` Job ${jobId} has been in progress since ${activeSince.toISOString()}${held}.`
 }

@@ -31,7 +31,7 @@ for nr, place in ipairs(places) do
       ahead = nr > limit and ownAhead or #found - 3, others = others[1] and others}
     local score = not job.finishedOn and (job.held or not job.asleep) and redis.call('ZSCORE', DELAYED, job.id)
     local isLocked = redis.call('EXISTS', job.jobKey .. ':lock') == 1
-    local dueAtMs = score and math.floor(score / 4096)
+    local dueAtMs = score and score / 4096 > nowMs() and math.floor(score / 4096) or nil
     if job.finishedOn then
       member.state, member.failedReason = 'failed', redis.call('HGET', job.jobKey, 'failedReason') or ''
     elseif job.held and score then member.state, member.heldUntil = 'held', dueAtMs
@@ -41,9 +41,7 @@ for nr, place in ipairs(places) do
       member.state, member.activeSince = 'active', tonumber(redis.call('HGET', job.jobKey, 'processedOn') or nil)
       member.lockLapsed = not isLocked or nil
     elseif redis.call('ZSCORE', PRIORITIZED, job.id) then member.state = 'prioritized'
-    elseif score then
-      member.state, member.delayedUntil = 'delayed', score / 4096 > nowMs() and dueAtMs or nil
-    end
+    elseif score then member.state, member.delayedUntil = 'delayed', dueAtMs end
     found[#found + 1] = cjson.encode(member)
   end
 end

@@ -135,7 +135,10 @@ describe('a delay', () => {
     expect(Date.parse(end)).toBeGreaterThanOrEqual(job.timestamp + 60_000)
     expect(Date.parse(end)).toBeLessThanOrEqual(addedBy + 60_000)
     const due = await locked.add('post', { customerId: 1 }, { delay: 1 })
-    expect(await why(due.id)).toMatch(/\(delayed\) waits for a free worker: it was due at \S+Z\./)
+    const waits = '(delayed) waits for'
+    expect(await why(due.id)).toContain(`${waits} a quorum of the lock masters: 0 of 3 masters vote`)
+    await fixture.redlock()
+    expect(await why(due.id)).toMatch(/\(delayed\) waits for a free worker\. It was due at \S+Z\./)
   })
 
   it('that is over, of a job in line: why and inspect say that it waits for a worker', async () => {
@@ -334,7 +337,7 @@ describe('pause, resume, limit and limits', () => {
     const locked = openQueue({ tenant: () => 'acme', weight: () => 2 })
     const job = await locked.add('post', { customerId: 1 })
     const why = await say('why', queue, job.id ?? '')
-    expect(why.out).toContain('waits for the turn of its tenant `acme`, of weight 2')
+    expect(why.out).toContain('waits for a free worker, and the turn of its tenant `acme`, of weight 2')
   })
 
   it('refuse what they cannot read', async () => {

@@ -141,7 +141,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
       'paused (migration); 2 slots; 100 in 1 min',
     )
     expect(await line('customer:2').innerText()).toMatch(
-      /2 slots\s+.*waits for the turn of its tenant `acme`, of weight 4/,
+      /2 slots\s+.*waits for a free worker, and the turn of its tenant `acme`, of weight 4/,
     )
     await queue.resumeResource('customer:1')
     await line('customer:1').getByText('2 slots; 100 in 1 min').waitFor()
