@@ -34,19 +34,20 @@ function forGood({ maxLeaseMs }: Attempt, { asked }: Call): Call {
   return callOf({ ...asked, leaseMs: TOMBSTONE_LEASES * maxLeaseMs })
 }
 
-/** Asks a master again that did not confirm, until the lease would have ended by itself. */
+/**
+ * Asks a master again that did not confirm, when it votes again. A server that stood still may
+ * grant only then what it was asked before, for as long as a lease lives.
+ */
 export async function releaseLater(attempt: Attempt, master: Master): Promise<void> {
   const { fleet, terms, releaseCall } = attempt
   // While a master is away this is most of what the client has on its hands.
   if (releaseCall === undefined || leftOn(attempt, master.index) === 'nothing') return
   const { clock } = fleet.settings
   const call = forGood(attempt, releaseCall)
-  const until = clock.now() + terms.leaseMs
   for (let tries = 0; tries < MAX_TRIES; tries++) {
-    const leftMs = until - clock.now()
-    if (leftMs <= 0 || !(await master.enrolment.whenEnrolled(leftMs))) return
-    const timeoutMs = Math.max(1, until - clock.now())
-    const vote = voteOf(release, await callMaster(master, clock, call, timeoutMs), attempt)
+    // rule: release-waits-for-its-master
+    if (!(await master.enrolment.whenEnrolled())) return
+    const vote = voteOf(release, await callMaster(master, clock, call, terms.leaseMs), attempt)
     if (vote.kind !== 'failed') return
     await sleep(clock, RETRY_MS)
   }

@@ -149,6 +149,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       [': call', ": callOf({ verb: 'release', resources: ['elsewhere'] })"],
     ],
     ['tombstone-behind-another-connection', ["'unknown'", "'keys'"]],
+    [
+      'release-waits-for-its-master',
+      ['(await master.enrolment.whenEnrolled())', "(master.state.status === 'enrolled')"],
+    ],
   ],
   'redlock/wire/enrolment-scripts': [
     ['new-run-id-is-quarantined', 'removed'],

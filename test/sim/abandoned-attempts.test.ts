@@ -107,6 +107,22 @@ test('a release on another connection than its acquire refuses the late acquire'
   await world.settle(redlock.close())
 })
 
+test('an attempt that is cut off before its release leaves nothing after an outage longer than its lease', async () => {
+  const world = new SmallWorld(7, 3)
+  const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
+  await world.settle(redlock.ready())
+  for (const link of links.slice(0, 2)) link.cut('request', 1)
+  // Its silence ends the connections, at a moment in which the last attempt is asked for.
+  for (let ms = 0; ms < 2 * SOCKET_TIMEOUT_MS; ms += MASTER_TIMEOUT_MS) {
+    await world.settle(redlock.tryAcquire(`r${ms}`, { leaseMs: LEASE_MS }))
+  }
+  await world.pass(LEASE_MS)
+  for (const link of links) link.mend()
+  await world.pass(LEASE_MS / 3)
+  expect(world.leaseKeys()).toEqual([])
+  await world.settle(redlock.close())
+})
+
 describe('an attempt that the masters hear of only when it is over', () => {
   const attempted = async (profile?: NetworkProfile): Promise<SmallWorld & { links: Links }> => {
     const world = new SmallWorld(2, 3, profile)

@@ -34,7 +34,7 @@ export class Enrolment implements Partial<Master> {
   state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
   readonly firstAnswer: Promise<void>
   readonly #options: EnrolmentOptions
-  readonly #waiters = new Set<(enrolled: boolean) => void>()
+  readonly #waiters: ((enrolled: boolean) => void)[] = []
   #answerFirst!: () => void
   /** Raised at every connect and disconnect: an enrolment that began before is void. */
   #epoch = 0
@@ -72,20 +72,11 @@ export class Enrolment implements Partial<Master> {
     if (REENROL_ON.test(message)) this.reenrol(message)
   }
 
-  whenEnrolled(limitMs: number): Promise<boolean> {
+  /** False where it is closed before. */
+  whenEnrolled(): Promise<boolean> {
     if (this.state.status === 'enrolled') return Promise.resolve(true)
     if (this.state.status === 'closed') return Promise.resolve(false)
-    return new Promise((resolve) => {
-      const settle = (enrolled: boolean): void => {
-        limit.cancel()
-        this.#waiters.delete(settle)
-        resolve(enrolled)
-      }
-      const limit = this.#options.clock.after(limitMs, () => {
-        settle(false)
-      })
-      this.#waiters.add(settle)
-    })
+    return new Promise((resolve) => this.#waiters.push(resolve))
   }
 
   close(): void {
@@ -100,7 +91,7 @@ export class Enrolment implements Partial<Master> {
     this.#options.onState(state)
     if (state.status !== 'enrolling') this.#answerFirst()
     if (state.status === 'enrolled' || state.status === 'closed') {
-      for (const settle of [...this.#waiters]) settle(state.status === 'enrolled')
+      for (const settle of this.#waiters.splice(0)) settle(state.status === 'enrolled')
     }
   }
 

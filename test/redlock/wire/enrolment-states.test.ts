@@ -119,30 +119,28 @@ test('a caller that waits for the first answer is released by a close or a break
 })
 
 describe('a caller that waits for the enrolment', () => {
-  const outcome = async (held: Held, limitMs: number): Promise<boolean | 'waits'> => {
-    const settled = held.enrolment.whenEnrolled(limitMs)
+  const outcome = async (held: Held): Promise<boolean | 'waits'> => {
+    const settled = held.enrolment.whenEnrolled()
     await held.clock.advance(0)
     return Promise.race([settled, Promise.resolve<'waits'>('waits')])
   }
 
   test('continues at once where the server is enrolled or refused', async () => {
     const held = await new Held().enrolled()
-    expect(await outcome(held, 1_000)).toBe(true)
+    expect(await outcome(held)).toBe(true)
     held.enrolment.close()
-    expect(await outcome(held, 1_000)).toBe(false)
+    expect(await outcome(held)).toBe(false)
   })
 
-  test('continues at the enrolment, at a close, or at its time limit', async () => {
+  test('continues at the enrolment, or at a close', async () => {
     const held = new Held()
     held.enrolment.connected()
-    const late = held.enrolment.whenEnrolled(500)
-    const inTime = held.enrolment.whenEnrolled(5_000)
-    await held.clock.advance(500)
-    expect(await late).toBe(false)
+    expect(await outcome(held)).toBe('waits')
+    const enrolled = held.enrolment.whenEnrolled()
     await held.answer()
-    expect(await inTime).toBe(true)
+    expect(await enrolled).toBe(true)
     const other = new Held()
-    const closed = other.enrolment.whenEnrolled(5_000)
+    const closed = other.enrolment.whenEnrolled()
     other.enrolment.close()
     expect(await closed).toBe(false)
   })

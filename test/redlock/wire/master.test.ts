@@ -87,7 +87,7 @@ it('answers before it is ready: not now, and certainly not run', async () => {
     reason: 'not-ready',
     mayHaveRun: false,
   })
-  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled()).toBe(true)
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
     kind: 'replied',
     reply: 1,
@@ -96,7 +96,7 @@ it('answers before it is ready: not now, and certainly not run', async () => {
 
 it('a connection that the server closed was connected', async () => {
   const { master, states } = connect(server.url)
-  await master.enrolment.whenEnrolled(NO_HURRY_MS)
+  await master.enrolment.whenEnrolled()
   await watcher.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
   await until('it is known', () => states.some(({ status }) => status === 'connecting'))
   const detail = 'the connection was closed'
@@ -106,7 +106,7 @@ it('a connection that the server closed was connected', async () => {
 it('gives up at its deadline a call that may have run', async () => {
   await using proxy = await startProxy(server.port)
   const { master } = connect(proxy.url)
-  await master.enrolment.whenEnrolled(NO_HURRY_MS)
+  await master.enrolment.whenEnrolled()
   const hold = proxy.holdReplies()
   expect(await callMaster(master, systemClock, count, 20)).toMatchObject({
     reason: 'timeout',
@@ -121,7 +121,7 @@ it('gives up at its deadline a call that may have run', async () => {
 
 it('enrols a server again that does not know its scripts: it may have restarted', async () => {
   const { master, admitted } = connect(server.url)
-  await master.enrolment.whenEnrolled(NO_HURRY_MS)
+  await master.enrolment.whenEnrolled()
   await watcher.script('FLUSH')
   const missed = await callMaster(master, systemClock, count, NO_HURRY_MS)
   expect(missed).toMatchObject({ kind: 'failed', reason: 'error', mayHaveRun: false })
@@ -130,7 +130,7 @@ it('enrols a server again that does not know its scripts: it may have restarted'
   expect(master.enrolment.runId).toBe('')
   expect(await watcher.get('runs')).toBeNull()
 
-  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled()).toBe(true)
   expect(admitted).toHaveLength(2)
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toEqual({
     kind: 'replied',
@@ -140,13 +140,13 @@ it('enrols a server again that does not know its scripts: it may have restarted'
 
 it('does not vote for a server that restarted before the new process is enrolled', async () => {
   const { master, admitted } = connect(server.url)
-  await master.enrolment.whenEnrolled(NO_HURRY_MS)
+  await master.enrolment.whenEnrolled()
   await server.kill()
   expect(await callMaster(master, systemClock, count, NO_HURRY_MS)).toMatchObject({
     kind: 'failed',
   })
   await server.restart()
-  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled()).toBe(true)
   expect(admitted).toHaveLength(2)
   expect(new Set(admitted).size).toBe(2)
   expect(master.enrolment.runId).toBe(admitted[1])
@@ -170,7 +170,7 @@ const UNSAFE = {
 it('overrides options of the address that would break it', async () => {
   await using proxy = await startProxy(server.port)
   const { master } = connect({ host: '127.0.0.1', port: proxy.port, ...UNSAFE })
-  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled()).toBe(true)
   expect(await watcher.client('LIST')).not.toContain('name=theirs')
 
   const hold = proxy.holdReplies()
@@ -178,7 +178,7 @@ it('overrides options of the address that would break it', async () => {
   await hold.held
   hold.lose()
   expect(await call).toMatchObject({ kind: 'failed', reason: 'closed', mayHaveRun: true })
-  expect(await master.enrolment.whenEnrolled(NO_HURRY_MS)).toBe(true)
+  expect(await master.enrolment.whenEnrolled()).toBe(true)
   expect(await watcher.get('runs')).toBe('1')
 
   await proxy.drop()
