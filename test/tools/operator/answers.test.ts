@@ -438,6 +438,25 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       limits: /customer:1 +paused \(by ann at \S+: migration\)/,
     }
   },
+  'a job of two resources: one was resumed, and others are ahead of it at the other': async (
+    scene,
+  ) => {
+    await scene.wasQuick()
+    await scene.work()
+    const first = await scene.busy(2)
+    await scene.producer.pauseResource('customer:1', { until: systemClock.wallNow() + 600_000 })
+    const job = await scene.add(1, { also: [2] })
+    await scene.producer.resumeResource('customer:1')
+    return {
+      job,
+      why: new RegExp(
+        `in line for \`customer:2\`.* 1 ahead of it\\. Job ${first} has been in progress`,
+      ),
+      estimate: true,
+      line: /^delayed: its turn: 1 ahead of it, in line for `customer:2`$/,
+      doctor: [],
+    }
+  },
   'a line: paused for a time': async (scene) => {
     await scene.wasQuick()
     await scene.work()
@@ -685,6 +704,43 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   const limits = await ask('limits', scene.queue)
   expect(limits.text.out).toMatch(answers.limits ?? /no resource is paused or limited/)
   await expectOwnAnswers(scene, answers, json.json<Diagnosis>())
+})
+
+it('of a job behind one that asks for the lease of another client, why names that client', async () => {
+  const scene = new Scene()
+  await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+  const worker = await scene.work()
+  const first = await scene.add()
+  const behind = await scene.add()
+  const seen = new Set<string>()
+  await until('it has asked and waits', async () => {
+    const [, told = ''] = (await worker.why(behind)).split(`Job ${first} `)
+    seen.add(told.replaceAll(/\d{2,}\S*|\(.*\)/g, 'n'))
+    return seen.size > 1
+  })
+  for (const told of seen) expect(told).toMatch(/lease of script-7|held by script-7|^$/)
+})
+
+it('without a quorum a worker says so of a job that is due, and shows the line', async () => {
+  const scene = new Scene()
+  const redlock = await fixture.redlock({ ...LONG, masterTimeoutMs: 300 })
+  const worker = await scene.work({ quick: true, redlock })
+  await worker.waitUntilReady()
+  const [one, two] = fixture.fleet.masters
+  fixture.defer(async () => {
+    await Promise.all([one?.thaw(), two?.thaw()])
+  })
+  await Promise.all([one?.freeze(), two?.freeze()])
+  const first = await scene.add()
+  expect(await worker.why(first)).toMatch(
+    /quorum of the lock masters: .*2 of 3|No lease is granted/,
+  )
+  const due = await scene.add(3, {}, { delay: 1 })
+  await until('its worker waits', () => worker.isPaused())
+  expect(await worker.why(due)).toMatch(/waits for a quorum of the lock masters: .* It was due at /)
+  const { lease, line } = await worker.inspect('customer:1')
+  expect(lease?.unknown).toContain('Fewer than 2 of 3')
+  expect(line).toMatchObject([{ jobId: first }])
 })
 
 /** What the processes say of themselves agrees with what an operator sees from outside. */
