@@ -58,12 +58,10 @@ export class Poll extends Expiring implements Asker {
     })
     fleet.deadlines.in(timeoutMs, this)
     const { clocks } = fleet
-    for (let index = 0; index < masters.length; index++) {
-      const master = masters[index]
-      if (master === undefined) continue
+    for (const master of masters) {
       if (clocks.distrusts && question === 'acquire' && clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
-        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(index)
+        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(master.index)
       }
       // rule: suspended-master-is-asked-the-time
       master.ask(this)

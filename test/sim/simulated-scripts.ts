@@ -2,6 +2,7 @@
  * What `src/redlock` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts`
  * holds each of them against the Lua on a real server, reply by reply and key by key.
  */
+import { defineScript, type Script } from '../../src/lua.ts'
 import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
 import { RESERVED } from '../../src/redlock/quorum.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
@@ -311,6 +312,14 @@ function waited({ memory, keys, args }: ScriptCall): Reply {
   memory.hashSet(at(keys, 1), { votesInMs: String(leftMs) })
   return leftMs
 }
+
+/** Of tests alone: a master is enrolled, and its quarantine is over. */
+export const bootstrapScript: Script = defineScript(
+  'bootstrap',
+  `redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'fleetSize', ARGV[3],
+    'quarantine', '', 'votesInMs', '0')
+  return {'enrolled', 0}`,
+)
 
 function bootstrap({ memory, keys, args }: ScriptCall): Reply {
   const [runId, maxLeaseMs, fleetSize] = [at(args, 1), at(args, 2), at(args, 3)]

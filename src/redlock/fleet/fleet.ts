@@ -138,7 +138,7 @@ export class LockFleet {
     this.announcements?.close()
     await this.leases.close()
     // Quarantined masters hear how long this client has waited for them.
-    for (const voter of this.voters) this.inBackground(voter.report())
+    for (const voter of this.voters) this.inBackground(voter.report().catch(() => undefined))
     await withinMs(clock, masterTimeoutMs, this.#quiet())
     this.#nextLook?.cancel()
     for (const master of this.masters) master.close()
