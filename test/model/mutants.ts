@@ -512,7 +512,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['wait-is-counted-from-when-it-could-start', ['from or ', ''], 'a job waits no longer'],
     ['requeued-job-goes-on-waiting', 'never', 'waits no shorter for a lease'],
     ['clock-ahead-is-not-ready', ['< quorum', '< 0'], 'masters refuse'],
-    ['told-limits-are-in-force', 'always', 'a limit ends, and is told'],
+    ['limits-end', 'always', 'a limit ends, and is told'],
     ['limits-end-by-the-clock-of-the-server', ['nowMs() + ', ''], 'a limit ends, and is told'],
     ['scheduler-by-the-clock-of-the-server', 'removed', 'a scheduler begins'],
   ],
