@@ -6,9 +6,9 @@ import { endOverdue, Expiring, leave } from '../clock.ts'
 import type { Question } from '../facts.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
-import { ASKED, ASKS_THE_TIME, USUAL_VOTES, voteOf, type Vote } from './verbs.ts'
+import { ASKED, ASKS_THE_TIME, readReply, USUAL_VOTES, type About, type Vote } from './verbs.ts'
 import { USUAL, type Call } from './wire/calls.ts'
-import { noReply, type Asker, type CallResult, type Master } from './wire/master.ts'
+import { failed, noReply, type Asker, type CallResult, type Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
 
@@ -118,6 +118,17 @@ export class Poll extends Expiring implements Asker {
       }
     })
   }
+}
+
+/** What a master answered, as a vote. Never throws. */
+export function voteOf(question: Question, result: CallResult, about: About): Vote {
+  if (result.kind === 'failed') return result
+  const { reply } = result
+  if (reply === USUAL) return USUAL_VOTES[question]
+  const vote = Array.isArray(reply) ? readReply(reply, about) : undefined
+  return (
+    vote ?? failed('malformed', `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200), true)
+  )
 }
 
 /**

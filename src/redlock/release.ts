@@ -1,8 +1,7 @@
 /** Deletes the keys of an attempt on every master that may have one, now or later. */
 import { sleep } from '../clock.ts'
 import type { Attempt } from './attempt.ts'
-import { Poll } from './poll.ts'
-import { voteOf } from './verbs.ts'
+import { Poll, voteOf } from './poll.ts'
 import { callOf, type Call } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 

@@ -6,8 +6,8 @@ import { luaConstant } from '../lua.ts'
 import type { Question } from '../facts.ts'
 import { describeToken } from '../names.ts'
 import type { Attempt } from './attempt.ts'
-import { callOf, USUAL, type Call } from './wire/calls.ts'
-import { failed, type CallResult, type Failed } from './wire/master.ts'
+import { callOf, type Call } from './wire/calls.ts'
+import { failed, type Failed } from './wire/master.ts'
 
 /** A grant's counter is so far past every earlier one that the lease has this many of its own. */
 export const TOKENS_PER_GRANT: number = Number(
@@ -47,21 +47,10 @@ export const USUAL_VOTES: Readonly<Record<Question, Vote>> = {
 }
 
 /** What must be known of an attempt to read what a master says of it. */
-type About = Pick<Attempt, 'fencingToken' | 'maxLeaseMs'>
+export type About = Pick<Attempt, 'fencingToken' | 'maxLeaseMs'>
 
-/** What a master answered, as a vote. Never throws. */
-export function voteOf(question: Question, result: CallResult, about: About): Vote {
-  if (result.kind === 'failed') return result
-  const { reply } = result
-  if (reply === USUAL) return USUAL_VOTES[question]
-  const vote = Array.isArray(reply) ? read(reply, about) : undefined
-  return (
-    vote ?? failed('malformed', `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200), true)
-  )
-}
-
-/** Undefined for what no verb says. */
-function read(
+/** What an unusual reply says; undefined for what no verb says. */
+export function readReply(
   [word, first, second, third]: readonly unknown[],
   { fencingToken, maxLeaseMs }: About,
 ): Vote | undefined {

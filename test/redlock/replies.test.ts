@@ -1,8 +1,8 @@
 /** Which reply is which vote, for every verb, and what grants that differ add up to. */
 import { describe, expect, test } from 'vitest'
 import type { Question } from '../../src/facts.ts'
-import { counted, highest } from '../../src/redlock/poll.ts'
-import { USUAL_VOTES, voteOf, type Vote } from '../../src/redlock/verbs.ts'
+import { counted, highest, voteOf } from '../../src/redlock/poll.ts'
+import { USUAL_VOTES, type Vote } from '../../src/redlock/verbs.ts'
 import { USUAL } from '../../src/redlock/wire/calls.ts'
 import type { CallResult, Master } from '../../src/redlock/wire/master.ts'
 
