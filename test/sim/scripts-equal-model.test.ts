@@ -99,7 +99,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     })
   const withdraw = fc
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
-    .map(([waiter, named]) => plain({ verb: 'withdraw', resources: named, waiter }))
+    .map(([waiter, named]) => plain({ verb: 'release', resources: named, waiter }))
   const inspect = resources.map((named) => plain({ verb: 'inspect', resources: named }))
   const waitedFor = fc
     .tuple(fc.constantFrom(',,', ',w1,', ',w1,w3,'), resources)

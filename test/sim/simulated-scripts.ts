@@ -48,7 +48,6 @@ const procedures: Readonly<Record<string, Procedure>> = {
   extend: enrolled(extend),
   heal: enrolled(heal),
   release,
-  withdraw,
   'waited-for': waitedFor,
   inspect,
   trial: () => USUAL,
@@ -91,7 +90,7 @@ export function readsTime(
   { namespace }: Constants,
   reply: Reply,
 ): boolean {
-  if (verb === 'withdraw' || verb === 'trial') return false
+  if (verb === 'trial') return false
   if (verb !== 'release' && verb !== 'waited-for') return true
   const nothing = verb === 'release' && (waitMs === 0 || (Array.isArray(reply) && reply[1] === 0))
   return !nothing && memory.exists(keysOf(namespace).flag)
@@ -261,11 +260,6 @@ function release(scene: Scene): Reply {
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
   return deleted === resources.length ? USUAL : ['released', deleted]
-}
-
-function withdraw({ memory, keys, resources, waiter }: Scene): Reply {
-  for (const resource of resources) memory.rankedRemove(keys.waiters(resource), waiter)
-  return USUAL
 }
 
 function waitedFor({ memory, keys, resources, nowMs, waiter }: Scene): Reply {

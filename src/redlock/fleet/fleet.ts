@@ -94,7 +94,7 @@ export class LockFleet {
 
   /** A waiter that stops leaves its places; where a master does not hear it, its place expires. */
   withdraw(resources: readonly string[], waiter: string): void {
-    const call = callOf({ verb: 'withdraw', resources, waiter })
+    const call = callOf({ verb: 'release', resources, waiter })
     const { clock, masterTimeoutMs } = this.settings
     for (const master of this.masters) {
       this.inBackground(callMaster(master, clock, call, masterTimeoutMs).then(() => undefined))

@@ -147,7 +147,7 @@ export class ScriptBench {
   }
 
   withdraw(waiter: string, resources = ['r']): Promise<Reply> {
-    return this.#call({ verb: 'withdraw', resources, waiter })
+    return this.#call({ verb: 'release', resources, waiter })
   }
 
   enrol(
