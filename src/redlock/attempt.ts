@@ -57,7 +57,7 @@ export class Attempt implements Grant {
   /** Of the masters, when they were asked. */
   readonly states: LockFleet['states']
   /** Masters that were sent the key again and have not said what became of it. */
-  healing: Set<number> | undefined
+  healing: Set<Master> | undefined
   /** Where its keys are deleted. */
   releaseCall: Call | undefined
 

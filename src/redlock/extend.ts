@@ -54,9 +54,9 @@ async function healMaster(attempt: Attempt, master: Master): Promise<void> {
   const { fleet, resources, token, terms, fencingToken: fence } = attempt
   const { clock, masterTimeoutMs } = fleet.settings
   const healing = (attempt.healing ??= new Set())
-  healing.add(master.index)
+  healing.add(master)
   const call = callOf({ verb: 'heal', resources, token, fence, leaseMs: terms.leaseMs })
   const vote = voteOf('heal', await callMaster(master, clock, call, masterTimeoutMs), attempt)
   fleet.voted(master, 'heal', vote)
-  if (vote.kind !== 'failed' || !vote.mayHaveRun) healing.delete(master.index)
+  if (vote.kind !== 'failed' || !vote.mayHaveRun) healing.delete(master)
 }

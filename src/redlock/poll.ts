@@ -13,7 +13,7 @@ import { failed, noReply, type Asker, type CallResult, type Master } from './wir
 export type Verdict = 'for' | 'against'
 
 /** What one master is asked; undefined where its answer is known to be the usual one. */
-type CallOn = (attempt: Attempt, index: number, call: Call) => Call | undefined
+type CallOn = (attempt: Attempt, master: Master, call: Call) => Call | undefined
 
 const NOT_ASKED: CallResult = { kind: 'replied', reply: USUAL }
 
@@ -28,7 +28,7 @@ export class Poll extends Expiring implements Asker {
   readonly #call: Call
   readonly #callOn: CallOn | undefined
   /** Masters that are asked nothing else. */
-  #askedTheTime: Set<number> | undefined
+  #askedTheTime: Set<Master> | undefined
   readonly #isHeard: boolean
   #for = 0
   #against = 0
@@ -61,7 +61,7 @@ export class Poll extends Expiring implements Asker {
     for (const master of masters) {
       if (clocks.distrusts && question === 'acquire' && clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
-        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(master.index)
+        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(master)
       }
       // rule: suspended-master-is-asked-the-time
       master.ask(this)
@@ -77,30 +77,30 @@ export class Poll extends Expiring implements Asker {
     return this.#complete
   }
 
-  leaving(index: number): Call | undefined {
+  leaving(master: Master): Call | undefined {
+    const { index } = master
     if (this.votes[index] !== undefined) return undefined
     this.votes[index] = ASKED
-    if (this.#askedTheTime?.has(index) === true) return ASKS_THE_TIME
-    const call = this.#callOn ? this.#callOn(this.attempt, index, this.#call) : this.#call
-    if (call === undefined) this.hear(index, NOT_ASKED)
+    if (this.#askedTheTime?.has(master) === true) return ASKS_THE_TIME
+    const call = this.#callOn ? this.#callOn(this.attempt, master, this.#call) : this.#call
+    if (call === undefined) this.hear(master, NOT_ASKED)
     return call
   }
 
-  hear(index: number, result: CallResult): void {
+  hear(master: Master, result: CallResult): void {
     const { votes } = this
     const { fleet } = this.attempt
-    const { masters, quorum } = fleet
-    const master = masters[index]
-    if ((votes[index] ?? ASKED) !== ASKED || master === undefined) return
+    const { index } = master
+    if ((votes[index] ?? ASKED) !== ASKED) return
     const question = this.#question
     const said = voteOf(question, result, this.attempt)
-    const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
+    const asked = this.#askedTheTime?.has(master) === true ? 'time' : question
     const isSure = asked !== 'time' && !fleet.clocks.distrusts
     const vote = isSure ? said : counted(asked, said, master, fleet.clocks)
     votes[index] = vote
     if (vote.kind === USUAL_VOTES[question].kind) this.#for++
     else this.#against++
-    this.verdict ??= decide(votes.length, quorum, this.#for, this.#against)
+    this.verdict ??= decide(votes.length, fleet.quorum, this.#for, this.#against)
     if (this.verdict !== undefined) this.#decide()
     const isTold = this.#isHeard && result !== NOT_ASKED
     if (isTold || vote.kind === 'failed') fleet.voted(master, question, vote)
@@ -111,10 +111,10 @@ export class Poll extends Expiring implements Asker {
   }
 
   expire(timeoutMs: number): void {
-    const { clock } = this.attempt.fleet.settings
-    endOverdue(clock, this.endsAt, () => {
-      for (const [index, vote] of this.votes.entries()) {
-        this.hear(index, noReply(timeoutMs, vote === ASKED))
+    const { masters, settings } = this.attempt.fleet
+    endOverdue(settings.clock, this.endsAt, () => {
+      for (const master of masters) {
+        this.hear(master, noReply(timeoutMs, this.votes[master.index] === ASKED))
       }
     })
   }

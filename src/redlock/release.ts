@@ -31,7 +31,7 @@ function forGood({ maxLeaseMs }: Attempt, { asked }: Call): Call {
 export async function releaseLater(attempt: Attempt, master: Master): Promise<void> {
   const { fleet, terms, releaseCall } = attempt
   // While a master is away this is most of what the client has on its hands.
-  if (releaseCall === undefined || !releaseOn(attempt, master.index, releaseCall, '')) return
+  if (releaseCall === undefined || !releaseOn(attempt, master, releaseCall, '')) return
   const { clock } = fleet.settings
   const call = forGood(attempt, releaseCall)
   const until = clock.now() + terms.leaseMs
@@ -54,16 +54,16 @@ export async function releaseLater(attempt: Attempt, master: Master): Promise<vo
  */
 function releaseOn(
   attempt: Attempt,
-  index: number,
+  master: Master,
   call: Call,
   waiter: string = call.asked.waiter ?? '',
 ): Call | undefined {
-  const { healing, votes, states, fleet } = attempt
-  const vote = votes?.[index]
+  const { healing, votes, states } = attempt
+  const vote = votes?.[master.index]
   const mayHaveRun = vote === undefined || (vote.kind === 'failed' && vote.mayHaveRun)
   // rule: tombstone-behind-another-connection
-  const isBehind = mayHaveRun && fleet.masters[index]?.state !== states[index]
-  if (isBehind || healing?.has(index) === true) return forGood(attempt, call)
+  const isBehind = mayHaveRun && master.state !== states[master.index]
+  if (isBehind || healing?.has(master) === true) return forGood(attempt, call)
   const keptNone = !mayHaveRun && (vote.kind === 'failed' || vote.kind === 'taken')
   if (keptNone && healing === undefined && waiter === '') return undefined
   // rule: release-on-every-master

@@ -113,7 +113,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'sim/clock-returns': [
     [
       'suspended-master-is-asked-the-time',
-      ['master.ask(', 'if (this.#askedTheTime?.has(master.index) !== true) master.ask('],
+      ['master.ask(', 'if (this.#askedTheTime?.has(master) !== true) master.ask('],
     ],
   ],
   'redlock/fleet/refusing-masters': [
