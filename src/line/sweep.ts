@@ -25,7 +25,7 @@ export async function sweepAll(runner: LineRunner): Promise<void> {
   let before: string | undefined
   for (let tries = 0; tries < MAX_SWEEPS; tries++) {
     const reply = await runner.run('line/lua/sweep', { most: LIMIT, before })
-    const [lines, , sweepNumber] = reply as readonly [number, number, number]
+    const [lines, sweepNumber] = reply as readonly [number, number]
     before ??= String(sweepNumber)
     if (lines < LIMIT) return
   }

@@ -36,6 +36,8 @@ local function limitsOf(resource)
   return limits
 end
 
+-- Redis takes no longer time.
+local LONGEST_MS = 9000000000000000
 -- A job that saves may find no worker when it is due. After this time it saves again.
 local SAVED_TTL_MS = 86400000
 -- When a job may start by the rates of its resources, or nil for now; where `counts`, it starts now.
