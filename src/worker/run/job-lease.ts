@@ -252,7 +252,7 @@ export class SteppedLease extends String implements JobLease {
     const isTraced = channel.hears('within')
     const running = isTraced ? channel.within({ kind: 'step', ...about }, run) : run()
     this.openSteps.set(running, name)
-    const end = (): boolean => this.openSteps.delete(running)
+    const end = this.openSteps.delete.bind(this.openSteps, running)
     running.then(end, end)
     if (!channel.hears('step:ended')) return running
     const ended = (outcome: 'done' | 'failed') => (): void => {
