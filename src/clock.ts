@@ -4,10 +4,6 @@
  * Validity is counted on the monotonic clock. That clock stands still while a virtual machine is
  * suspended, so a lease is also over when the wall clock says so.
  */
-
-import { readFileSync } from 'node:fs'
-import { hostname } from 'node:os'
-
 export const DAY_MS = 86_400_000
 
 /** A started timer. */
@@ -266,46 +262,4 @@ export function leave(member: Expiring): void {
   else after.before = before
   // It rests until the next one begins: starting a timer costs more.
   if (list.first === undefined) list.timer?.unref?.()
-}
-
-const OFFSET_SAMPLES = 5
-let offsetMs: number | undefined
-
-/**
- * What to add to `systemClock.now()` for the monotonic clock that all processes of a machine share.
- */
-export function machineOffsetMs(): number {
-  offsetMs ??= measuredOffsetMs()
-  return offsetMs
-}
-
-/** Of several readings the one that took least: a process may be interrupted between two clocks. */
-function measuredOffsetMs(): number {
-  let best = { tookMs: Infinity, offsetMs: 0 }
-  for (let sample = 0; sample < OFFSET_SAMPLES; sample++) {
-    const before = performance.now()
-    const machineMs = Number(process.hrtime.bigint()) / 1e6
-    const tookMs = performance.now() - before
-    if (tookMs < best.tookMs) best = { tookMs, offsetMs: machineMs - before - tookMs / 2 }
-  }
-  return best.offsetMs
-}
-
-const BOOT_ID = '/proc/sys/kernel/random/boot_id'
-let machine: string | undefined
-
-/**
- * Names the machine, and on Linux its boot: what has the same name has the same monotonic clock.
- */
-export function machineId(): string {
-  machine ??= readMachineId()
-  return machine
-}
-
-function readMachineId(): string {
-  try {
-    return readFileSync(BOOT_ID, 'utf8').trim()
-  } catch {
-    return hostname() // No Linux.
-  }
 }

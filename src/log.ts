@@ -6,8 +6,9 @@
 import { randomUUID } from 'node:crypto'
 import { Channel, type Listener } from './channel.ts'
 import type { FactName, Facts, ToldLease } from './facts.ts'
-import { machineId, machineOffsetMs, type Clock } from './clock.ts'
+import type { Clock } from './clock.ts'
 import { silentLogger, type Logger } from './logger.ts'
+import { machineId, machineOffsetMs } from './machine.ts'
 import { redacted } from './redact.ts'
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'

@@ -36,13 +36,8 @@ const MAX_BEFORE = 100
 const LONG = 2
 const MIN_LONG_MS = 10_000
 
-interface LineFacts extends Pick<LinePosition, 'resource' | 'ahead' | 'length'> {
-  readonly slots: number
-  /** Until the line opens; -1 for never. */
-  readonly opensInMs: number
-  /** Between two starts. */
-  readonly intervalMs: number
-}
+/** `opensInMs`: until its limits let jobs start. `intervalMs`: between two starts. */
+type LineFacts = Readonly<Record<'ahead' | 'slots' | 'opensInMs' | 'intervalMs', number>>
 
 /**
  * Undefined for a job that has ended, does not exist, or has no place in a line.
@@ -54,24 +49,38 @@ export async function positionOf(
   queueStands: () => Promise<boolean>,
 ): Promise<LinePosition | undefined> {
   const reply = await runner.run('line/lua/position', { id: jobId, most: RECENT })
-  const [lines, own, all] = reply as readonly [string[], number[], number[]]
-  const facts = lines.map((text) => JSON.parse(text) as LineFacts)
-  const line = facts.sort((a, b) => b.ahead - a.ahead)[0]
-  if (line === undefined) return undefined
-  const { resource, ahead, length, opensInMs } = line
-  const { members } = await membersOf(resource, runner, Math.min(ahead + 1, MAX_BEFORE))
-  const before = members.slice(0, ahead).map(({ jobId: id, state }) => ({ jobId: id, state }))
-  const place = { resource, ahead, length, before }
+  if (!Array.isArray(reply)) return undefined
+  const [now, lines, rate, own, all] = reply as [number, string, string, number[], number[]]
+  const found = await Promise.all(
+    (JSON.parse(lines) as string[]).map(async (resource) => {
+      const line = await membersOf(resource, runner, MAX_BEFORE, jobId)
+      const job = line.members.find((member) => member.jobId === jobId)
+      return job === undefined ? [] : [{ resource, line, job }]
+    }),
+  )
+  const [worst] = found.flat().sort((a, b) => b.job.ahead - a.job.ahead)
+  if (worst === undefined) return undefined
+  const { resource, job } = worst
+  const { length, slots, limits, members } = worst.line
+  const { ahead } = job
+  const before = members.slice(0, Math.min(ahead, MAX_BEFORE))
+  const told = before.map(({ jobId: id, state }) => ({ jobId: id, state }))
+  const place = { resource, ahead, length, before: told }
   const holds = own.length >= MIN_OWN ? own : all
+  const { paused, asleepUntil = now } = limits
+  const pausedUntil = paused === undefined ? now : (paused.until ?? Infinity)
+  const opensInMs = Math.max(0, Number(asleepUntil) - now, Number(pausedUntil) - now)
   // The first job of an open line waits for a worker or the lease, of which the line knows nothing.
   const isNext = ahead === 0 && opensInMs === 0
-  const isDelayed = members[ahead]?.delayedUntil !== undefined
-  const stands = isDelayed || (members[0] !== undefined && standsBehind(members[0], holds))
+  const stands = job.delayedUntil !== undefined || standsBehind(before[0] ?? job, holds)
   // rule: no-estimate-while-the-line-stands
-  if (stands || isNext || holds.length === 0 || opensInMs < 0) return place
+  if (stands || isNext || holds.length === 0 || opensInMs === Infinity) return place
   // rule: no-estimate-while-the-queue-stands
   if (await queueStands()) return place
-  return { ...place, estimate: estimateOf(line, holds) }
+  const [limit = 1, perMs = 0] = rate === '' ? [] : (JSON.parse(rate) as number[])
+  const each = limits.rate ?? { limit, perMs }
+  const intervalMs = Math.min(each.perMs / each.limit, Number.MAX_SAFE_INTEGER)
+  return { ...place, estimate: estimateOf({ ahead, slots, opensInMs, intervalMs }, holds) }
 }
 
 /** Whether it is unknown how long the first job of a line keeps it. */

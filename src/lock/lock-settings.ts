@@ -4,7 +4,7 @@ import { systemClock, type Clock } from '../clock.ts'
 import { defaultLogger, type Logger } from '../logger.ts'
 import { integerOption, knownOptions, nameOption, numberOption, objectOption } from '../options.ts'
 import { Log } from '../log.ts'
-import { leaseOption, MIN_LEASE_MS } from './lease-options.ts'
+import { leaseTerms, MIN_LEASE_MS } from './lease-options.ts'
 
 /** Of every lock service. All durations are milliseconds. */
 export interface CommonOptions {
@@ -45,7 +45,7 @@ const COMMON_OPTIONS: Readonly<Record<keyof CommonOptions, boolean>> = {
   ...{ maxHoldMs: true, maxExtensions: true, owner: true, logger: true, clock: false },
 }
 const MAX_LEASE_MS = 24 * 3_600_000
-const ANY = Number.MAX_SAFE_INTEGER
+const HELD = { maxHoldMs: 3_600_000, maxExtensions: 10_000 }
 
 /**
  * @param own the names of the service's own options.
@@ -57,14 +57,12 @@ export function commonSettings(options: CommonOptions, own: OwnOptions): CommonS
   knownOptions(given, { ...own, ...COMMON_OPTIONS })
   const maxLeaseMs = options.maxLeaseMs ?? 30_000
   integerOption('maxLeaseMs', maxLeaseMs, MIN_LEASE_MS, MAX_LEASE_MS)
-  const leaseMs = leaseOption(options.leaseMs ?? Math.min(10_000, maxLeaseMs), maxLeaseMs)
+  const byDefault = { leaseMs: Math.min(10_000, maxLeaseMs), maxLeaseMs, ...HELD }
+  const { leaseMs, maxHoldMs, maxExtensions } = leaseTerms(options, byDefault)
   return {
-    leaseMs,
-    maxLeaseMs,
+    ...{ leaseMs, maxLeaseMs, maxHoldMs, maxExtensions },
     namespace: nameOption('namespace', options.namespace ?? 'redlock'),
     driftFactor: numberOption('driftFactor', options.driftFactor ?? 0.01, 0, 0.5),
-    maxHoldMs: integerOption('maxHoldMs', options.maxHoldMs ?? 3_600_000, leaseMs, ANY),
-    maxExtensions: integerOption('maxExtensions', options.maxExtensions ?? 10_000, 0, ANY),
     owner: nameOption('owner', options.owner ?? `${hostname()}:${process.pid}`),
     log: new Log(options.logger ?? defaultLogger()),
     clock: options.clock ?? systemClock,

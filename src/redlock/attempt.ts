@@ -23,7 +23,7 @@ import { extendLease } from './extend.ts'
 import type { LockFleet } from './fleet/fleet.ts'
 import { highest, Poll } from './poll.ts'
 import { releaseEverywhere, releaseLater } from './release.ts'
-import { acquire, confirm, TOKENS_PER_GRANT, type AcquireVote, type ConfirmVote } from './verbs.ts'
+import { TOKENS_PER_GRANT, type Vote } from './verbs.ts'
 import { callOf, type Call } from './wire/calls.ts'
 import type { Master } from './wire/master.ts'
 
@@ -53,11 +53,11 @@ export class Attempt implements Grant {
   /** From the first question to the grant. */
   tookMs = 0
   /** Still being filled in: a master that has not answered may yet grant. */
-  votes: Poll<AcquireVote>['votes'] | undefined
+  votes: readonly (Vote | undefined)[] | undefined
   /** Of the masters, when they were asked. */
   readonly states: LockFleet['states']
   /** Masters that were sent the key again and have not said what became of it. */
-  healing: Set<number> | undefined
+  healing: Set<Master> | undefined
   /** Where its keys are deleted. */
   releaseCall: Call | undefined
 
@@ -90,7 +90,7 @@ export class Attempt implements Grant {
     const call = callOf({ verb: 'acquire', resources, token, fence, leaseMs, waitMs, waiter })
     // An answer that comes after the lease would be over is none.
     const timeoutMs = Math.min(fleet.settings.masterTimeoutMs, leaseMs)
-    const vote = new Poll(this, acquire, call, timeoutMs)
+    const vote = new Poll(this, 'acquire', call, timeoutMs)
     this.votes = vote.votes
     await vote.decided
     if (vote.verdict === 'against') return this.#refused(vote)
@@ -106,13 +106,13 @@ export class Attempt implements Grant {
   async #confirm(): Promise<AcquireOutcome> {
     const { fleet, resources, token, fencingToken: fence } = this
     const call = callOf({ verb: 'confirm', resources, token, fence })
-    const raised = new Poll(this, confirm, call, fleet.settings.masterTimeoutMs)
+    const raised = new Poll(this, 'confirm', call, fleet.settings.masterTimeoutMs)
     await raised.decided
     return raised.verdict === 'for' ? this.#end(undefined) : this.#refused(raised)
   }
 
   /** Where no quorum names a holder, every answer helps to say why. */
-  async #refused(vote: Poll<AcquireVote> | Poll<ConfirmVote>): Promise<AcquireOutcome> {
+  async #refused(vote: Poll): Promise<AcquireOutcome> {
     releaseEverywhere(this)
     if (holderBy(vote.votes) === undefined) await vote.complete
     return this.#end(explain(this.resources, vote.votes, this.fleet.names))
@@ -157,14 +157,11 @@ async function closed(outcome: AcquireOutcome): Promise<never> {
 /** What an attempt has become: a lease on a quorum of masters. */
 export class QuorumLease extends HeldLease {
   readonly #attempt: Attempt
-  /** How often it was passed on before. */
-  readonly #passes: number
 
   /** @internal */
-  constructor(attempt: Attempt, grant: Grant = attempt, passes = 0) {
+  constructor(attempt: Attempt, grant: Grant = attempt) {
     super(attempt.fleet.leases, grant)
     this.#attempt = attempt
-    this.#passes = passes
   }
 
   get fleet(): LockFleet {
@@ -186,16 +183,15 @@ export class QuorumLease extends HeldLease {
     this.assertHeld()
     const { leaseMs } = this
     if (terms.leaseMs !== leaseMs || !canBeRenewed(leaseMs, this.remainingMs())) return undefined
-    const { resources, token, fencingToken, fleet } = this.#attempt
-    const passes = this.#passes + 1
+    const { resources, token, fencingToken: first, fleet } = this.#attempt
+    const fencingToken = this.fencingToken + 1
     // rule: as-many-hand-overs-as-tokens
-    if (passes === TOKENS_PER_GRANT) return undefined
+    if (fencingToken === first + TOKENS_PER_GRANT) return undefined
     this.endInFavour()
     const start = instant(fleet.settings.clock)
     // rule: handed-over-lease-is-no-longer
     const { trust } = this
-    const next = { resources, token, fencingToken: fencingToken + passes, terms, start, trust }
-    return new QuorumLease(this.#attempt, next, passes)
+    return new QuorumLease(this.#attempt, { resources, token, fencingToken, terms, start, trust })
   }
 
   protected renew(startedAt: Instant, leftMs: number): Promise<Renewed> {

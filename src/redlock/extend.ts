@@ -6,7 +6,7 @@ import { trustFrom } from '../lock/trust.ts'
 import type { Attempt } from './attempt.ts'
 import { answersOf } from './explain.ts'
 import { Poll, voteOf } from './poll.ts'
-import { extend, heal, type ExtendVote } from './verbs.ts'
+import type { Vote } from './verbs.ts'
 import { callOf } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
 
@@ -21,7 +21,7 @@ export async function extendLease(
   const { driftFactor, masterTimeoutMs } = fleet.settings
   const timeoutMs = Math.max(1, Math.min(masterTimeoutMs, leftMs))
   const call = callOf({ verb: 'extend', resources, token, fence, leaseMs: terms.leaseMs })
-  const poll = new Poll(attempt, extend, call, timeoutMs)
+  const poll = new Poll(attempt, 'extend', call, timeoutMs)
   const tried = new Set<Master>()
   const healMissing = (): void => {
     for (const master of fleet.masters) {
@@ -42,7 +42,7 @@ export async function extendLease(
   return { status: 'extended', trust: trustFrom(startedAt, terms.leaseMs, driftFactor) }
 }
 
-function notExtended({ fleet }: Attempt, votes: readonly (ExtendVote | undefined)[]): Renewed {
+function notExtended({ fleet }: Attempt, votes: readonly (Vote | undefined)[]): Renewed {
   const answers = answersOf(fleet.names, votes)
   const gone = votes.filter((vote) => vote?.kind === 'missing' || vote?.kind === 'lost').length
   return gone > votes.length - fleet.quorum
@@ -54,9 +54,9 @@ async function healMaster(attempt: Attempt, master: Master): Promise<void> {
   const { fleet, resources, token, terms, fencingToken: fence } = attempt
   const { clock, masterTimeoutMs } = fleet.settings
   const healing = (attempt.healing ??= new Set())
-  healing.add(master.index)
+  healing.add(master)
   const call = callOf({ verb: 'heal', resources, token, fence, leaseMs: terms.leaseMs })
-  const vote = voteOf(heal, await callMaster(master, clock, call, masterTimeoutMs), attempt)
+  const vote = voteOf('heal', await callMaster(master, clock, call, masterTimeoutMs), attempt)
   fleet.voted(master, 'heal', vote)
-  if (vote.kind !== 'failed' || !vote.mayHaveRun) healing.delete(master.index)
+  if (vote.kind !== 'failed' || !vote.mayHaveRun) healing.delete(master)
 }

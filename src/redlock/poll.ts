@@ -1,35 +1,34 @@
 /**
- * Asks all masters at once and counts: the only place where votes are collected. The verbs say how
- * an answer reads and which vote counts, and the fleet which masters do not vote now.
+ * Asks all masters at once and counts: the only place where votes are collected. `verbs.ts` says
+ * how an answer reads and which vote counts, and the fleet which masters do not vote now.
  */
 import { endOverdue, Expiring, leave } from '../clock.ts'
 import type { Question } from '../facts.ts'
 import type { Attempt } from './attempt.ts'
 import type { ClockWatch } from './fleet/clock-watch.ts'
-import { ASKED, ASKS_THE_TIME } from './verbs.ts'
-import type { About, AcquireVote, Verb, Vote } from './verbs.ts'
+import { ASKED, ASKS_THE_TIME, readReply, USUAL_VOTES, type About, type Vote } from './verbs.ts'
 import { USUAL, type Call } from './wire/calls.ts'
-import { failed, noReply, type Asker, type CallResult } from './wire/master.ts'
-import type { Failed, Master } from './wire/master.ts'
+import { failed, noReply, type Asker, type CallResult, type Master } from './wire/master.ts'
 
 export type Verdict = 'for' | 'against'
 
 /** What one master is asked; undefined where its answer is known to be the usual one. */
-type CallOn = (index: number) => Call | undefined
+type CallOn = (attempt: Attempt, master: Master, call: Call) => Call | undefined
 
 const NOT_ASKED: CallResult = { kind: 'replied', reply: USUAL }
 
-export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
+export class Poll extends Expiring implements Asker {
   /** In the fleet's order; filled in as answers arrive, also after the verdict. */
-  readonly votes: (V | undefined)[]
+  readonly votes: (Vote | undefined)[]
   /** Once it is decided: as early as the outstanding votes cannot change it. */
   verdict: Verdict | undefined
   readonly decided: Promise<void>
   readonly attempt: Attempt
-  readonly #verb: Verb<V>
-  readonly #call: Call | CallOn
+  readonly #question: Question
+  readonly #call: Call
+  readonly #callOn: CallOn | undefined
   /** Masters that are asked nothing else. */
-  #askedTheTime: Set<number> | undefined
+  #askedTheTime: Set<Master> | undefined
   readonly #isHeard: boolean
   #for = 0
   #against = 0
@@ -37,27 +36,32 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   #complete: Promise<void> | undefined
   #completed: (() => void) | undefined
 
-  /** Asks every master at once. @param call what all of them are asked, or each. */
-  constructor(attempt: Attempt, verb: Verb<V>, call: Call | CallOn, timeoutMs: number) {
+  /** Asks every master at once. @param callOn where not all of them are asked the same. */
+  constructor(
+    attempt: Attempt,
+    question: Question,
+    call: Call,
+    timeoutMs: number,
+    callOn?: CallOn,
+  ) {
     super()
     const { fleet } = attempt
     const { masters } = fleet
     this.attempt = attempt
-    this.#verb = verb
-    this.#isHeard = fleet.channel.hears('master:voted')
+    this.#question = question
     this.#call = call
-    this.votes = new Array<V | undefined>(masters.length).fill(undefined)
+    this.#callOn = callOn
+    this.#isHeard = fleet.channel.hears('master:voted')
+    this.votes = new Array<Vote | undefined>(masters.length).fill(undefined)
     this.decided = new Promise((resolve) => {
       this.#decide = resolve
     })
     fleet.deadlines.in(timeoutMs, this)
     const { clocks } = fleet
-    for (let index = 0; index < masters.length; index++) {
-      const master = masters[index]
-      if (master === undefined) continue
-      if (clocks.distrusts && verb.question === 'acquire' && clocks.suspendedMs(master) > 0) {
+    for (const master of masters) {
+      if (clocks.distrusts && question === 'acquire' && clocks.suspendedMs(master) > 0) {
         // Its clock is known by its replies: else it would stay suspended when its clock is right.
-        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(index)
+        this.#askedTheTime = (this.#askedTheTime ?? new Set()).add(master)
       }
       // rule: suspended-master-is-asked-the-time
       master.ask(this)
@@ -73,30 +77,30 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
     return this.#complete
   }
 
-  leaving(index: number): Call | undefined {
+  leaving(master: Master): Call | undefined {
+    const { index } = master
     if (this.votes[index] !== undefined) return undefined
-    this.votes[index] = ASKED as V
-    if (this.#askedTheTime?.has(index) === true) return ASKS_THE_TIME
-    const call = typeof this.#call === 'function' ? this.#call(index) : this.#call
-    if (call === undefined) this.hear(index, NOT_ASKED)
+    this.votes[index] = ASKED
+    if (this.#askedTheTime?.has(master) === true) return ASKS_THE_TIME
+    const call = this.#callOn ? this.#callOn(this.attempt, master, this.#call) : this.#call
+    if (call === undefined) this.hear(master, NOT_ASKED)
     return call
   }
 
-  hear(index: number, result: CallResult): void {
+  hear(master: Master, result: CallResult): void {
     const { votes } = this
     const { fleet } = this.attempt
-    const { masters, quorum } = fleet
-    const master = masters[index]
-    if ((votes[index] ?? ASKED) !== ASKED || master === undefined) return
-    const { question, usual } = this.#verb
-    const said = voteOf(this.#verb, result, this.attempt)
-    const asked = this.#askedTheTime?.has(index) === true ? 'time' : question
+    const { index } = master
+    if ((votes[index] ?? ASKED) !== ASKED) return
+    const question = this.#question
+    const said = voteOf(question, result, this.attempt)
+    const asked = this.#askedTheTime?.has(master) === true ? 'time' : question
     const isSure = asked !== 'time' && !fleet.clocks.distrusts
-    const vote = (isSure ? said : counted(asked, said, master, fleet.clocks)) as V
+    const vote = isSure ? said : counted(asked, said, master, fleet.clocks)
     votes[index] = vote
-    if (vote.kind === usual.kind) this.#for++
+    if (vote.kind === USUAL_VOTES[question].kind) this.#for++
     else this.#against++
-    this.verdict ??= decide(votes.length, quorum, this.#for, this.#against)
+    this.verdict ??= decide(votes.length, fleet.quorum, this.#for, this.#against)
     if (this.verdict !== undefined) this.#decide()
     const isTold = this.#isHeard && result !== NOT_ASKED
     if (isTold || vote.kind === 'failed') fleet.voted(master, question, vote)
@@ -107,32 +111,23 @@ export class Poll<V extends Vote = Vote> extends Expiring implements Asker {
   }
 
   expire(timeoutMs: number): void {
-    const { clock } = this.attempt.fleet.settings
-    endOverdue(clock, this.endsAt, () => {
-      for (const [index, vote] of this.votes.entries()) {
-        this.hear(index, noReply(timeoutMs, vote === ASKED))
+    const { masters, settings } = this.attempt.fleet
+    endOverdue(settings.clock, this.endsAt, () => {
+      for (const master of masters) {
+        this.hear(master, noReply(timeoutMs, this.votes[master.index] === ASKED))
       }
     })
   }
 }
 
 /** What a master answered, as a vote. Never throws. */
-export function voteOf<V extends Vote>(
-  verb: Verb<V>,
-  result: CallResult,
-  about: About,
-): V | Failed {
+export function voteOf(question: Question, result: CallResult, about: About): Vote {
   if (result.kind === 'failed') return result
   const { reply } = result
-  if (reply === USUAL) return verb.usual
-  const [word, ...fields] = Array.isArray(reply) ? (reply as unknown[]) : []
-  if (word === 'unenrolled') {
-    const detail = 'the server restarted or lost its data since this connection enrolled it'
-    return failed('unenrolled', detail, false)
-  }
+  if (reply === USUAL) return USUAL_VOTES[question]
+  const vote = Array.isArray(reply) ? readReply(reply, about) : undefined
   return (
-    verb.parse(word, fields, about) ??
-    failed('malformed', `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200), true)
+    vote ?? failed('malformed', `unexpected reply ${JSON.stringify(reply)}`.slice(0, 200), true)
   )
 }
 
@@ -175,7 +170,7 @@ export function decide(
  * @param proposal is the counter of a vote without one.
  */
 export function highest(
-  votes: readonly (AcquireVote | undefined)[],
+  votes: readonly (Vote | undefined)[],
   proposal: number,
 ): { readonly counter: number; readonly masters: number } {
   let counter = 0

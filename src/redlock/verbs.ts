@@ -1,6 +1,6 @@
 /**
- * What the masters are asked about an attempt, how an answer reads, and which vote counts. A reply
- * that no verb knows is no vote. Pure. Each verb is a file in `lua/`.
+ * What the masters are asked about an attempt, and how an answer reads as a vote. A reply with a
+ * word that is not known is none. Pure. Each verb is a file in `lua/`.
  */
 import { luaConstant } from '../lua.ts'
 import type { Question } from '../facts.ts'
@@ -14,19 +14,7 @@ export const TOKENS_PER_GRANT: number = Number(
   luaConstant('redlock/lua/acquire', 'TOKENS_PER_GRANT'),
 )
 
-/** Its clock jumped a while ago, so that it may have dropped leases early, or is out of line. */
-export interface Suspended {
-  readonly kind: 'suspended'
-  readonly waitMs: number
-}
-
-/** A token of another lease has the resource, or a later grant was made. */
-interface Lost {
-  readonly kind: 'lost'
-  readonly holder?: string
-}
-
-export type AcquireVote =
+export type Vote =
   | Failed
   /** Without a counter: it stores the proposal. */
   | { readonly kind: 'granted'; readonly counter?: number }
@@ -38,92 +26,65 @@ export type AcquireVote =
       readonly at?: number
     }
   | { readonly kind: 'quarantined'; readonly waitMs: number }
+  /** Its clock jumped a while ago, so that it may have dropped leases early, or is out of line. */
+  | { readonly kind: 'suspended'; readonly waitMs: number }
   | { readonly kind: 'skewed'; readonly aheadMs: number }
-  | { readonly kind: 'abandoned' }
-  | Suspended
+  /** A token of another lease has the resource, or a later grant was made. */
+  | { readonly kind: 'lost'; readonly holder?: string | undefined }
+  /**
+   * `counter`: it is the fencing token. `healed`: the master has the key again that it had lost; in
+   * place of an extension this is no vote, within its quarantine.
+   */
+  | { readonly kind: 'counter' | 'extended' | 'healed' | 'missing' | 'released' | 'abandoned' }
 
-export type ConfirmVote = Failed | { readonly kind: 'counter' } | Lost
-
-export type ExtendVote =
-  | Failed
-  | { readonly kind: 'extended' }
-  /** It was given the key back after it had lost its memory: no vote within its quarantine. */
-  | { readonly kind: 'healed' }
-  | { readonly kind: 'missing' }
-  | Lost
-  | Suspended
-
-export type HealVote = Failed | { readonly kind: 'healed' } | { readonly kind: 'abandoned' } | Lost
-
-export type ReleaseVote = Failed | { readonly kind: 'released' }
-
-export type Vote = AcquireVote | ConfirmVote | ExtendVote | HealVote | ReleaseVote
-
-export interface Verb<V extends Vote> {
-  readonly question: Question
-  /** The vote of the usual reply. Only votes of this kind count. */
-  readonly usual: V
-  /** Of another reply: a word and its fields. Undefined for one that it does not know. */
-  parse(word: unknown, fields: readonly unknown[], about: About): V | undefined
+/** What a usual reply says to each question. Only votes of this kind count for it. */
+export const USUAL_VOTES: Readonly<Record<Question, Vote>> = {
+  acquire: { kind: 'granted' },
+  confirm: { kind: 'counter' },
+  extend: { kind: 'extended' },
+  heal: { kind: 'healed' },
+  release: { kind: 'released' },
 }
 
-/** What a verb must know of an attempt to read what a master says of it. */
+/** What must be known of an attempt to read what a master says of it. */
 export type About = Pick<Attempt, 'fencingToken' | 'maxLeaseMs'>
 
-export const acquire: Verb<AcquireVote> = {
-  question: 'acquire',
-  usual: { kind: 'granted' },
-  parse(word, [first, second, third], { maxLeaseMs }) {
-    if (word === 'granted' && isCount(first)) return { kind: 'granted', counter: first }
-    if (word === 'taken' && typeof first === 'string' && isCount(second)) {
+/** What an unusual reply says; undefined for what no verb says. */
+export function readReply(
+  [word, first, second, third]: readonly unknown[],
+  { fencingToken, maxLeaseMs }: About,
+): Vote | undefined {
+  switch (word) {
+    case 'granted':
+      return isCount(first) ? { kind: word, counter: first } : undefined
+    case 'taken': {
+      if (typeof first !== 'string' || !isCount(second)) return undefined
       // No lease lasts longer, whatever a master says whose clock was set back.
-      const taken = { kind: 'taken', holder: first, ttlMs: Math.min(second, maxLeaseMs) } as const
+      const taken = { kind: word, holder: first, ttlMs: Math.min(second, maxLeaseMs) } as const
       return isCount(third) ? { ...taken, at: third } : taken
     }
-    if (word === 'quarantined' && isCount(first)) return { kind: 'quarantined', waitMs: first }
-    if (word === 'skewed' && isCount(first)) return { kind: 'skewed', aheadMs: first }
-    return word === 'abandoned' ? { kind: 'abandoned' } : undefined
-  },
-}
-
-/** Raises the counter to the largest one that a quorum granted, where the key is still mine. */
-export const confirm: Verb<ConfirmVote> = {
-  question: 'confirm',
-  usual: { kind: 'counter' },
-  parse(word, [first], { fencingToken }) {
-    // A counter beyond the fencing token belongs to a later grant.
-    // rule: confirm-counts-the-exact-token
-    if (word === 'counter' && isCount(first))
-      return { kind: first === fencingToken ? 'counter' : 'lost' }
-    return word === 'lost' ? { kind: 'lost' } : undefined
-  },
-}
-
-export const extend: Verb<ExtendVote> = {
-  question: 'extend',
-  usual: { kind: 'extended' },
-  parse(word, [first]) {
-    if (word === 'healed' || word === 'missing') return { kind: word }
-    return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
-  },
-}
-
-/** Gives the key back to a master that lost it, once a quorum has confirmed an extension. */
-export const heal: Verb<HealVote> = {
-  question: 'heal',
-  usual: { kind: 'healed' },
-  parse(word, [first]) {
-    if (word === 'abandoned') return { kind: word }
-    return word === 'lost' ? { kind: 'lost', holder: String(first) } : undefined
-  },
-}
-
-/** Deletes the keys of an attempt, whatever the master answered before. */
-export const release: Verb<ReleaseVote> = {
-  question: 'release',
-  usual: { kind: 'released' },
-  parse: (word, [first]) =>
-    word === 'released' && isCount(first) ? { kind: 'released' } : undefined,
+    case 'quarantined':
+      return isCount(first) ? { kind: word, waitMs: first } : undefined
+    case 'skewed':
+      return isCount(first) ? { kind: word, aheadMs: first } : undefined
+    case 'counter':
+      // A counter beyond the fencing token belongs to a later grant.
+      // rule: confirm-counts-the-exact-token
+      return isCount(first) ? { kind: first === fencingToken ? word : 'lost' } : undefined
+    case 'released':
+      return isCount(first) ? { kind: word } : undefined
+    case 'lost':
+      return { kind: word, holder: typeof first === 'string' ? first : undefined }
+    case 'abandoned':
+    case 'healed':
+    case 'missing':
+      return { kind: word }
+    case 'unenrolled': {
+      const detail = 'the server restarted or lost its data since this connection enrolled it'
+      return failed(word, detail, false)
+    }
+  }
+  return undefined
 }
 
 /** Changes nothing. The master's clock is known by its reply. */

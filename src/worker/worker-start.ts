@@ -9,7 +9,7 @@ import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import { addressOf, tlsProblemOf } from '../line/queue-connection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
-import { keepSweeping } from '../line/sweep.ts'
+import { SWEEP_MS, sweepOnce } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { Repeats, withoutNumbers } from '../repeats.ts'
 import type { Visits } from './run/visits.ts'
@@ -44,27 +44,34 @@ interface Starting extends WorkerParts {
 export function begin(starting: Starting): void {
   const { settings, lockMs, lines, visits, signal, onError } = starting
   if (settings.order === 'strict') {
-    void keepSweeping(lines, settingsText(settings), signal, onError)
+    const text = settingsText(settings)
+    void repeat(SWEEP_MS, signal, () => sweepOnce(lines, text), onError)
   }
   void repeat(CANCEL_POLL_MS, signal, () => visits.pollCancels(lines))
-  void repeat(Math.ceil(lockMs / 4), signal, () => {
+  void repeat(lockMs / 4, signal, () => {
     visits.stopLost(lockMs)
-    return Promise.resolve()
   })
   void reportSettings(starting)
   void reportSilentQueue(starting)
   void reportSharedServer(starting)
 }
 
-/** Runs `action` now and again until `signal` aborts. Its errors are others' to report. */
+/**
+ * Runs `action` now and again until `signal` aborts. Workers spread: they do not all ask at once.
+ * Without `onError`, its errors are others' to report.
+ */
 async function repeat(
   everyMs: number,
   signal: AbortSignal,
-  action: () => Promise<void>,
+  action: () => Promise<void> | void,
+  onError?: (error: unknown) => void,
 ): Promise<void> {
   while (!signal.aborted) {
-    void action().catch(() => undefined)
-    await sleep(systemClock, everyMs, signal).catch(() => undefined) // Closing.
+    await sleep(systemClock, everyMs * (0.75 + systemClock.random() / 2), signal)
+      .then(action)
+      .catch((error: unknown) => {
+        if (!signal.aborted) onError?.(error)
+      })
   }
 }
 

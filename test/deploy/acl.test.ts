@@ -8,7 +8,6 @@ import { QueueEvents } from 'bullmq'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
 import { enrolScript } from '../../src/redlock/fleet/admission.ts'
-import { bootstrapScript } from '../../src/redlock/fleet/voter.ts'
 import { batchScript } from '../../src/redlock/wire/batch-script.ts'
 import { cli } from '../tools/cli/run-cli.ts'
 import { until } from '../fixtures.ts'
@@ -105,9 +104,7 @@ describe('the files as they are', () => {
   it("the worker's commands are those of the scripts and of the connection, and no others", () => {
     const [, rules = ''] = /^user worker (.*)$/m.exec(textOf(MASTER_ACL)) ?? []
     const allowed = rules.split(' ').flatMap((rule) => (rule.startsWith('+') ? rule.slice(1) : []))
-    const scripts = [batchScript({ namespace: '' }), enrolScript, bootstrapScript]
-      .map(({ lua }) => lua)
-      .join('\n')
+    const scripts = [batchScript({ namespace: '' }), enrolScript].map(({ lua }) => lua).join('\n')
     const called = [...scripts.matchAll(/call(?:\(|, )'(\w+)'/g)].map(([, name = '']) =>
       name.toLowerCase(),
     )

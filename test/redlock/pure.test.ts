@@ -8,7 +8,7 @@ import { decide } from '../../src/redlock/poll.ts'
 import { heldBy, quorumOf, RESERVED } from '../../src/redlock/quorum.ts'
 import { Proposals } from '../../src/redlock/attempt.ts'
 import { describeToken } from '../../src/names.ts'
-import type { AcquireVote } from '../../src/redlock/verbs.ts'
+import type { Vote } from '../../src/redlock/verbs.ts'
 import type { LockFleet } from '../../src/redlock/fleet/fleet.ts'
 import type { Master } from '../../src/redlock/wire/master.ts'
 
@@ -120,14 +120,14 @@ describe('proposals', () => {
 
 describe('why an attempt was not granted', () => {
   const names = ['a', 'b', 'c', 'd', 'e']
-  const taken = (holder: string, ttlMs: number): AcquireVote => ({ kind: 'taken', holder, ttlMs })
-  const down: AcquireVote = {
+  const taken = (holder: string, ttlMs: number): Vote => ({ kind: 'taken', holder, ttlMs })
+  const down: Vote = {
     kind: 'failed',
     reason: 'timeout',
     detail: 'no reply within 50 ms',
     mayHaveRun: true,
   }
-  const mine: AcquireVote = { kind: 'granted', counter: 1 }
+  const mine: Vote = { kind: 'granted', counter: 1 }
 
   test('taken: one token on a quorum; wait for the longest time to live', () => {
     const votes = [taken('x@web', 5), taken('x@web', 9), taken('x@web', 7), undefined, undefined]
@@ -141,7 +141,7 @@ describe('why an attempt was not granted', () => {
 
   test('taken: reserved for the next waiters, one of which may hold it on other masters', () => {
     const [kept, x, y] = [taken(RESERVED, 40), taken('x', 9_000), taken('y', 9_000)]
-    const outcome = (...votes: AcquireVote[]): unknown => explain(['r'], votes, names)
+    const outcome = (...votes: Vote[]): unknown => explain(['r'], votes, names)
     expect(outcome(kept, kept, kept, mine, mine)).toMatchObject({
       status: 'taken',
       retryAfterMs: 40,
@@ -160,7 +160,7 @@ describe('why an attempt was not granted', () => {
   })
 
   test('unreachable by quarantine: wait until enough masters vote again', () => {
-    const quarantined = (waitMs: number): AcquireVote => ({ kind: 'quarantined', waitMs })
+    const quarantined = (waitMs: number): Vote => ({ kind: 'quarantined', waitMs })
     const votes = [quarantined(900), quarantined(300), quarantined(500), mine, down]
     expect(explain(['r'], votes, names)).toMatchObject({ status: 'unreachable', retryAfterMs: 500 })
   })

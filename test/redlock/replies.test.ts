@@ -1,29 +1,20 @@
 /** Which reply is which vote, for every verb, and what grants that differ add up to. */
 import { describe, expect, test } from 'vitest'
+import type { Question } from '../../src/facts.ts'
 import { counted, highest, voteOf } from '../../src/redlock/poll.ts'
-import * as verbs from '../../src/redlock/verbs.ts'
-import type { AcquireVote, Vote } from '../../src/redlock/verbs.ts'
+import { USUAL_VOTES, type Vote } from '../../src/redlock/verbs.ts'
 import { USUAL } from '../../src/redlock/wire/calls.ts'
 import type { CallResult, Master } from '../../src/redlock/wire/master.ts'
 
 const MAX_LEASE_MS = 1_000
 const PROPOSAL = 1_800_000
 const COUNTER = 1_700_000
-const granted: AcquireVote = { kind: 'granted', counter: PROPOSAL }
+const granted: Vote = { kind: 'granted', counter: PROPOSAL }
 const about = { fencingToken: COUNTER, maxLeaseMs: MAX_LEASE_MS }
 const master = {} as Master
 const replied = (reply: unknown): CallResult => ({ kind: 'replied', reply })
 
-const { acquire, confirm, extend, heal, release } = verbs
-const READS: Readonly<Record<string, (result: CallResult) => Vote>> = {
-  acquire: (result) => voteOf(acquire, result, about),
-  confirm: (result) => voteOf(confirm, result, about),
-  extend: (result) => voteOf(extend, result, about),
-  heal: (result) => voteOf(heal, result, about),
-  release: (result) => voteOf(release, result, about),
-}
-
-describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
+describe.each<[verb: Question, replies: [reply: unknown, vote: object][]]>([
   [
     'acquire',
     [
@@ -72,8 +63,7 @@ describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
     ],
   ],
 ])('%s', (verb, replies) => {
-  const read = READS[verb]
-  if (read === undefined) throw new Error(`no verb ${verb}`)
+  const read = (result: CallResult): Vote => voteOf(verb, result, about)
 
   test.each(replies)('%j is %j', (reply, vote) => {
     expect(read(replied(reply))).toEqual(vote)
@@ -115,14 +105,14 @@ describe.each<[verb: string, replies: [reply: unknown, vote: object][]]>([
 })
 
 test('only the usual vote of a verb counts for it', () => {
-  const kinds = Object.values({ acquire, confirm, extend, heal, release }).map((verb) => verb.usual)
-  expect(kinds.map(({ kind }) => kind)).toEqual([
-    ...['granted', 'counter', 'extended', 'healed', 'released'],
-  ])
+  expect(USUAL_VOTES).toEqual({
+    ...{ acquire: { kind: 'granted' }, confirm: { kind: 'counter' } },
+    ...{ extend: { kind: 'extended' }, heal: { kind: 'healed' }, release: { kind: 'released' } },
+  })
 })
 
 describe('counters that differ', () => {
-  const votes = (counters: readonly number[]): readonly AcquireVote[] =>
+  const votes = (counters: readonly number[]): readonly Vote[] =>
     counters.map((counter) => ({ kind: 'granted', counter }))
 
   test.each([
@@ -141,7 +131,7 @@ describe('counters that differ', () => {
   })
 
   test('a master that refuses, or has not answered, counts for none', () => {
-    const taken: AcquireVote = { kind: 'taken', holder: 'x@y', ttlMs: 70 }
+    const taken: Vote = { kind: 'taken', holder: 'x@y', ttlMs: 70 }
     expect(highest([...votes([5]), taken, undefined], PROPOSAL)).toEqual({ counter: 5, masters: 1 })
   })
 })

@@ -9,10 +9,16 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { callOf, readBatch, type Asked } from '../../src/redlock/wire/calls.ts'
 import { batchScript } from '../../src/redlock/wire/batch-script.ts'
 import { enrolScript } from '../../src/redlock/fleet/admission.ts'
-import { bootstrapScript, waitedScript } from '../../src/redlock/fleet/voter.ts'
+import { waitedScript } from '../../src/redlock/fleet/voter.ts'
 import { keyspace } from '../../src/redlock/keyspace.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { inFull, readsTime, simulateProcedure, simulateScript } from './simulated-scripts.ts'
+import {
+  bootstrapScript,
+  inFull,
+  readsTime,
+  simulateProcedure,
+  simulateScript,
+} from './simulated-scripts.ts'
 import { SimulatedMemory } from './simulated-memory.ts'
 
 const SCRIPTS = new Map(
@@ -93,7 +99,7 @@ function steps(lease: fc.Arbitrary<number>, waitable: boolean): fc.Arbitrary<Ste
     })
   const withdraw = fc
     .tuple(fc.constantFrom('w1', 'w2', 'w3'), resources)
-    .map(([waiter, named]) => plain({ verb: 'withdraw', resources: named, waiter }))
+    .map(([waiter, named]) => plain({ verb: 'release', resources: named, waiter }))
   const inspect = resources.map((named) => plain({ verb: 'inspect', resources: named }))
   const waitedFor = fc
     .tuple(fc.constantFrom(',,', ',w1,', ',w1,w3,'), resources)

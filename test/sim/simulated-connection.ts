@@ -88,12 +88,11 @@ export class SimulatedConnection implements Master {
   }
 
   ask(asker: Asker): void {
-    const { index } = this
     if (this.state.status !== 'enrolled') {
-      asker.hear(index, notReady(this.state))
+      asker.hear(this, notReady(this.state))
       return
     }
-    const call = asker.leaving(index)
+    const call = asker.leaving(this)
     if (call === undefined) return
     const { master, clock, observe } = this.#wiring
     const { asked } = call
@@ -110,7 +109,7 @@ export class SimulatedConnection implements Master {
         const { serverMs } = answer.reply as TimedReply
         if (Number.isFinite(serverMs)) this.#options.onTime(this, serverMs, sentAt)
       }
-      asker.hear(index, this.#resultOf(answer))
+      asker.hear(this, this.#resultOf(answer))
     })
   }
 

@@ -2,6 +2,7 @@
  * What `src/redlock` has in Lua, in TypeScript, by name. `test/sim/scripts-equal-model.test.ts`
  * holds each of them against the Lua on a real server, reply by reply and key by key.
  */
+import { defineScript, type Script } from '../../src/lua.ts'
 import { keyspace, type Keyspace } from '../../src/redlock/keyspace.ts'
 import { RESERVED } from '../../src/redlock/quorum.ts'
 import { TOKENS_PER_GRANT } from '../../src/redlock/verbs.ts'
@@ -47,7 +48,6 @@ const procedures: Readonly<Record<string, Procedure>> = {
   extend: enrolled(extend),
   heal: enrolled(heal),
   release,
-  withdraw,
   'waited-for': waitedFor,
   inspect,
   trial: () => USUAL,
@@ -90,7 +90,7 @@ export function readsTime(
   { namespace }: Constants,
   reply: Reply,
 ): boolean {
-  if (verb === 'withdraw' || verb === 'trial') return false
+  if (verb === 'trial') return false
   if (verb !== 'release' && verb !== 'waited-for') return true
   const nothing = verb === 'release' && (waitMs === 0 || (Array.isArray(reply) && reply[1] === 0))
   return !nothing && memory.exists(keysOf(namespace).flag)
@@ -262,11 +262,6 @@ function release(scene: Scene): Reply {
   return deleted === resources.length ? USUAL : ['released', deleted]
 }
 
-function withdraw({ memory, keys, resources, waiter }: Scene): Reply {
-  for (const resource of resources) memory.rankedRemove(keys.waiters(resource), waiter)
-  return USUAL
-}
-
 function waitedFor({ memory, keys, resources, nowMs, waiter }: Scene): Reply {
   const places = [...resources.keys()].filter((place) => {
     const names = memory.rankedFrom(keys.waiters(resources[place] ?? ''), nowMs).slice(0, 2)
@@ -311,6 +306,14 @@ function waited({ memory, keys, args }: ScriptCall): Reply {
   memory.hashSet(at(keys, 1), { votesInMs: String(leftMs) })
   return leftMs
 }
+
+/** Of tests alone: a master is enrolled, and its quarantine is over. */
+export const bootstrapScript: Script = defineScript(
+  'bootstrap',
+  `redis.call('HSET', KEYS[1], 'runId', ARGV[1], 'maxLeaseMs', ARGV[2], 'fleetSize', ARGV[3],
+    'quarantine', '', 'votesInMs', '0')
+  return {'enrolled', 0}`,
+)
 
 function bootstrap({ memory, keys, args }: ScriptCall): Reply {
   const [runId, maxLeaseMs, fleetSize] = [at(args, 1), at(args, 2), at(args, 3)]

@@ -23,8 +23,6 @@ local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000
 -- Workers that have looked for a job in vain, by how many jobs they run; and how long they are known.
 local IDLE, IDLE_MS = SPACE .. 'idle', 10000
--- Redis takes no longer time.
-local LONGEST_MS = 9000000000000000
 
 local function lineKey(resource) return SPACE .. 'line:' .. resource end
 -- The name of one instance of a job: ids are used again. BullMQ gives workers the time of creation by

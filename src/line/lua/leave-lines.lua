@@ -8,7 +8,7 @@
 ]]
 --- @include "line"
 local found = redis.call('ZRANGE', DELAYED, ARGV.from, ARGV.from + ARGV.most - 1, 'WITHSCORES')
-local stay = 0
+local stay, moved = 0, 0
 for i = 1, #found, 2 do
   local id = found[i]
   local job = jobOf(id, fieldsOf(id))
@@ -21,6 +21,7 @@ for i = 1, #found, 2 do
     if job.share then rules('shares').leave(id, job.share) end
     job.lines, job.share = '[]', nil
     rules('wake')(job, false, '')
+    moved = moved + 1
   end
 end
-return {#found / 2, stay, wokenCount}
+return {#found / 2, stay, moved}

@@ -1,12 +1,14 @@
 --[[
-  For the scripts that tell the limits of a resource.
+  What of the limits of a resource has not ended.
 ]]
--- What is in force of what is set for a resource, both JSON.
+-- By its kind, of what is set (JSON); and whether a rate has ended.
 local function inForce(text)
-  local set = cjson.decode(text or '{}')
+  local set, hasEndedRate = cjson.decode(text or '{}'), false
   for kind, entry in pairs(set) do
-    -- rule: told-limits-are-in-force
-    if (entry['until'] or math.huge) <= nowMs() then set[kind] = nil end
+    -- rule: limits-end
+    if (entry['until'] or math.huge) <= nowMs() then
+      set[kind], hasEndedRate = nil, hasEndedRate or kind == 'rate'
+    end
   end
-  return next(set) and cjson.encode(set) or '{}'
+  return set, hasEndedRate
 end

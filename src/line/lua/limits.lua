@@ -18,20 +18,17 @@
   within CLOSED_SOON_MS is swept as an open one. What stands still although nothing of ours closed it
   is found within CLOSED_RECHECK_MS.
 ]]
+--- @include "limits-in-force"
 -- What is in force for a resource whose line is marked; kept for this script.
 local function limitsOf(resource)
   limited = limited or {}
   if limited[resource] then return limited[resource] end
   local limits = {slots = SLOTS}
-  local set = redis.call('HGET', SPACE .. 'limits', resource)
-  for kind, entry in pairs(set and cjson.decode(set) or {}) do
-    local ends = entry['until'] or math.huge
-    if ends > nowMs() then
-      -- rule: slots-that-are-set-count
-      if kind == 'slots' then limits.slots, limits.areSet = entry.slots, true
-      elseif kind == 'rate' then limits.rate = entry
-      else limits.closedUntil = math.max(limits.closedUntil or 0, ends) end
-    end
+  for kind, entry in pairs((inForce(redis.call('HGET', SPACE .. 'limits', resource)))) do
+    -- rule: slots-that-are-set-count
+    if kind == 'slots' then limits.slots, limits.areSet = entry.slots, true
+    elseif kind == 'rate' then limits.rate = entry
+    else limits.closedUntil = math.max(limits.closedUntil or 0, entry['until'] or math.huge) end
   end
   -- rule: closed-line-starts-nothing
   if limits.closedUntil then limits.slots = 0 end
@@ -39,6 +36,8 @@ local function limitsOf(resource)
   return limits
 end
 
+-- Redis takes no longer time.
+local LONGEST_MS = 9000000000000000
 -- A job that saves may find no worker when it is due. After this time it saves again.
 local SAVED_TTL_MS = 86400000
 -- When a job may start by the rates of its resources, or nil for now; where `counts`, it starts now.

@@ -19,7 +19,7 @@ local MARK = '!limits' -- The first member of the line of a resource with limits
 local limited -- What is in force for such resources, by resource.
 local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
 local rules -- What few jobs need, by the names of files: `rules('limits')`.
-local woken, wokenCount = nil, 0 -- Jobs that this script has woken, by their key.
+local woken -- Jobs that this script has woken, by their key.
 
 -- What a job's hash says to the rules, and what they call it.
 local NAMES = {

@@ -1,6 +1,6 @@
 --[[
   ARGV  base · slots · most: places to look at · resource · id: of a job that may stand behind them
-  Returns  places in the line, its limits (JSON), its slots, then of each living one what `Member` has
+  Returns  places in the line, its limits (JSON), its slots when it is open, then of each living one what `Member` has
   (JSON): its state is asleep, ready, held, active, delayed, prioritized, waiting or failed
 ]]
 --- @include "line"
@@ -10,9 +10,10 @@ local line, limit = lineKey(ARGV.resource), ARGV.most
 local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
 if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
+local _, slots, limits = headsOf(ARGV.resource)
 local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
-  inForce(isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource)),
-  (select(2, headsOf(ARGV.resource)))}
+  cjson.encode((inForce(isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource)))),
+  limits and limits.closedUntil and SLOTS or slots}
 local own = ARGV.id and placeOf(ARGV.id, redis.call('HGET', BASE .. ARGV.id, 'timestamp') or nil)
 local rank = own and redis.call('ZRANK', line, own)
 local ownAhead = rank and rank - (isMarked and 1 or 0)

@@ -4,7 +4,7 @@
 ]]
 --- @include "keys"
 --- @include "limits-in-force"
-if ARGV.resource then return {ARGV.resource, inForce(redis.call('HGET', SPACE .. 'limits', ARGV.resource))} end
-local found = redis.call('HGETALL', SPACE .. 'limits')
-for i = 2, #found, 2 do found[i] = inForce(found[i]) end
+local found = ARGV.resource and {ARGV.resource, redis.call('HGET', SPACE .. 'limits', ARGV.resource) or nil}
+  or redis.call('HGETALL', SPACE .. 'limits')
+for i = 2, #found, 2 do found[i] = cjson.encode((inForce(found[i]))) end
 return found

@@ -1,24 +1,20 @@
 --[[
   For the scripts that set limits.
 ]]
+--- @include "limits-in-force"
 -- Sets one kind of limit, or ends it where `entry` is nil; drops what has ended.
 -- Returns when that limit ends, or ''. Of two sleeps the later end counts.
 local function setLimit(resource, kind, entry)
-  local set, first = cjson.decode(redis.call('HGET', SPACE .. 'limits', resource) or '{}'), math.huge
-  local isAnotherRate = kind == 'rate'
+  local set, hasEndedRate = inForce(redis.call('HGET', SPACE .. 'limits', resource))
   if kind then
     local before = set[kind] and set[kind]['until']
     if entry and before and kind == 'asleep' then entry['until'] = math.max(before, entry['until']) end
     set[kind] = entry
   end
-  for other, each in pairs(set) do
-    local ends = each['until'] or math.huge
-    if ends <= nowMs() then
-      set[other] = nil
-      isAnotherRate = isAnotherRate or other == 'rate'
-    else first = math.min(first, ends) end
-  end
-  if isAnotherRate then redis.call('DEL', SPACE .. 'rate:' .. resource) end -- Its account begins anew.
+  local first = math.huge
+  for _, each in pairs(set) do first = math.min(first, each['until'] or math.huge) end
+  -- Its account begins anew.
+  if hasEndedRate or kind == 'rate' then redis.call('DEL', SPACE .. 'rate:' .. resource) end
   limited = nil
   local line = lineKey(resource)
   if next(set) then

@@ -6,8 +6,8 @@
 
   ARGV  base · slots · most: lines to look at · everyMs: absent for now, and closed lines too
         before: only lines before this sweep · settings: of the worker, written where there are none
-  Returns  lines looked at, jobs woken, number of this sweep; -1 lines where another worker did it
-  less than everyMs ago
+  Returns  lines looked at, number of this sweep; -1 lines where another worker did it less than
+  everyMs ago
 ]]
 --- @include "line"
 --- @include "order"
@@ -19,7 +19,7 @@ local SWEEPER = SPACE .. 'sweeper'
 if not isAll and not redis.call('SET', SWEEPER, '1', 'NX', 'PX', ARGV.everyMs) then
   -- One that lives longer was written before the clock of the server was set back.
   -- rule: clock-that-was-set-back-keeps-no-turn
-  if redis.call('PTTL', SWEEPER) <= ARGV.everyMs then return {-1, 0, 0} end
+  if redis.call('PTTL', SWEEPER) <= ARGV.everyMs then return {-1, 0} end
   redis.call('SET', SWEEPER, '1', 'PX', ARGV.everyMs)
 end
 -- BullMQ's own, which would keep all workers from looking for jobs that stall.
@@ -65,4 +65,4 @@ end
 local dueBefore = string.format('%.0f', (math.floor(nowMs()) + 1) * 0x1000)
 -- rule: lost-mark-is-left-again
 if isAnyReady() or redis.call('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) > 0 then mark() end
-return {#lines, wokenCount, sweepNumber}
+return {#lines, sweepNumber}

@@ -25,6 +25,6 @@ local function wake(head, front, burst, leaving)
   if head.held then redis.call('HDEL', head.jobKey, 'redlock:held') end
   endDeadline(head)
   head.burst, woken = burst, woken or {}
-  woken[head.jobKey], wokenCount = head, wokenCount + 1
+  woken[head.jobKey] = head
 end
 return wake

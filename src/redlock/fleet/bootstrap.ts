@@ -24,7 +24,7 @@ export async function bootstrapFleet(
   const signs = confirmed ? [] : signsOfUse(fleet)
   if (signs.length > 0) throw new NotNewFleetError(signs)
   const enrolled = fleet.voters.filter(({ master }) => master.state.status === 'enrolled')
-  await Promise.all(enrolled.map((voter) => voter.bootstrap()))
+  await Promise.all(enrolled.map((voter) => voter.report(0)))
   return enrolled.map(({ master }) => master.name)
 }
 

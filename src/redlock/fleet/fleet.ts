@@ -94,7 +94,7 @@ export class LockFleet {
 
   /** A waiter that stops leaves its places; where a master does not hear it, its place expires. */
   withdraw(resources: readonly string[], waiter: string): void {
-    const call = callOf({ verb: 'withdraw', resources, waiter })
+    const call = callOf({ verb: 'release', resources, waiter })
     const { clock, masterTimeoutMs } = this.settings
     for (const master of this.masters) {
       this.inBackground(callMaster(master, clock, call, masterTimeoutMs).then(() => undefined))
@@ -138,7 +138,7 @@ export class LockFleet {
     this.announcements?.close()
     await this.leases.close()
     // Quarantined masters hear how long this client has waited for them.
-    for (const voter of this.voters) this.inBackground(voter.report())
+    for (const voter of this.voters) this.inBackground(voter.report().catch(() => undefined))
     await withinMs(clock, masterTimeoutMs, this.#quiet())
     this.#nextLook?.cancel()
     for (const master of this.masters) master.close()

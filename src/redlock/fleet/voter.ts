@@ -20,7 +20,6 @@ import { admit, knowsUsNow } from './admission.ts'
 import type { LockFleet } from './fleet.ts'
 
 export const waitedScript: Script = defineScript('waited', luaText('redlock/lua/waited'))
-export const bootstrapScript: Script = defineScript('bootstrap', luaText('redlock/lua/bootstrap'))
 
 /** How often a client tells the master, as a fraction of a whole quarantine. */
 const REPORTS = 4
@@ -112,24 +111,18 @@ export class Voter {
     this.#reportIn(Math.min(this.#reportMs, this.quarantineLeftMs))
   }
 
-  /** Tells the master what was counted until now. */
-  async report(): Promise<void> {
+  /**
+   * Tells the master what is left by what was counted until now, or by an operator: 0 ends the
+   * quarantine for every client.
+   */
+  async report(countedMs: number = this.quarantineLeftMs): Promise<void> {
     const quarantine = this.#quarantine
     if (quarantine === undefined) return
     // Before it asks: a report that is never answered is not the last one.
     this.#reportIn(this.#reportMs)
-    const [key, args] = [this.#fleet.keys.master, [quarantine.name, this.quarantineLeftMs]]
-    const leftMs = await this.master.eval(waitedScript, [key], args).catch(() => undefined)
-    if (leftMs === undefined || this.#quarantine !== quarantine) return
-    this.quarantined(quarantine.name, leftMs as number)
-  }
-
-  /** Ends the quarantine for every client. */
-  async bootstrap(): Promise<void> {
-    const { keys, masters, settings } = this.#fleet
-    const args = [this.master.enrolment.runId, settings.maxLeaseMs, masters.length]
-    await this.master.eval(bootstrapScript, [keys.master], args)
-    this.quarantined('', 0)
+    const [key, args] = [this.#fleet.keys.master, [quarantine.name, countedMs]]
+    const leftMs = await this.master.eval(waitedScript, [key], args)
+    if (this.#quarantine === quarantine) this.quarantined(quarantine.name, leftMs as number)
   }
 
   /** What a busy client notices: silence, a refusal, lost data, or a clock that was set. */
@@ -182,6 +175,8 @@ export class Voter {
 
   #reportIn(delayMs: number): void {
     this.#nextReport?.cancel()
-    this.#nextReport = this.#fleet.settings.clock.after(delayMs, () => void this.report())
+    this.#nextReport = this.#fleet.settings.clock.after(delayMs, () => {
+      this.report().catch(() => undefined)
+    })
   }
 }

@@ -42,8 +42,6 @@ local function run(verb, token, fence, leaseMs, waitMs, waiter, count, resources
     --- @include "confirm"
   elseif verb == 'heal' then
     --- @include "heal"
-  elseif verb == 'withdraw' then
-    --- @include "withdraw"
   elseif verb == 'waited-for' then
     --- @include "waited-for"
   elseif verb == 'inspect' then

@@ -1,4 +1,6 @@
 --[[
+  Ends what a token has. Without a token, a waiter leaves its places.
+
   `leaseMs` is how long the token has a tombstone, 0 for none. `waitMs` is how long the resource is
   reserved for the next waiters; 0 for an attempt that was refused, which is not announced either:
   waiters would wake each other at once, while a quorum has the lease of another client. `waiter` is

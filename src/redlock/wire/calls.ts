@@ -135,7 +135,7 @@ export class CallQueue {
   /** Answers as late as the connection breaks; at once while it is closed. */
   readonly ask = (asker: Asker): void => {
     if (this.#closed !== undefined) {
-      asker.hear(this.#options.master.index, this.#closed)
+      asker.hear(this.#options.master, this.#closed)
       return
     }
     this.#waiting.push(asker)
@@ -153,8 +153,7 @@ export class CallQueue {
     this.#closed = result
     this.#silence?.cancel()
     this.#silence = undefined
-    const { index } = this.#options.master
-    for (const asker of this.#waiting.splice(0)) asker.hear(index, result)
+    for (const asker of this.#waiting.splice(0)) asker.hear(this.#options.master, result)
   }
 
   readonly #flush = (): void => {
@@ -167,7 +166,7 @@ export class CallQueue {
     let bytes = 0
     let count = 0
     for (const asker of askers) {
-      const call = asker.leaving(master.index)
+      const call = asker.leaving(master)
       if (call === undefined) continue
       entries += call.entry
       bytes += call.bytes
@@ -194,9 +193,9 @@ export class CallQueue {
         const asker = askers[place]
         const reply = replies[place]
         if (asker === undefined) continue
-        if (reply === USUAL) asker.hear(master.index, USUAL_RESULT)
+        if (reply === USUAL) asker.hear(master, USUAL_RESULT)
         else if (reply instanceof EntryError) this.#fail([asker], reply)
-        else asker.hear(master.index, { kind: 'replied', reply })
+        else asker.hear(master, { kind: 'replied', reply })
       }
     })
     if (this.#silence === undefined) this.#watchSilence()
@@ -205,7 +204,7 @@ export class CallQueue {
   #fail(askers: readonly Asker[], error: unknown): void {
     const { master, onError } = this.#options
     onError(error)
-    for (const asker of askers) asker.hear(master.index, unanswered(error))
+    for (const asker of askers) asker.hear(master, unanswered(error))
   }
 
   /** One timer for many batches, so silence may be noticed up to one limit late. */

@@ -16,7 +16,7 @@ import { messageOf } from '../../message-of.ts'
 import type { Timer } from '../../clock.ts'
 import { callOf, type Call } from './calls.ts'
 import { isErrorReply } from './master.ts'
-import type { Master, MasterConnectionOptions, MasterState, Refusal } from './master.ts'
+import type { MasterConnectionOptions, MasterState, Refusal } from './master.ts'
 import type { ServerFacts } from './server-facts.ts'
 
 const REFUSED_RETRY_MS = 1_000
@@ -30,7 +30,7 @@ export type EnrolmentOptions = Pick<MasterConnectionOptions, 'clock' | 'admit' |
   loadScripts(): Promise<void>
 }
 
-export class Enrolment implements Partial<Master> {
+export class Enrolment {
   state: MasterState = { status: 'connecting', detail: 'connecting for the first time' }
   readonly firstAnswer: Promise<void>
   readonly #options: EnrolmentOptions

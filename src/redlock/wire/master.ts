@@ -10,15 +10,15 @@ import type { ConnectionLimits, MasterAddress } from './connection-settings.ts'
 import type { Enrolment } from './enrolment.ts'
 import type { ServerFacts } from './server-facts.ts'
 
-/** Who asks one master, or each of a fleet. `index` is the master's. */
+/** Who asks one master, or each of a fleet. */
 export interface Asker {
   /**
    * What it asks the master. It leaves now, and may run from now on. Undefined where the asker
    * waits no longer: then nothing leaves.
    */
-  leaving(index: number): Call | undefined
+  leaving(master: Master): Call | undefined
   /** What became of it. Later answers change nothing. */
-  hear(index: number, result: CallResult): void
+  hear(master: Master, result: CallResult): void
 }
 
 /** A master that gave no answer to the question, and why. */

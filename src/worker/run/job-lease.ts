@@ -155,6 +155,9 @@ export class JobSignal {
 export class SteppedLease extends String implements JobLease {
   checkpoints: Checkpoints | undefined
   currentStep: string | undefined
+  readonly resources: readonly string[]
+  readonly fencingToken: number
+  readonly leaseMs: number
   readonly #visit: Visit
   readonly #lease: Lease
   /** Those that have not ended, with their names. */
@@ -164,6 +167,9 @@ export class SteppedLease extends String implements JobLease {
 
   constructor(visit: Visit, lease: Lease, options: JobRunsOptions) {
     super(visit.job.token ?? '')
+    this.resources = lease.resources
+    this.fencingToken = lease.fencingToken
+    this.leaseMs = lease.leaseMs
     this.#visit = visit
     this.#lease = lease
     this.#options = options
@@ -175,18 +181,6 @@ export class SteppedLease extends String implements JobLease {
 
   get resource(): string {
     return this.#lease.resource
-  }
-
-  get resources(): readonly string[] {
-    return this.#lease.resources
-  }
-
-  get fencingToken(): number {
-    return this.#lease.fencingToken
-  }
-
-  get leaseMs(): number {
-    return this.#lease.leaseMs
   }
 
   get trustedUntil(): number {
@@ -258,7 +252,7 @@ export class SteppedLease extends String implements JobLease {
     const isTraced = channel.hears('within')
     const running = isTraced ? channel.within({ kind: 'step', ...about }, run) : run()
     this.openSteps.set(running, name)
-    const end = (): boolean => this.openSteps.delete(running)
+    const end = this.openSteps.delete.bind(this.openSteps, running)
     running.then(end, end)
     if (!channel.hears('step:ended')) return running
     const ended = (outcome: 'done' | 'failed') => (): void => {

@@ -179,7 +179,8 @@ export class JobRuns {
         stop.end()
         const isHeld = isDone && lost === undefined && visit.lines !== ''
         // The last trip of an earlier run moves no line: it would keep the later one waiting.
-        const mayPass = isHeld && !this.#isStopping && visits.isLatest(visit)
+        const isLatest = visits.byId.get(job.id ?? '') === visit
+        const mayPass = isHeld && !this.#isStopping && isLatest
         if (lines === undefined) await visit.letGo()?.release()
         else if (mayPass) visits.done(visit, tookMs, channel.hears('lease:ended'))
         else {

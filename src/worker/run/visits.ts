@@ -127,12 +127,8 @@ export class Visits extends RunningJobs implements LineVisits {
   }
 
   drop(visit: Visit): void {
-    if (this.isLatest(visit)) this.byId.delete(visit.job.id ?? '')
-  }
-
-  /** No other run of its job has begun here since. */
-  isLatest(visit: Visit): boolean {
-    return this.byId.get(visit.job.id ?? '') === visit
+    const { id = '' } = visit.job
+    if (this.byId.get(id) === visit) this.byId.delete(id)
   }
 
   ending(job: Pick<Job, 'id'>): Visit | undefined {

@@ -121,10 +121,10 @@ test('a master that goes on refusing is told of at every trial, and when it is o
   const connect: Connect = () =>
     ({
       state: { status: 'enrolled' },
-      ask: ({ hear }: { hear: (index: number, result: unknown) => void }) => {
+      ask: ({ hear }: { hear: (master: object, result: unknown) => void }) => {
         const detail = 'OOM command not allowed'
         const refusal = { kind: 'failed', reason: 'error', detail, mayHaveRun: true }
-        hear(0, refuses ? refusal : { kind: 'replied', reply: true })
+        hear({}, refuses ? refusal : { kind: 'replied', reply: true })
       },
     }) as unknown as Master
   const fleet = {

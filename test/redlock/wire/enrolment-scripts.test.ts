@@ -1,6 +1,6 @@
 /** Every answer of the scripts that decide when a server may grant. */
 import { describe, expect, it } from 'vitest'
-import { bootstrapScript, waitedScript } from '../../../src/redlock/fleet/voter.ts'
+import { waitedScript } from '../../../src/redlock/fleet/voter.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { FENCE_TTL_MS, FLEET_SIZE, MAX_LEASE_MS, useScriptBench } from './script-bench.ts'
 
@@ -119,14 +119,14 @@ describe('waited', () => {
   })
 })
 
-it('bootstrap: ends the wait, and keeps what is known of the memory', async () => {
+it('waited: an operator ends the wait, which keeps what is known of the memory', async () => {
   await bench.enrol('run-1', { durable: true })
-  const args = ['run-1', MAX_LEASE_MS, FLEET_SIZE]
-  expect(await bench.run(bootstrapScript, [bench.keys.master], args)).toEqual(['enrolled', 0])
+  const [name = ''] = await quarantine()
+  expect(await bench.run(waitedScript, [bench.keys.master], [name ?? '', 0])).toBe(0)
   expect(await bench.redis.hgetall(bench.keys.master)).toEqual({
     runId: 'run-1',
     maxLeaseMs: String(MAX_LEASE_MS),
-    quarantine: '',
+    quarantine: name,
     votesInMs: '0',
     fenceTtlMs: String(FENCE_TTL_MS),
     durable: '1',

@@ -7,7 +7,7 @@ import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach } from 'vitest'
 import { keyspace, type Keyspace } from '../../../src/redlock/keyspace.ts'
 import { enrolScript } from '../../../src/redlock/fleet/admission.ts'
-import { bootstrapScript } from '../../../src/redlock/fleet/voter.ts'
+import { bootstrapScript } from '../../sim/simulated-scripts.ts'
 import { callOf, readBatch, type Asked, type BatchReply } from '../../../src/redlock/wire/calls.ts'
 import { batchScript } from '../../../src/redlock/wire/batch-script.ts'
 import type { Script } from '../../../src/lua.ts'
@@ -147,7 +147,7 @@ export class ScriptBench {
   }
 
   withdraw(waiter: string, resources = ['r']): Promise<Reply> {
-    return this.#call({ verb: 'withdraw', resources, waiter })
+    return this.#call({ verb: 'release', resources, waiter })
   }
 
   enrol(
