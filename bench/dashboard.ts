@@ -4,10 +4,10 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
-import { aboveZero, flag, integer, readOptions } from '../scripts/read-options.ts'
+import { aboveZero, integer, readOptions } from '../scripts/read-options.ts'
 import { Redlock, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
-import { quantiles } from './statistics.ts'
+import { percentile } from './statistics.ts'
 
 const USAGE = `What the dashboard costs while leases churn: response times of the page, of its data and of a worker's
 /metrics, and the share of one core that the dashboard's process uses, for one viewer and for ten.
@@ -16,30 +16,16 @@ const USAGE = `What the dashboard costs while leases churn: response times of th
 
   --leases N   how many (default 1000)
   --seconds N  for each number of viewers (default 20)
-  --json       one JSON object for each number of viewers
 
 A \`work\` process holds the leases: half of them are kept and extended, the others are given back after a
 random while and taken again. The dashboard is another process. Both are compiled, as they are published.
-\`bare\` is a server that answers two letters: what this machine makes of a request while it does all that.
 Exit code: 0 measured, 2 bad arguments.`
 
-const {
-  leases: size,
-  seconds,
-  json,
-} = readOptions(USAGE, {
-  leases: integer(1_000),
-  seconds: aboveZero(20),
-  json: flag,
-})
-const CLI = 'dist/cli.js'
+const { leases, seconds } = readOptions(USAGE, { leases: integer(1_000), seconds: aboveZero(20) })
 /** `/proc` counts in these: USER_HZ is 100 on every Linux. */
 const TICK_MS = 10
 const PAUSE_MS = 50
-/**
- * A process compiles what it does often: its first looks cost more than those of the hours that
- * follow.
- */
+/** A process compiles what it does often: its first looks cost more than those that follow. */
 const WARM_UP_MS = 15_000
 
 interface Child {
@@ -49,13 +35,13 @@ interface Child {
 
 /** A command that says where it serves. */
 async function serving(args: readonly string[], pattern: RegExp): Promise<Child> {
-  const child = spawn(process.execPath, [CLI, ...args], {
+  const child = spawn(process.execPath, ['dist/cli.js', ...args], {
     env: {
       ...process.env,
       BULLMQ_REDLOCK_MASTERS: fleet.urls.join(','),
       BULLMQ_REDLOCK_QUEUE: fleet.queue.url,
       NODE_OPTIONS: '--import tsx', // For the worker's module.
-      LEASES: String(size),
+      LEASES: String(leases),
     },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
@@ -66,95 +52,61 @@ async function serving(args: readonly string[], pattern: RegExp): Promise<Child>
   throw new Error(`${args.join(' ')} ended before it served`)
 }
 
-function cpuMs({ process: { pid } }: Child): number {
-  const fields =
-    readFileSync(`/proc/${pid ?? 0}/stat`, 'utf8')
-      .split(') ')[1]
-      ?.split(' ') ?? []
+function cpuMs({ process: { pid = 0 } }: Child): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS
-}
-
-/** Answers `ok` to everything. */
-async function bareServer(): Promise<Child> {
-  const code =
-    "const s = require('http').createServer((q, r) => r.end('ok')).listen(0, '127.0.0.1', () => console.log(s.address().port))"
-  const child = spawn(process.execPath, ['-e', code], { stdio: ['ignore', 'pipe', 'ignore'] })
-  const [port] = (await once(child.stdout, 'data')) as [Buffer]
-  return { process: child, base: `http://127.0.0.1:${port.toString().trim()}` }
 }
 
 async function timed(url: string): Promise<number> {
   const startedAt = performance.now()
-  const answer = await fetch(url)
-  await answer.arrayBuffer()
+  await (await fetch(url)).arrayBuffer()
   return performance.now() - startedAt
 }
 
-async function watch(base: string, stop: AbortSignal): Promise<number> {
-  let events = 0
+async function watch(stop: AbortSignal): Promise<void> {
   try {
-    const { body } = await fetch(`${base}/events`, { signal: stop })
-    for await (const chunk of body ?? []) {
-      events +=
-        Buffer.from(chunk as Uint8Array)
-          .toString()
-          .split('event: state').length - 1
-    }
+    const { body } = await fetch(`${dashboard.base}/events`, { signal: stop })
+    await body?.pipeTo(new WritableStream())
   } catch {
     // Ended by the signal.
   }
-  return events
-}
-
-function percentiles(times: readonly number[]): Record<string, number> {
-  const { p50, p95, p99 } = quantiles(times)
-  const shown = (ms: number): number => Number(ms.toFixed(1))
-  return { requests: times.length, p50: shown(p50), p95: shown(p95), p99: shown(p99) }
 }
 
 async function leasesSeen(): Promise<number> {
-  const state = (await (await fetch(`${dashboard.base}/state`)).json()) as {
-    leases: { matching: number }
-  }
-  return state.leases.matching
+  const answer = await (await fetch(`${dashboard.base}/state`)).json()
+  return (answer as { leases: { matching: number } }).leases.matching
 }
 
-async function round(viewers: number): Promise<object> {
+async function round(viewers: number): Promise<void> {
   const over = new AbortController()
-  const watching = Array.from({ length: viewers }, () => watch(dashboard.base, over.signal))
+  const watching = Array.from({ length: viewers }, () => watch(over.signal))
   await pause(2_000) // The first looks connect.
   // The cost of watching alone, before this bench's own requests.
-  const cpuBefore = cpuMs(dashboard)
-  const workerBefore = cpuMs(worker)
+  const before = cpuMs(dashboard)
   const measuredFrom = performance.now()
   await pause((seconds * 1_000) / 2)
-  const share = (cpuMs(dashboard) - cpuBefore) / (performance.now() - measuredFrom)
-  const workerShare = (cpuMs(worker) - workerBefore) / (performance.now() - measuredFrom)
-  const times: Record<'bare' | '/' | '/state' | '/metrics', number[]> = {
-    bare: [],
-    '/': [],
-    '/state': [],
-    '/metrics': [],
+  const share = (cpuMs(dashboard) - before) / (performance.now() - measuredFrom)
+  const urls = {
+    page: `${dashboard.base}/`,
+    state: `${dashboard.base}/state`,
+    metrics: `${worker.base}/metrics`,
   }
+  const times = new Map<string, number[]>(Object.keys(urls).map((name) => [name, []]))
   const until = performance.now() + (seconds * 1_000) / 2
   while (performance.now() < until) {
-    times.bare.push(await timed(bare.base))
-    times['/'].push(await timed(`${dashboard.base}/`))
-    times['/state'].push(await timed(`${dashboard.base}/state`))
-    times['/metrics'].push(await timed(`${worker.base}/metrics`))
+    for (const [name, url] of Object.entries(urls)) times.get(name)?.push(await timed(url))
     await pause(PAUSE_MS)
   }
   over.abort()
-  const events = (await Promise.all(watching)).reduce((sum, each) => sum + each, 0)
-  return {
-    ...{ viewers, events, leasesSeen: await leasesSeen() },
-    shareOfOneCore: Number(share.toFixed(3)),
-    shareOfTheWorker: Number(workerShare.toFixed(3)),
-    bare: percentiles(times.bare),
-    page: percentiles(times['/']),
-    state: percentiles(times['/state']),
-    metrics: percentiles(times['/metrics']),
-  }
+  await Promise.all(watching)
+  const inMs = [...times].map(([name, all]) => {
+    const [p50, p95, p99] = [0.5, 0.95, 0.99].map((part) =>
+      Number(percentile(all, part).toFixed(1)),
+    )
+    return [name, { requests: all.length, p50, p95, p99 }]
+  })
+  const shareOfOneCore = Number(share.toFixed(3))
+  console.log({ viewers, leases: await leasesSeen(), shareOfOneCore, ...Object.fromEntries(inMs) })
 }
 
 await using fleet = await startFleet({ masters: 5 })
@@ -162,24 +114,20 @@ const redlock = new Redlock({ masters: fleet.urls, logger: silentLogger })
 await redlock.bootstrap({ newFleet: true })
 await redlock.close()
 const dashboard = await serving(
-  ['dashboard', '--port', '0', '--limit', String(2 * size)],
+  ['dashboard', '--port', '0', '--limit', String(2 * leases)],
   /dashboard at (http:\/\/[\d.:]+)\//,
 )
 const worker = await serving(
   ['work', 'bench/dashboard-child.ts', '--health-port', '0', '--health-host', '127.0.0.1'],
   /metrics at (http:\/\/[\d.:]+)\/metrics/,
 )
-const bare = await bareServer()
 // The burst at the start is not what is measured.
-while ((await leasesSeen()) < size) await pause(1_000)
+while ((await leasesSeen()) < leases) await pause(1_000)
 try {
-  await watch(dashboard.base, AbortSignal.timeout(WARM_UP_MS))
-  for (const viewers of [1, 10]) {
-    const figures = await round(viewers)
-    console.log(json ? JSON.stringify(figures) : figures)
-  }
+  await watch(AbortSignal.timeout(WARM_UP_MS))
+  for (const viewers of [1, 10]) await round(viewers)
 } finally {
-  for (const child of [dashboard, worker, bare]) {
+  for (const child of [dashboard, worker]) {
     child.process.kill('SIGTERM')
     await once(child.process, 'close')
   }

@@ -1,7 +1,7 @@
 /** How long a fresh process takes to import a package. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
-import { median } from './statistics.ts'
+import { takeTurns, type Rounds } from './rounds.ts'
 
 /** Prints the milliseconds that an `await import(…)` took. */
 const IMPORT = `
@@ -10,31 +10,16 @@ const IMPORT = `
   console.log(Number(process.hrtime.bigint() - startedAt) / 1e6)
 `
 
-export interface ImportTimes<Name extends string> {
-  /** In milliseconds. */
-  median(name: Name): number
-  /** The median of the ratios of the rounds: what slows the machine slows both of a round. */
-  ratio(name: Name, to: Name): number
-}
-
-/** @param directory where the packages are installed. */
-export async function importTimes<Name extends string>(
+/** One process at a time, of each package in turn. @param directory where they are installed. */
+export function importTimes(
   directory: string,
-  names: readonly Name[],
+  names: readonly string[],
   rounds: number,
-): Promise<ImportTimes<Name>> {
-  const times = new Map<Name, number[]>(names.map((name) => [name, []]))
-  // One process at a time, of each package in turn. The first round only fills caches.
-  for (let round = -1; round < rounds; round++) {
-    for (const name of names) {
-      const args = ['--input-type=module', '--eval', IMPORT, name]
-      const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory })
-      if (round >= 0) times.get(name)?.push(Number(stdout))
-    }
-  }
-  const of = (name: Name): readonly number[] => times.get(name) ?? []
-  return {
-    median: (name) => median(of(name)),
-    ratio: (name, to) => median(of(name).map((ms, round) => ms / (of(to)[round] ?? NaN))),
-  }
+): Promise<Rounds<string, { readonly ms: number }>> {
+  // The warm-up only fills caches.
+  return takeTurns(names, { rounds, warmUps: 1 }, async (name) => {
+    const args = ['--input-type=module', '--eval', IMPORT, name]
+    const { stdout } = await promisify(execFile)(process.execPath, args, { cwd: directory })
+    return { ms: Number(stdout) }
+  })
 }

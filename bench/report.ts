@@ -1,73 +1,119 @@
-/** A run as text for the terminal and as Markdown for the documentation. */
-import { markdownTable, textTable } from './table.ts'
-import { number, shown } from './format.ts'
-import type { Figure, Limit, Measured } from './measured.ts'
+/** What a row of a benchmark has measured, as a section of a page. */
+import { spread, type Spread } from './statistics.ts'
 
-export interface Report {
-  readonly command: string
-  readonly date: string
-  readonly machine: string
-  readonly rounds: number
-  readonly seconds: number
-  /** `package@version` of everything, by contender. */
-  readonly versions: Readonly<Record<string, readonly string[]>>
-  readonly rows: readonly (Measured & {
-    readonly name: string
-    readonly load: string
-    readonly seconds: number
-  })[]
+interface Limits {
+  readonly atMost?: number
+  readonly atLeast?: number
+  /** Better than what must be. */
+  readonly aim?: number
+  /** What it is compared with, and details. */
+  readonly beside?: string
+  /** The command fails where it misses its limit; other figures are only marked. */
+  readonly isPromise?: true
 }
 
-function figureRows({ figures }: Measured): readonly (readonly string[])[] {
-  return figures.length === 0
-    ? []
-    : [['', 'target', 'measured', 'beside', ''], ...figures.map(figureRow)]
+/** Something that is measured; without a limit only for comparison. */
+export interface Figure extends Limits {
+  readonly name: string
+  readonly measured: Spread
+  readonly unit: string
 }
 
-function figureRow(figure: Figure): readonly string[] {
-  const { name, unit, measured, beside = '', atMost, atLeast, aim } = figure
-  const value = unit === 'x' ? shown(measured) : `${shown(measured)}${unit}`
-  const limit = atLeast ?? atMost
-  if (limit === undefined) return [name, '', value, beside, '']
-  const target = `${atLeast === undefined ? '≤' : '≥'} ${number(limit)}${unit === 'x' ? '×' : unit}`
-  const met = aim !== undefined && isMet({ measured, ...aim }) ? 'met, aim too' : 'met'
-  return [name, target, value, beside, isMet(figure) ? met : 'missed']
+export interface Table {
+  readonly title: string
+  readonly head: readonly string[]
+  readonly rows: readonly (readonly string[])[]
 }
 
-/** Whether it is within its limits, if it has any. */
-export function isMet(figure: (Limit & Pick<Figure, 'measured'>) | undefined): boolean {
-  const { atMost = Infinity, atLeast = -Infinity, measured } = figure ?? {}
-  return measured === undefined || (measured.median <= atMost && measured.median >= atLeast)
+export interface Measured {
+  readonly figures: readonly Figure[]
+  readonly tables?: readonly Table[]
 }
 
-export function text(report: Report): string {
-  const { machine, rounds, versions, rows } = report
-  return [
-    `${machine}; median of ${rounds} rounds (lowest–highest)`,
-    Object.values(versions).flat().join(', '),
-    ...rows.flatMap((row) => [
-      `\n${row.name}, ${Math.round(row.seconds)} s: ${row.load}`,
-      ...row.tables.map(
-        ({ title, head, rows: cells }) => `\n${title}\n${textTable([head, ...cells])}`,
-      ),
-      ...(row.figures.length > 0 ? [`\n${textTable(figureRows(row))}`] : []),
-    ]),
-  ].join('\n')
+/** @param measured Infinity means never. */
+export function figure(
+  name: string,
+  measured: Spread | number,
+  unit: 'x' | 'KiB' | 'ms' | '%' | '',
+  limits: Limits = {},
+): Figure {
+  const rounds = typeof measured === 'number' ? spread([measured]) : measured
+  return { name, measured: rounds, unit, ...limits }
 }
 
-/** One row of a report, as a section of its own. */
-export function markdown(report: Report, { name, ...row }: Report['rows'][number]): string {
-  const { command, date, machine, rounds, versions } = report
-  const figures = figureRows(row)
-  const used = new Set(Object.values(versions).flat())
-  return [
-    `### ${name}`,
-    row.load,
-    ...(figures.length > 0 ? [markdownTable(figures)] : []),
-    ...row.tables.flatMap(({ title, head, rows: cells }) => [
-      `**${title}**`,
-      markdownTable([head, ...cells]),
-    ]),
-    `${date}, \`${command}\`, ${Math.round(row.seconds)} s: ${machine}; median of ${rounds} rounds (lowest–highest). ${[...used].join(', ')}.`,
-  ].join('\n\n')
+/** Counts what must not happen at any speed. */
+export function none(name: string, times: number): Figure {
+  return figure(name, times, '', { atMost: 0, isPromise: true })
+}
+
+/** A row for each contender. */
+export function tableOf<Contender>(
+  title: string,
+  contenders: readonly Contender[],
+  columns: readonly (readonly [head: string, cell: (contender: Contender) => string])[],
+): Table {
+  return {
+    title,
+    head: columns.map(([head]) => head),
+    rows: contenders.map((contender) => columns.map(([, cell]) => cell(contender))),
+  }
+}
+
+/** Three digits that count. */
+export function number(value: number): string {
+  if (value === Infinity) return 'never'
+  if (!Number.isFinite(value)) return '–'
+  const magnitude = Math.abs(value)
+  if (magnitude >= 1_000) return Math.round(value).toLocaleString('en')
+  if (Number.isInteger(value)) return String(value)
+  return value.toFixed(magnitude >= 100 ? 0 : magnitude >= 10 ? 1 : magnitude >= 0.1 ? 2 : 3)
+}
+
+/** The median, and between brackets the lowest and the highest round. */
+export function shown({ median, low, high }: Spread): string {
+  if (low === high) return number(median)
+  return `${number(median)} (${number(low)}–${number(high)})`
+}
+
+function isWithin({ median }: Spread, atLeast = -Infinity, atMost = Infinity): boolean {
+  return median >= atLeast && median <= atMost
+}
+
+/** A sentence for each promise that was broken. */
+export function brokenPromises({ figures }: Measured): readonly string[] {
+  return figures
+    .filter((one) => one.isPromise && !isWithin(one.measured, one.atLeast, one.atMost))
+    .map(({ name, measured }) => `${name}: ${shown(measured)}`)
+}
+
+function cellsOf({ name, measured, unit, beside = '', ...limits }: Figure): readonly string[] {
+  const { atLeast, atMost, aim } = limits
+  const behind = unit === '' || unit === 'x' ? '' : ` ${unit}`
+  const value = `${shown(measured)}${behind}`
+  const must = atLeast ?? atMost
+  if (must === undefined) return [name, '', value, beside, '']
+  const isUpward = atLeast !== undefined
+  const target = `${isUpward ? '≥' : '≤'} ${number(must)}${unit === 'x' ? '×' : behind}`
+  if (!isWithin(measured, atLeast, atMost)) return [name, target, value, beside, 'missed']
+  const isAimMet = aim !== undefined && isWithin(measured, ...(isUpward ? [aim] : [0, aim]))
+  return [name, target, value, beside, isAimMet ? 'met, aim too' : 'met']
+}
+
+/** In Markdown. */
+export function markdownTable([head = [], ...rows]: readonly (readonly string[])[]): string {
+  const lines = [head, head.map(() => '---'), ...rows]
+  return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+}
+
+export function section(
+  { name, load }: { readonly name: string; readonly load: string },
+  { figures, tables = [] }: Measured,
+): string {
+  const all = tables.flatMap(({ title, head, rows }) => [
+    `**${title}**`,
+    markdownTable([head, ...rows]),
+  ])
+  const head = ['', 'target', 'measured', 'beside', '']
+  const figureTable = markdownTable([head, ...figures.map(cellsOf)])
+  return [`### ${name}`, load, ...(figures.length > 0 ? [figureTable] : []), ...all].join('\n\n')
 }

@@ -1,5 +1,11 @@
 /** Rounds in which contenders take turns, and figures over the rounds. */
-import { spread, type Spread } from './statistics.ts'
+import type { Effort } from './bench.ts'
+import { spread, sum, type Spread } from './statistics.ts'
+
+/** A number in a result: the name of its field, or how it is made of several. */
+export type Value<Result> =
+  | ((result: Result) => number)
+  | { [Name in keyof Result]: Result[Name] extends number ? Name : never }[keyof Result]
 
 /** The results of each contender, in the order of the rounds. */
 export class Rounds<Contender, Result> {
@@ -13,44 +19,53 @@ export class Rounds<Contender, Result> {
     return [...this.#results.keys()]
   }
 
-  of(contender: Contender): readonly Result[] {
-    return this.#results.get(contender) ?? []
+  values(contender: Contender, value: Value<Result>): readonly number[] {
+    const results = this.#results.get(contender) ?? []
+    return results.map((one) => (typeof value === 'function' ? value(one) : Number(one[value])))
   }
 
-  values(contender: Contender, value: (result: Result) => number): readonly number[] {
-    return this.of(contender).map(value)
+  spread(contender: Contender, value: Value<Result>): Spread {
+    return spread(this.values(contender, value))
   }
 
-  median(contender: Contender, value: (result: Result) => number): number {
-    return spread(this.values(contender, value)).median
+  median(contender: Contender, value: Value<Result>): number {
+    return this.spread(contender, value).median
   }
 
-  worst(contender: Contender, value: (result: Result) => number): number {
+  sum(contender: Contender, value: Value<Result>): number {
+    return sum(this.values(contender, value))
+  }
+
+  worst(contender: Contender, value: Value<Result>): number {
     return Math.max(...this.values(contender, value))
   }
 
-  /** What two contenders had in the same round: a busy machine weighs on both. */
-  compared(
-    ours: Contender,
-    theirs: Contender,
-    compare: (ours: Result, theirs: Result) => number,
-  ): Spread {
-    const others = this.of(theirs)
-    const values = this.of(ours).flatMap((result, round) => {
-      const other = others[round]
-      return other === undefined ? [] : [compare(result, other)]
-    })
-    return spread(values)
+  /** A value of one beside that of another in the same round: a busy machine weighs on both. */
+  ratio(ours: Contender, theirs: Contender, value: Value<Result>): Spread {
+    const others = this.values(theirs, value)
+    return spread(this.values(ours, value).map((own, round) => own / (others[round] ?? NaN)))
+  }
+
+  /** The one that does best. */
+  best(among: readonly Contender[], value: Value<Result>, better: 'more' | 'less'): Contender {
+    const sign = better === 'more' ? -1 : 1
+    const rank = (contender: Contender): number => {
+      const median = this.median(contender, value)
+      return Number.isFinite(median) ? sign * median : Infinity
+    }
+    const [first] = among.toSorted((a, b) => rank(a) - rank(b))
+    if (first === undefined) throw new Error('A contender was expected')
+    return first
   }
 }
 
 /**
- * Each round begins with another contender. `warmUps` rounds before the first one, with negative
- * numbers, are not counted: they run code that is not compiled yet.
+ * Each round begins with another contender. Warm-ups are rounds before the first one, with negative
+ * numbers, and are not counted: they run code that is not compiled yet.
  */
 export async function takeTurns<Contender, Result>(
   contenders: readonly Contender[],
-  { rounds, warmUps }: { readonly rounds: number; readonly warmUps: number },
+  { rounds, warmUps = 0 }: Partial<Pick<Effort, 'warmUps'>> & Pick<Effort, 'rounds'>,
   measure: (contender: Contender, round: number) => Promise<Result>,
 ): Promise<Rounds<Contender, Result>> {
   const results = new Map<Contender, Result[]>(contenders.map((contender) => [contender, []]))

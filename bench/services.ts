@@ -1,14 +1,14 @@
 /** How often each lock service acquires and releases a second; `--help` says more. */
 import { Pool } from 'pg'
-import { EtcdLocks } from '../src/services/etcd/index.ts'
-import { Redlock, silentLogger, type LockService } from '../src/index.ts'
-import { PostgresLocks } from '../src/services/postgres/index.ts'
-import { startFleet } from '../src/testing/index.ts'
-import { ZooKeeperLocks } from '../src/services/zookeeper/index.ts'
 import { DEFAULT_TIMING, noEtcd, startEtcd } from '../scripts/lock-servers/etcd-server.ts'
 import { noPostgres, startPostgres } from '../scripts/lock-servers/postgres-server.ts'
 import { noZooKeeper, startZooKeeper } from '../scripts/lock-servers/zookeeper-server.ts'
 import { readOptions } from '../scripts/read-options.ts'
+import { Redlock, silentLogger, type LockService } from '../src/index.ts'
+import { EtcdLocks } from '../src/services/etcd/index.ts'
+import { PostgresLocks } from '../src/services/postgres/index.ts'
+import { ZooKeeperLocks } from '../src/services/zookeeper/index.ts'
+import { startFleet } from '../src/testing/index.ts'
 
 const USAGE = `How often a second one process acquires and releases a free resource, with every lock service whose server is installed.
 
@@ -17,31 +17,28 @@ const USAGE = `How often a second one process acquires and releases a free resou
 Exit code: 0 measured, 2 bad arguments.`
 
 readOptions(USAGE, {})
-const WARM_UP_MS = 700
-const MEASURE_MS = 2_000
 const OPTIONS = { logger: silentLogger, leaseMs: 8_000, requestTimeoutMs: 5_000 }
 
 async function rate(locks: LockService, callers: number, forMs: number): Promise<number> {
   let done = 0
   const end = performance.now() + forMs
-  await Promise.all(
-    Array.from({ length: callers }, async (_, caller) => {
-      for (let round = 0; performance.now() < end; round++) {
-        const outcome = await locks.tryAcquire(`bench:${caller}:${round % 10}`)
-        if (outcome.status !== 'granted') continue
-        await outcome.lease.release()
-        done++
-      }
-    }),
-  )
+  const call = async (caller: number): Promise<void> => {
+    for (let round = 0; performance.now() < end; round++) {
+      const outcome = await locks.tryAcquire(`bench:${caller}:${round % 10}`)
+      if (outcome.status !== 'granted') continue
+      await outcome.lease.release()
+      done++
+    }
+  }
+  await Promise.all(Array.from({ length: callers }, (_, caller) => call(caller)))
   return Math.round((done * 1_000) / forMs)
 }
 
 async function measure(name: string, locks: LockService): Promise<void> {
   await locks.ready()
-  await rate(locks, 64, WARM_UP_MS)
-  const alone = await rate(locks, 1, MEASURE_MS)
-  const many = await rate(locks, 64, MEASURE_MS)
+  await rate(locks, 64, 700) // A warm-up.
+  const alone = await rate(locks, 1, 2_000)
+  const many = await rate(locks, 64, 2_000)
   console.log(`${name}: ${alone}/s at 1, ${many}/s at 64`)
   await locks.close()
 }

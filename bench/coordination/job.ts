@@ -1,4 +1,4 @@
-/** The jobs of every load, and the messages between the benchmark and its child processes. */
+/** The jobs of every load, and the messages between the benchmark and its worker processes. */
 
 export interface KeyedJob {
   /** The resource. */
@@ -7,7 +7,10 @@ export interface KeyedJob {
   readonly nr: number
   readonly workMs: number
   /** It fails the first time that a process runs it. */
-  readonly fails?: true
+  readonly fails?: boolean
+  readonly delayMs?: number
+  /** In its line; lower ones run first. */
+  readonly priority?: number
 }
 
 /** One run of one job, on the clock that all processes of the machine share. */
@@ -19,30 +22,30 @@ export interface Run {
 }
 
 /**
- * `strict`: LockedWorker on a LockedQueue. `gate`: LockedWorker on a plain Queue, where a job takes
- * its place when it is first started. `tenants`: as `strict`, with a tenant and a weight. `batch`:
- * as `strict`, in batches. `sharded`: a ShardedWorker on a ShardedQueue of one shard. `relaxed`:
- * no lines, a refused job comes back after a random delay. `plain`: BullMQ alone. A {@link Peer}:
- * that library.
+ * `strict`: LockedWorker on a LockedQueue. `tenants`: with a tenant and a weight. `batch`: in
+ * batches. `sharded`: a ShardedWorker on a ShardedQueue. `plain`: BullMQ alone. The others are
+ * libraries that keep an order by key, too.
  */
 export type Contender =
-  'strict' | 'tenants' | 'batch' | 'sharded' | 'gate' | 'relaxed' | 'plain' | Peer
-
-/** Other libraries that keep an order by key. */
-export type Peer = 'groupmq' | 'bunqueue' | 'pg-boss' | 'graphile-worker'
+  | 'strict'
+  | 'tenants'
+  | 'batch'
+  | 'sharded'
+  | 'plain'
+  | 'groupmq'
+  | 'bunqueue'
+  | 'pg-boss'
+  | 'graphile-worker'
 
 /** Of the contender `batch`. */
 export const BATCH_SIZE = 10
 
-/** Whose a key is: named in it, or one of ten. */
-export function tenantOf(key: string): string {
-  return /-tenant:(\w+)/.exec(key)?.[1] ?? key.slice(-1)
-}
+export const resource = ({ key }: KeyedJob): string => key
 
-/** The weight that is named in a key. */
-export function weightOf(key: string): number {
-  return Number(/-weight:(\d+)/.exec(key)?.[1] ?? 1)
-}
+/** Whose a key is: named in it, or one of ten. */
+export const tenantOf = ({ key }: Pick<KeyedJob, 'key'>): string =>
+  /-tenant:(\w+)/.exec(key)?.[1] ?? key.slice(-1)
+export const weightOf = ({ key }: KeyedJob): number => Number(/-weight:(\d+)/.exec(key)?.[1] ?? 1)
 
 export interface Orders {
   readonly contender: Contender
@@ -55,7 +58,7 @@ export interface Orders {
   readonly concurrency: number
   /** How many keys the jobs have, where a library is set up by it. */
   readonly keys?: number
-  /** Of a sharded queue; `connection` is a node of its cluster. */
+  /** The queue has so many, and `connection` is a node of its cluster. */
   readonly shards?: number
   /** Jobs that are done are removed. */
   readonly removes?: boolean
@@ -70,17 +73,12 @@ export interface Orders {
 export interface Tally {
   /** In the order of their starts. */
   readonly runs: readonly Run[]
-  /** How many runs each process made. */
-  readonly runsByProcess: readonly number[]
-  /** Starts that ended with the job requeued. */
-  readonly wasted: number
   readonly cpuMs: number
 }
 
-/** What a worker process is asked to do: its argument and its answer. */
 export interface Calls {
   work: { readonly argument: Orders; readonly answer: null }
-  /** A peer adds jobs in its own runtime. */
+  /** Where the parent has no client: a peer's, or one of a cluster. */
   add: {
     readonly argument: { readonly orders: Orders; readonly jobs: readonly KeyedJob[] }
     readonly answer: null
@@ -96,5 +94,23 @@ export interface Sighting {
   readonly at: number
 }
 
-/** What a worker process tells by itself. */
 export type WorkerEvent = Sighting | { readonly report: 'done'; readonly count: number }
+
+/** `run` is the processor of every job; `completed` is called when the queue has its end. */
+export type Work = (
+  orders: Orders,
+  run: (job: KeyedJob) => Promise<void>,
+  completed: () => void,
+) => Promise<{ stop(): Promise<unknown> }>
+
+/** A library beside ours, as its documentation shows it, with what serves it best here. */
+export interface PeerQueue {
+  readonly work: Work
+  /** Adds jobs; those of one key in their order. */
+  add(orders: Orders, jobs: readonly KeyedJob[]): Promise<void>
+}
+
+/** Some calls take so many jobs at most. */
+export function* chunks<Item>(items: readonly Item[], size = 1_000): Generator<readonly Item[]> {
+  for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size)
+}

@@ -1,14 +1,56 @@
 /** The command line of the coordination benchmark; `--help` lists its options. */
-import { runPageBench } from '../page-bench.ts'
+import { runBenchmark } from '../bench.ts'
+import { versionsOf } from '../peers/load.ts'
 import { Harness } from './harness.ts'
-import { measuredRow } from './row.ts'
-import { rows } from './rows/index.ts'
+import { addBulk, facade } from './rows/adding.ts'
+import { capabilities } from './rows/capabilities.ts'
+import { lightCustomers, lightLine } from './rows/fairness.ts'
+import { besideClosedLines, liveSlots, rate } from './rows/limits.ts'
+import { batches, makespan, spread, throughput } from './rows/overhead.ts'
+import { tenants, weights } from './rows/shares.ts'
 
-await runPageBench<Harness>({
+const MANY = { lines: 500, each: 20, concurrency: 25 }
+
+await runBenchmark<Harness>({
   name: 'bench:coordination',
   title: 'How jobs that share a resource are coordinated: fairness, order, crashes, overhead.',
-  ...{ rows: rows.map(measuredRow), rounds: 5 },
-  open: () => Harness.open(),
-  versions: () => Promise.resolve({}),
-  servers: async (harness) => `six Redis ${await harness.serverVersion()}`,
+  rounds: 5,
+  rows: [
+    lightCustomers,
+    lightLine,
+    throughput('one-process', {
+      ...{ ...MANY, processes: 1, throughput: [0.95, 1.05], groupmq: [1, 1.15] },
+      ...{ clientCpu: [0.9, 0.65], queueCpu: [1.05, 0.9] },
+    }),
+    throughput('one-process-kept', { ...MANY, processes: 1, kept: true, throughput: [0.9, 1] }),
+    throughput('four-processes', { ...MANY, processes: 4, throughput: [0.9, 1] }),
+    throughput('four-processes-kept', {
+      ...{ ...MANY, processes: 4, kept: true, throughput: [0.85, 0.95] },
+    }),
+    throughput('few-lines', {
+      ...{ lines: 20, each: 500, processes: 1, concurrency: 25, throughput: [0.85, 0.95] },
+    }),
+    throughput('one-at-a-time', {
+      ...{ lines: 100, each: 20, processes: 1, concurrency: 1 },
+      ...{ throughput: [0.7, 0.8], groupmq: [1.5] },
+    }),
+    throughput('jobs-of-5-ms', {
+      ...{ lines: 8, each: 1_000, processes: 1, concurrency: 8, workMs: 5, spreadMs: 2 },
+      ...{ throughput: [0.97, 0.99], clientCpu: [1.3, 1.15] },
+    }),
+    addBulk,
+    facade,
+    spread,
+    makespan(1, 60, 50, 1.03),
+    makespan(12, 25, 20, 1.05),
+    capabilities,
+    rate,
+    liveSlots,
+    besideClosedLines,
+    weights,
+    tenants,
+    batches,
+  ],
+  open: () => Harness.open(4),
+  versions: versionsOf(['bullmq-redlock', 'bullmq', 'groupmq']),
 })

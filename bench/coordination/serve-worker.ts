@@ -1,30 +1,16 @@
 /** What a worker process of the benchmark does in any runtime: works as told, reports every run. */
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { serve } from '../../test/support/remote-process.ts'
-import type { Calls, KeyedJob, Orders, Run, WorkerEvent } from './job.ts'
+import type { Calls, KeyedJob, PeerQueue, Run, WorkerEvent } from './job.ts'
 
 const REPORT_AFTER_MS = 5
 
-export interface Working {
-  /** Ends it and returns how many starts were in vain. */
-  stop(): Promise<number>
-}
-
-/** `run` is the processor of every job; `completed` is called when the queue has its end. */
-export type Work = (
-  orders: Orders,
-  run: (job: KeyedJob) => Promise<void>,
-  completed: () => void,
-) => Promise<Working>
-
-export type Add = (orders: Orders, jobs: readonly KeyedJob[]) => Promise<void>
-
 /** @param now the clock that all processes of the machine share. */
-export function serveWorker(work: Work, add: Add, now: () => number = monotonicMs): void {
+export function serveWorker(queue: PeerQueue, now: () => number = monotonicMs): void {
   let runs: Run[] = []
   let done = 0
   let reporting: NodeJS.Timeout | undefined
-  let working: Working | undefined
+  let working: Awaited<ReturnType<PeerQueue['work']>> | undefined
   let cpu = process.cpuUsage()
   let announce = false
   const failed = new Set<string>()
@@ -53,22 +39,23 @@ export function serveWorker(work: Work, add: Add, now: () => number = monotonicM
 
   const tell: (event: WorkerEvent) => void = serve<Calls>({
     async add({ orders, jobs }) {
-      await add(orders, jobs)
+      await queue.add(orders, jobs)
       return null
     },
     async work(orders) {
       runs = []
       done = 0
       announce = orders.announce === true
-      working = await work(orders, run, completed)
+      working = await queue.work(orders, run, completed)
       cpu = process.cpuUsage()
       return null
     },
     async stop() {
       const { user, system } = process.cpuUsage(cpu)
-      const wasted = (await working?.stop()) ?? 0
-      working = undefined
-      return { runs, runsByProcess: [runs.length], wasted, cpuMs: (user + system) / 1_000 }
+      await working?.stop()
+      clearTimeout(reporting) // A count of this load must not come while the next one runs.
+      reporting = undefined
+      return { runs, cpuMs: (user + system) / 1_000 }
     },
   })
 }

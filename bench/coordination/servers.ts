@@ -3,11 +3,9 @@ import { createRequire } from 'node:module'
 import { connect } from 'node:net'
 import { once } from 'node:events'
 import { dirname, join } from 'node:path'
-import { Client } from 'pg'
-import { noPostgres, startPostgres } from '../../scripts/lock-servers/postgres-server.ts'
+import { startPostgres } from '../../scripts/lock-servers/postgres-server.ts'
 import { freePort, returnPort, ServiceProcess } from '../../scripts/lock-servers/service-process.ts'
-import type { Orders, Peer } from './job.ts'
-import type { Kind } from './worker-processes.ts'
+import type { Orders } from './job.ts'
 
 export interface QueueServer extends AsyncDisposable {
   readonly connection: Orders['connection']
@@ -19,10 +17,8 @@ const HOST = '127.0.0.1'
 const peers = createRequire(new URL('../peers/package.json', import.meta.url))
 
 /** What runs programs for Bun; its binary is a package for this platform. */
-function bunProgram(): string {
-  const { optionalDependencies = {} } = peers('bun/package.json') as {
-    readonly optionalDependencies?: Readonly<Record<string, string>>
-  }
+export function bunProgram(): string {
+  const { optionalDependencies } = peers('bun/package.json') as { optionalDependencies: object }
   for (const name of Object.keys(optionalDependencies)) {
     try {
       return join(dirname(peers.resolve(`${name}/package.json`)), 'bin/bun')
@@ -33,22 +29,10 @@ function bunProgram(): string {
   throw new Error('There is no Bun for this platform among the packages of bench/peers')
 }
 
-/** A worker process on Bun. */
-export function onBun(): Kind {
-  return { file: 'bun-worker-child.ts', program: bunProgram() }
-}
-
-/** @returns undefined for a peer whose groups are in the queue's Redis. */
-export async function startQueueServer(peer: Peer): Promise<QueueServer | undefined> {
-  if (peer === 'groupmq') return undefined
-  return peer === 'bunqueue' ? startBroker() : startDatabase()
-}
-
 /** Each load has a schema, of the name of its queue. */
-async function startDatabase(): Promise<QueueServer> {
-  if (noPostgres) throw new Error('PostgreSQL is not installed: apt-get install postgresql')
+export async function startDatabase(): Promise<QueueServer> {
   const server = await startPostgres()
-  const client = new Client(server.url)
+  const client = server.client()
   await client.connect()
   return {
     connection: { host: HOST, port: server.port },
@@ -62,19 +46,19 @@ async function startDatabase(): Promise<QueueServer> {
   }
 }
 
-/** Without a file, as the Redis of the others. */
-async function startBroker(): Promise<QueueServer> {
-  const port = await freePort()
-  const httpPort = await freePort()
-  const start = [
-    bunProgram(),
-    join(dirname(peers.resolve('bunqueue/package.json')), 'dist/cli/index.js'),
-  ]
+/** That of bunqueue, without a file, as the Redis of the others. */
+export async function startBroker(): Promise<QueueServer> {
+  const [port, httpPort] = [await freePort(), await freePort()]
+  const program = join(dirname(peers.resolve('bunqueue/package.json')), 'dist/cli/index.js')
   const ports = ['--tcp-port', `${port}`, '--http-port', `${httpPort}`, '--host', HOST]
   const broker = await ServiceProcess.start({
     name: 'bunqueue',
-    command: [...start, 'start', ...ports],
-    isReady: () => answers(port),
+    command: [bunProgram(), program, 'start', ...ports],
+    async isReady() {
+      const socket = connect(port, HOST)
+      await once(socket, 'connect').finally(() => socket.destroy())
+      return true
+    },
   })
   return {
     connection: { host: HOST, port },
@@ -84,15 +68,5 @@ async function startBroker(): Promise<QueueServer> {
       returnPort(port)
       returnPort(httpPort)
     },
-  }
-}
-
-async function answers(port: number): Promise<boolean> {
-  const socket = connect(port, HOST)
-  try {
-    await once(socket, 'connect')
-    return true
-  } finally {
-    socket.destroy()
   }
 }

@@ -1,92 +1,74 @@
-/** Where it is measured: the masters, a process for each contender, and the counters of both. */
+/** Where it is measured: the masters, a process for each contender, and the masters' counters. */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
-import { ProxiedMasters } from '../../test/support/proxied-masters.ts'
-import type { RemoteProcess } from '../../test/support/remote-process.ts'
+import type * as Bench from '../bench.ts'
 import type { Setup } from '../peers/adapter.ts'
-import { startLibrary } from '../peers/libraries.ts'
-import type { Contender } from '../beside.ts'
-import type { Effort } from '../effort.ts'
-import type { MeasuredRow } from '../measured.ts'
-import type { Calls, Flow, FlowResult } from './loads/calls.ts'
-
-const CHILD = new URL('contender-child.ts', import.meta.url)
+import type { FlowResult } from '../peers/loads.ts'
+import { libraries, OURS, RAW, startLibrary, type LibraryProcess } from '../peers/libraries.ts'
+import { RemoteClient } from '../peers/remote-client.ts'
+import { figure, none, shown, tableOf, type Figure, type Table } from '../report.ts'
+import type { Rounds, Value } from '../rounds.ts'
+import { cpuMs, sum } from '../statistics.ts'
 
 /** The lease of every load: the default of most of these libraries. */
 export const LEASE_MS = 10_000
+/** A multiple of every concurrency, so that no two clients meet. */
+const RESOURCES = 10_240
 
 /**
- * With a shorter limit it gives up on masters that are only busy, and the leases it then leaves
- * behind stand in its own way for their whole length. This is its default.
+ * Of redlock-universal, its default. With a shorter limit it gives up on masters that are only
+ * busy, and the leases it then leaves behind stand in its own way for their whole length.
  */
-const UNIVERSAL: Partial<Setup> = { masterTimeoutMs: 5_000 }
+const UNIVERSAL = { masterTimeoutMs: 5_000 }
 
-export type Row = MeasuredRow<Harness>
+export type Row = Bench.Row<Harness>
 
-type ContenderProcess = RemoteProcess<Calls>
+/** By name, in the order of the tables. */
+export const locks: readonly string[] = libraries.map(({ name }) => name)
+export const peers = locks.filter((name) => name !== OURS)
+
+function titleOf(contender: string): string {
+  if (contender === RAW) return 'raw SET NX from Node'
+  return libraries.find(({ name }) => name === contender)?.title ?? contender
+}
 
 export class Harness implements AsyncDisposable {
   readonly fleet: Fleet
-  readonly effort: Effort
   readonly #masters: readonly Redis[]
-  readonly #processes = new Map<string, Promise<ContenderProcess>>()
-  readonly #say: (line: string) => void
+  readonly #processes = new Map<string, LibraryProcess>()
 
-  static async open(effort: Effort, say: (line: string) => void): Promise<Harness> {
-    return new Harness(await startFleet({ masters: 5, queue: false }), effort, say)
+  static async open(): Promise<Harness> {
+    return new Harness(await startFleet({ masters: 5, queue: false }))
   }
 
-  private constructor(fleet: Fleet, effort: Effort, say: (line: string) => void) {
+  private constructor(fleet: Fleet) {
     this.fleet = fleet
-    this.effort = effort
     this.#masters = fleet.urls.map((url) => new Redis(url, { maxRetriesPerRequest: null }))
-    this.#say = say
   }
 
-  /** The process of a contender, always the same one. */
-  process({ name }: Contender): Promise<ContenderProcess> {
-    const running = this.#processes.get(name) ?? startLibrary<Calls>(CHILD, name)
-    this.#processes.set(name, running)
-    return running
-  }
-
-  /** Under a new namespace. */
-  #setup({ name }: Contender, options: Partial<Setup>): Setup {
-    const namespace = `bench-${randomUUID().slice(0, 8)}`
-    const common = { urls: this.fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
-    return { ...common, ...(name === 'redlock-universal' && UNIVERSAL), ...options }
-  }
-
-  /** A client of each contender, in its process. */
+  /** A client of each contender under a new namespace, in the contender's process. */
   async open(
-    contenders: readonly Contender[],
-    options: (contender: Contender) => Partial<Setup> = () => ({}),
+    contenders: readonly string[],
+    options: (contender: string) => Partial<Setup> = () => ({}),
   ): Promise<Clients> {
-    const clients = new Map<Contender, RemoteClient>()
-    for (const contender of contenders) {
-      const process = await this.process(contender)
-      const setup = this.#setup(contender, options(contender))
-      clients.set(contender, { process, client: await process.ask('open', setup) })
+    const clients = new Clients()
+    for (const name of contenders) {
+      const process = this.#processes.get(name) ?? (await startLibrary(name))
+      this.#processes.set(name, process)
+      const namespace = `bench-${randomUUID().slice(0, 8)}`
+      const setup = { urls: this.fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
+      const own = name === 'redlock-universal' ? UNIVERSAL : {}
+      const all = { ...setup, ...own, ...options(name) }
+      clients.byName.set(name, await RemoteClient.connect(process, all))
     }
-    return new Clients(clients)
+    return clients
   }
 
-  /** Close them after the clients that go through them. */
-  proxies(): Promise<ProxiedMasters> {
-    return ProxiedMasters.start(this.fleet.masters)
-  }
-
-  /** What a load came to, and what it cost all masters together. */
-  async metered<Result>(load: () => Promise<Result>): Promise<Result & MasterCost> {
-    const before = await this.#masterCpuMs()
-    const result = await load()
-    return { ...result, mastersCpuMs: (await this.#masterCpuMs()) - before }
-  }
-
-  /** Of all masters together. */
-  async usedMemory(): Promise<number> {
-    return this.#sum('memory', /used_memory:(\d+)/)
+  /** Processor time of all masters together. */
+  async mastersCpuUs(): Promise<number> {
+    const infos = await Promise.all(this.#masters.map((redis) => redis.info('cpu')))
+    return 1_000 * sum(infos.map(cpuMs))
   }
 
   /** On every master; what `EVALSHA` calls it. */
@@ -95,66 +77,58 @@ export class Harness implements AsyncDisposable {
     return String(hashes[0])
   }
 
-  async serverVersion(): Promise<string> {
-    const info = await this.#masters[0]?.info('server')
-    return /redis_version:(\S+)/.exec(info ?? '')?.[1] ?? 'unknown'
-  }
-
-  say(line: string): void {
-    this.#say(line)
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
-    const processes = await Promise.allSettled(this.#processes.values())
-    const started = processes.flatMap((process) =>
-      process.status === 'fulfilled' ? [process.value] : [],
-    )
-    await Promise.all(started.map((process) => process[Symbol.asyncDispose]()))
+    for (const process of this.#processes.values()) await process.kill()
     for (const redis of this.#masters) redis.disconnect()
     await this.fleet.close()
   }
-
-  async #masterCpuMs(): Promise<number> {
-    const user = await this.#sum('cpu', /used_cpu_user:([\d.]+)/)
-    return 1_000 * (user + (await this.#sum('cpu', /used_cpu_sys:([\d.]+)/)))
-  }
-
-  async #sum(section: string, number: RegExp): Promise<number> {
-    const infos = await Promise.all(this.#masters.map((redis) => redis.info(section)))
-    return infos.reduce((sum, info) => sum + Number(number.exec(info)?.[1] ?? NaN), 0)
-  }
 }
 
-interface RemoteClient {
-  readonly process: ContenderProcess
-  /** What the process calls it. */
-  readonly client: number
-}
+class Clients implements AsyncDisposable {
+  readonly byName = new Map<string, RemoteClient>()
 
-export class Clients implements AsyncDisposable {
-  readonly #clients: ReadonlyMap<Contender, RemoteClient>
-
-  constructor(clients: ReadonlyMap<Contender, RemoteClient>) {
-    this.#clients = clients
-  }
-
-  of(contender: Contender): RemoteClient {
-    const client = this.#clients.get(contender)
-    if (client === undefined) throw new Error(`${contender.name} has no client`)
+  of(contender: string): RemoteClient {
+    const client = this.byName.get(contender)
+    if (client === undefined) throw new Error(`${contender} has no client`)
     return client
   }
 
   /** Acquires and releases free resources. */
-  flow(contender: Contender, flow: Omit<Flow, 'client' | 'ttlMs'>): Promise<FlowResult> {
-    const { process, client } = this.of(contender)
-    return process.ask('flow', { ...flow, client, ttlMs: LEASE_MS })
+  flow(contender: string, concurrency: number, durationMs: number): Promise<FlowResult> {
+    const load = { concurrency, durationMs, resources: RESOURCES, ttlMs: LEASE_MS }
+    return this.of(contender).load('flow', load)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    for (const { process, client } of this.#clients.values()) await process.ask('close', client)
+    for (const client of this.byName.values()) await client.close()
   }
 }
 
-export interface MasterCost {
-  readonly mastersCpuMs: number
+/** A row for each contender. A column has a value of its rounds. */
+export function lockTable<Result>(
+  title: string,
+  rounds: Rounds<string, Result>,
+  columns: readonly (readonly [head: string, Value<Result>, Rounds<string, Result>?])[],
+): Table {
+  const cells = columns.map(([head, value, other = rounds]) => {
+    return [head, (name: string) => shown(other.spread(name, value))] as const
+  })
+  return tableOf(title, rounds.contenders, [['', titleOf], ...cells])
+}
+
+/** Ours beside whichever of the others does best. */
+export function besideBest<Result>(
+  name: string,
+  rounds: Rounds<string, Result>,
+  value: Value<Result>,
+  better: 'more' | 'less',
+  limit: { readonly atMost?: number; readonly atLeast?: number } = {},
+): Figure {
+  const peer = rounds.best(peers, value, better)
+  return figure(name, rounds.ratio(OURS, peer, value), 'x', { ...limit, beside: titleOf(peer) })
+}
+
+/** Of ours. */
+export function noneMissed<Result>(rounds: Rounds<string, Result>, missed: Value<Result>): Figure {
+  return none('… free resources that were not granted', rounds.sum(OURS, missed))
 }

@@ -1,20 +1,20 @@
 /** The command line of the lock benchmark; `--help` says what it takes. */
-import { runPageBench } from '../page-bench.ts'
-import { contenders } from './contender.ts'
+import { runBenchmark } from '../bench.ts'
+import { libraries } from '../peers/libraries.ts'
+import { versionsOf } from '../peers/load.ts'
 import { Harness } from './harness.ts'
-import { rows } from './rows/index.ts'
+import { acquire } from './rows/acquire.ts'
+import { degraded } from './rows/degraded.ts'
+import { fsync } from './rows/fsync.ts'
+import { memory } from './rows/memory.ts'
+import { roundTrip } from './rows/round-trip.ts'
+import { waiters } from './rows/waiters.ts'
 
-await runPageBench<Harness>({
+await runBenchmark<Harness>({
   name: 'bench:locks',
   title: 'How fast the lock is, beside five published ones and two bounds.',
-  ...{ rows, rounds: 5 },
-  open: (effort, say) => Harness.open(effort, say),
-  async versions(harness) {
-    const versions: Record<string, readonly string[]> = {}
-    for (const contender of contenders) {
-      versions[contender.title] = await (await harness.process(contender)).ask('versions', null)
-    }
-    return versions
-  },
-  servers: async (harness) => `five Redis ${await harness.serverVersion()}`,
+  rows: [acquire, roundTrip, fsync, waiters, degraded, memory],
+  rounds: 5,
+  open: () => Harness.open(),
+  versions: versionsOf(libraries.flatMap(({ packages }) => packages)),
 })

@@ -2,37 +2,29 @@
  * What the masters could do at best: redis-benchmark asks all five at once, each over one
  * connection.
  */
-import { execFile, type ChildProcess } from 'node:child_process'
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import { findProgram } from '../../scripts/find-program.ts'
-import { COMPARE_AND_DELETE } from './raw.ts'
+import { COMPARE_AND_DELETE } from '../peers/adapters/raw.ts'
 import type { Harness } from './harness.ts'
 
 const LIMIT_MS = 60_000
 const KEYS = 10_000
 
-const running = new Set<ChildProcess>()
-process.once('exit', () => {
-  for (const child of running) child.kill('SIGKILL')
-})
-
-export interface Bound {
-  /** `SET NX PX` and a compare-and-delete on every master. */
-  readonly perSecond: number
-}
-
 /**
  * About this number of requests: in whole pipelines, because with another one redis-benchmark now
  * and then takes its own end for a loss.
  *
- * @returns undefined where redis-benchmark is not installed.
+ * @returns how often a second it did `SET NX PX` and a compare-and-delete on every master; NaN
+ * where redis-benchmark is not installed.
  */
 export async function askRedisBenchmark(
   harness: Harness,
   atOnce: number,
   requests: number,
-): Promise<Bound | undefined> {
+): Promise<number> {
   const program = findProgram('redis-benchmark') ?? findProgram('valkey-benchmark')
-  if (program === undefined) return undefined
+  if (program === undefined) return NaN
   const whole = Math.ceil(requests / atOnce) * atOnce
   const key = 'bound:__rand_int__'
   const commands = [
@@ -41,28 +33,20 @@ export async function askRedisBenchmark(
   ]
   let secondsEach = 0
   for (const command of commands) {
-    const rates = await Promise.all(
-      harness.fleet.masters.map(({ host, port }) => {
-        const flags = ['-h', host, '-p', `${port}`, '-c', '1', '-P', `${atOnce}`]
-        const size = ['-n', `${whole}`, '-r', `${KEYS}`, '--csv']
-        return rateOf(program, [...flags, ...size, ...command])
-      }),
-    )
-    secondsEach += 1 / Math.min(...rates)
+    const rates = harness.fleet.masters.map(({ host, port }) => {
+      const flags = ['-h', host, '-p', `${port}`, '-c', '1', '-P', `${atOnce}`]
+      const size = ['-n', `${whole}`, '-r', `${KEYS}`, '--csv']
+      return rateOf(program, [...flags, ...size, ...command])
+    })
+    secondsEach += 1 / Math.min(...(await Promise.all(rates)))
   }
-  return { perSecond: 1 / secondsEach }
+  return 1 / secondsEach
 }
 
-function rateOf(program: string, args: readonly string[]): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const child = execFile(program, args, { timeout: LIMIT_MS }, (error, stdout) => {
-      running.delete(child)
-      // "test","rps","avg_latency_ms",… and a line for the test, whose name may have commas.
-      const rate = /^.*?"(\d+\.\d+)","/m.exec(stdout.split('\n').slice(1).join('\n'))?.[1]
-      if (error !== null) reject(new Error(error.message, { cause: error }))
-      else if (rate === undefined) reject(new Error(`${program} said no rate: ${stdout}`))
-      else resolve(Number(rate))
-    })
-    running.add(child)
-  })
+async function rateOf(program: string, args: readonly string[]): Promise<number> {
+  const { stdout } = await promisify(execFile)(program, args, { timeout: LIMIT_MS })
+  // "test","rps","avg_latency_ms",… and a line for the test, whose name may have commas.
+  const rate = /^.*?"(\d+\.\d+)","/m.exec(stdout.split('\n').slice(1).join('\n'))?.[1]
+  if (rate === undefined) throw new Error(`${program} said no rate: ${stdout}`)
+  return Number(rate)
 }

@@ -1,25 +1,21 @@
 /** The command line of the benchmark of ordered jobs; `--help` says what it takes. */
-import { peerVersion, versionIn } from '../peers/load.ts'
-import { runPageBench } from '../page-bench.ts'
-import { OrderedHarness } from './harness.ts'
-import { rows } from './rows/index.ts'
+import { noPostgres } from '../../scripts/lock-servers/postgres-server.ts'
+import { runBenchmark } from '../bench.ts'
+import { Harness } from '../coordination/harness.ts'
+import { versionsOf } from '../peers/load.ts'
+import { killed } from './rows/killed.ts'
+import { scale } from './rows/scale.ts'
+import { throughput } from './rows/throughput.ts'
 
-await runPageBench<OrderedHarness>({
+const PACKAGES = ['bullmq-redlock', 'bullmq', 'groupmq', 'bunqueue', 'bun']
+const ON_POSTGRES = ['pg-boss', 'graphile-worker']
+if (noPostgres) console.error(`${ON_POSTGRES.join(', ')} are left out: apt-get install postgresql`)
+
+await runBenchmark<Harness>({
   name: 'bench:ordered',
   title: 'Jobs of one key in their order: how fast, and what a killed worker does to it.',
-  ...{ rows, rounds: 3 },
-  open: (effort, say) => OrderedHarness.open(effort, say),
-  async versions({ contenders }) {
-    const versions: Record<string, readonly string[]> = {}
-    for (const { title, name, packages } of contenders) {
-      const own =
-        name === 'strict' ? ['../..'] : name === 'plain' ? ['../../node_modules/bullmq'] : []
-      versions[title] = await Promise.all([
-        ...own.map((directory) => versionIn(directory)),
-        ...packages.map((one) => peerVersion(one)),
-      ])
-    }
-    return versions
-  },
-  servers: async ({ runs }) => `Redis ${await runs.serverVersion()}`,
+  rows: [throughput, killed, scale],
+  rounds: 3,
+  open: () => Harness.open(2, true),
+  versions: versionsOf([...PACKAGES, ...(noPostgres ? [] : ON_POSTGRES)]),
 })

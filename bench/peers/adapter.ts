@@ -1,8 +1,12 @@
 /**
- * What a hazard needs of a lock library, and nothing that only one of them has. Each adapter runs
- * in a process of its own and uses its library as the library's own
- * documentation shows it.
+ * What a hazard or a load needs of a lock library, and nothing that only one of them has. Each
+ * library runs in a process of its own, and is used as its own documentation shows it.
  */
+import { once } from 'node:events'
+import { loadPeer, type PeerIoredis, type PeerRedis } from './load.ts'
+
+const READY_LIMIT_MS = 1_000
+const RETRY_DELAY_MS = 200
 
 /** How a client of the library is to be made. */
 export interface Setup {
@@ -16,10 +20,7 @@ export interface Setup {
   readonly masterTimeoutMs?: number
   /** ioredis `commandTimeout`, for libraries that leave a limit to the connection. */
   readonly commandTimeoutMs?: number
-  /**
-   * ioredis `enableAutoPipelining`, for libraries that send what the connection sends. None of them
-   * documents it.
-   */
+  /** ioredis `enableAutoPipelining`. None of the libraries documents it. */
   readonly autoPipelining?: boolean
   /** A quorum below the majority, for libraries that would take one. */
   readonly quorum?: number
@@ -33,32 +34,66 @@ export interface Held {
   remainingMs(): number | undefined
   /** Whether the library still calls it held. */
   isHeld(): boolean
-  release(): Promise<unknown>
+  release(): PromiseLike<unknown>
 }
 
 export type Reason = 'taken' | 'unreachable' | 'unknown'
 
 export interface Client {
+  /** A lease's key is this and the resource. */
+  readonly keyPrefix: string
   acquire(resource: string, ttlMs: number): Promise<Held>
-  /**
-   * The library's way to run work under a lease that is kept alive; `lost` is called when it says
-   * so.
-   */
-  using<Result>(
+  /** The library's way to run work under a lease that is kept alive. */
+  using(
     resource: string,
     ttlMs: number,
-    work: (onLost: (lost: () => void) => void) => Promise<Result>,
-  ): Promise<Result>
+    /** What it gives to `onLost` is called when the library says that the lease is lost. */
+    work: (onLost: (lost: () => void) => void) => Promise<string>,
+  ): PromiseLike<string>
   /** What a caller can tell from an error of `acquire`, by class, code or documented field. */
-  reason(error: unknown): Promise<Reason>
-  close(): Promise<unknown>
+  reason(error: unknown): Promise<Reason> | Reason
+  close(): unknown
 }
 
-export interface Adapter {
-  /** `package@version` of everything that takes part. */
-  readonly versions: readonly string[]
-  /** A lease's key is this and the resource. */
-  keyPrefix(setup: Setup): string
-  /** Resolves when all masters that can be reached are. */
-  connect(setup: Setup): Promise<Client>
+/** Resolves when all masters that can be reached are. */
+export type Connect = (setup: Setup) => Promise<Client>
+
+/** A lease of which the library says when it ends. */
+export function heldUntil(endsAt: number, release: Held['release']): Held {
+  const remainingMs = (): number => endsAt - Date.now()
+  return { remainingMs, isHeld: () => remainingMs() > 0, release }
+}
+
+/** What `using` calls where the library gives its work a signal. */
+export const whenAborted = (signal: AbortSignal) => (lost: () => void) => {
+  signal.addEventListener('abort', lost)
+}
+
+/** One client for each master with ioredis' defaults, as each of the libraries documents it. */
+export async function connectAll(setup: Setup): Promise<readonly PeerRedis[]> {
+  const { urls, commandTimeoutMs, autoPipelining } = setup
+  const { Redis } = await loadPeer<PeerIoredis>('ioredis')
+  const options = {
+    ...(commandTimeoutMs !== undefined && { commandTimeout: commandTimeoutMs }),
+    ...(autoPipelining !== undefined && { enableAutoPipelining: autoPipelining }),
+  }
+  const signal = AbortSignal.timeout(READY_LIMIT_MS)
+  const connecting = urls.map(async (url) => {
+    const client = new Redis(url, options)
+    client.on('error', () => undefined) // Masters are down on purpose here.
+    await once(client, 'ready', { signal }).catch(() => undefined)
+    return client
+  })
+  return Promise.all(connecting)
+}
+
+export function disconnectAll(clients: readonly PeerRedis[]): Promise<void> {
+  for (const redis of clients) redis.disconnect()
+  return Promise.resolve()
+}
+
+/** Has tried for `waitMs`, by the settings of node-redlock. */
+export function retriesFor({ waitMs }: Setup) {
+  const retryCount = Math.ceil(waitMs / RETRY_DELAY_MS)
+  return { retryCount, retryDelay: RETRY_DELAY_MS, retryJitter: 100 }
 }

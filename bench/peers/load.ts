@@ -3,86 +3,48 @@
  * that nothing else in the project can meet them or their ioredis. They are loaded by name at run
  * time and typed by what is used of them.
  */
-import { readFile } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import type { EventEmitter } from 'node:events'
+import { readFileSync, statSync } from 'node:fs'
+import { promisify } from 'node:util'
 
-/** What the libraries and this comparison need of an ioredis 5 client. */
-export interface PeerRedis {
-  readonly status: string
-  on(event: 'error', listener: (error: Error) => void): unknown
-  once(event: 'ready', listener: () => void): unknown
-  disconnect(): void
+/** From their lockfile, where they are missing or older than it. */
+export async function installPeers(): Promise<void> {
+  const writtenAt = (file: string): number =>
+    statSync(new URL(file, import.meta.url), { throwIfNoEntry: false })?.mtimeMs ?? 0
+  if (writtenAt('node_modules/.package-lock.json') > writtenAt('package-lock.json')) return
+  const flags = ['--ignore-scripts', '--no-audit', '--no-fund']
+  console.error('Installing the libraries under comparison: npm ci --prefix bench/peers')
+  const args = ['ci', '--prefix', import.meta.dirname, ...flags]
+  await promisify(execFile)('npm', args, { timeout: 120_000 })
 }
-
-interface PeerIoredis {
-  readonly Redis: new (
-    url: string,
-    options: { commandTimeout?: number; enableAutoPipelining?: boolean },
-  ) => PeerRedis
-}
-
-const READY_LIMIT_MS = 1_000
 
 export async function loadPeer<Module>(name: string): Promise<Module> {
   return (await import(name)) as Module
 }
 
-/** The version of a package that is installed here. */
-export function peerVersion(name: string): Promise<string> {
-  return versionIn(`node_modules/${name}`)
+/** Packages that are no peers. */
+const OWN: Readonly<Record<string, string>> = {
+  'bullmq-redlock': '../..',
+  bullmq: '../../node_modules/bullmq',
+  'ioredis 6': '../../node_modules/ioredis',
 }
 
-/** The name and version of the package in a directory. */
-export async function versionIn(directory: string): Promise<string> {
-  const file = new URL(`${directory}/package.json`, import.meta.url)
-  const { name, version } = JSON.parse(await readFile(file, 'utf8')) as Record<string, string>
-  return `${name ?? '?'}@${(version ?? '?').replace(/^v/, '')}`
-}
-
-interface Connections {
-  readonly urls: readonly string[]
-  readonly commandTimeoutMs?: number
-  readonly autoPipelining?: boolean
-}
-
-/**
- * One client for each master with ioredis' defaults, which is how every one of the libraries
- * documents it.
- */
-export async function connectAll(connections: Connections): Promise<readonly PeerRedis[]> {
-  const { urls, commandTimeoutMs, autoPipelining } = connections
-  const { Redis } = await loadPeer<PeerIoredis>('ioredis')
-  const options = {
-    ...(commandTimeoutMs !== undefined && { commandTimeout: commandTimeoutMs }),
-    ...(autoPipelining !== undefined && { enableAutoPipelining: autoPipelining }),
-  }
-  const clients = urls.map((url) => {
-    const client = new Redis(url, options)
-    client.on('error', () => undefined) // Masters are down on purpose here.
-    return client
-  })
-  await Promise.all(clients.map((client) => readyOrNot(client)))
-  return clients
-}
-
-export function disconnectAll(clients: readonly PeerRedis[]): Promise<void> {
-  for (const redis of clients) redis.disconnect()
-  return Promise.resolve()
-}
-
-function readyOrNot(client: PeerRedis): Promise<void> {
-  return new Promise((resolve) => {
-    if (client.status === 'ready') resolve()
-    const limit = setTimeout(resolve, READY_LIMIT_MS)
-    client.once('ready', () => {
-      clearTimeout(limit)
-      resolve()
-    })
+/** `package@version` of each. */
+export function versionsOf(packages: readonly string[]): readonly string[] {
+  return packages.map((one) => {
+    const file = `${OWN[one] ?? `node_modules/${one}`}/package.json`
+    const text = readFileSync(new URL(file, import.meta.url), 'utf8')
+    const { name = '?', version = '?' } = JSON.parse(text) as Record<string, string>
+    return `${name}@${version.replace(/^v/, '')}`
   })
 }
 
-/**
- * The number of retries after which a library with this delay between them has tried for `waitMs`.
- */
-export function retriesFor(waitMs: number, retryDelayMs: number): number {
-  return Math.ceil(waitMs / retryDelayMs)
+/** A client of ioredis 5. */
+export interface PeerRedis extends EventEmitter {
+  disconnect(): void
+}
+
+export interface PeerIoredis {
+  readonly Redis: new (server: string | object, options?: object) => PeerRedis
 }

@@ -1,9 +1,6 @@
-/**
- * What redlock 5 and its fork have in common: the same names, and the same ways to ask why it
- * failed.
- */
-import type { Client, Held, Reason, Setup } from './adapter.ts'
-import { connectAll, disconnectAll, retriesFor, type PeerRedis } from './load.ts'
+/** redlock 5 and its fork have the same names, and the same ways to ask why it failed. */
+import * as common from './adapter.ts'
+import type { PeerRedis } from './load.ts'
 
 interface Lock {
   readonly expiration: number
@@ -14,7 +11,10 @@ interface Vote {
   readonly votesAgainst: ReadonlyMap<unknown, Error>
 }
 
-interface Redlock {
+export type RedlockClass = new (
+  clients: readonly PeerRedis[],
+  settings: object,
+) => {
   acquire(resources: readonly string[], ttlMs: number): Promise<Lock>
   using<Result>(
     resources: readonly string[],
@@ -23,40 +23,23 @@ interface Redlock {
   ): Promise<Result>
 }
 
-export type RedlockClass = new (
-  clients: readonly PeerRedis[],
-  settings: { retryCount: number; retryDelay: number; retryJitter: number },
-) => Redlock
-
-const RETRY_DELAY_MS = 200
-
-export async function connectRedlock5(Redlock: RedlockClass, setup: Setup): Promise<Client> {
-  const clients = await connectAll(setup)
-  const redlock = new Redlock(clients, {
-    retryCount: retriesFor(setup.waitMs, RETRY_DELAY_MS),
-    retryDelay: RETRY_DELAY_MS,
-    retryJitter: 100,
-  })
-  const key = (resource: string): string => `${setup.namespace}:${resource}`
+export async function connectTo(
+  Redlock: RedlockClass,
+  setup: common.Setup,
+): Promise<common.Client> {
+  const clients = await common.connectAll(setup)
+  const redlock = new Redlock(clients, common.retriesFor(setup))
+  const keyPrefix = `${setup.namespace}:`
   return {
-    acquire: async (resource, ttlMs) => heldBy(await redlock.acquire([key(resource)], ttlMs)),
+    keyPrefix,
+    async acquire(resource, ttlMs) {
+      const lock = await redlock.acquire([keyPrefix + resource], ttlMs)
+      return common.heldUntil(lock.expiration, () => lock.release())
+    },
     using: (resource, ttlMs, work) =>
-      redlock.using([key(resource)], ttlMs, (signal) =>
-        work((lost) => {
-          signal.addEventListener('abort', lost)
-        }),
-      ),
+      redlock.using([keyPrefix + resource], ttlMs, (signal) => work(common.whenAborted(signal))),
     reason,
-    close: () => disconnectAll(clients),
-  }
-}
-
-function heldBy(lock: Lock): Held {
-  const remainingMs = (): number => lock.expiration - Date.now()
-  return {
-    remainingMs,
-    isHeld: () => remainingMs() > 0,
-    release: () => lock.release(),
+    close: () => common.disconnectAll(clients),
   }
 }
 
@@ -64,7 +47,7 @@ function heldBy(lock: Lock): Held {
  * "Per-attempt and per-client stats (including errors) are made available on the `attempt`
  * property" (README).
  */
-async function reason(error: unknown): Promise<Reason> {
+async function reason(error: unknown): Promise<common.Reason> {
   if (!(error instanceof Error) || !('attempts' in error)) return 'unknown'
   const votes = await Promise.all(error.attempts as readonly Promise<Vote>[])
   const against = [...(votes.at(-1)?.votesAgainst.values() ?? [])]

@@ -1,91 +1,115 @@
 /** The command line of the compared hazards; `--help` says what it takes. */
 import { writeFile } from 'node:fs/promises'
+import { markdown } from '../../scripts/docs/markdown.ts'
 import { provisionServer } from '../../scripts/provision-server.ts'
-import { flag, readOptions, someOf } from '../../scripts/read-options.ts'
+import { flag, readOptions } from '../../scripts/read-options.ts'
 import { compileShim } from '../../test/faults/shimmed-clock.ts'
+import { libraries, OURS } from '../peers/libraries.ts'
+import { installPeers, versionsOf } from '../peers/load.ts'
+import { markdownTable } from '../report.ts'
+import { LibraryUnderTest } from './bench.ts'
+import type { Cell } from './hazard.ts'
 import { hazards } from './hazards/index.ts'
-import { installPeers } from '../peers/install.ts'
-import { libraries, OURS, type Library } from '../peers/libraries.ts'
-import { runColumn, type Column } from './matrix.ts'
-import { document, evidenceList, verdictTable, type Report } from './report.ts'
 
+const names = hazards.map(({ name }) => name)
 const USAGE = `The hazards that every lock library meets sooner or later: published ones and this project, side by side.
 
-  npm run compare:safety -- [options]
+  npm run compare:safety -- [hazard]... [options]
 
-  --only LIBRARY   only this one; may be given several times
-  --hazard NAME    only this one; may be given several times
-  --markdown       writes docs/compare-safety.md
+  hazard      all of these by default: ${names.join(', ')}
+  --markdown  writes docs/compare-safety.md
 
 Exit code: 0 this project passes each, 1 it fails one, 2 bad arguments, 3 a fault could not be shown to have
 happened.`
 
+const PAGE = 'docs/compare-safety.md'
 /** Most of the time is spent waiting for limits, so several libraries fit on two cores. */
 const LANES = 3
 
-const given = readOptions(USAGE, {
-  only: someOf(libraries.map(({ name }) => name)),
-  hazard: someOf(hazards.map(({ name }) => name)),
-  markdown: flag,
-})
-const chosen = pick(libraries, given.only)
-const rows = pick(hazards, given.hazard)
-const say = (line: string): void => {
-  console.error(line)
-}
-
+const given = readOptions(USAGE, { markdown: flag }, names)
+const rows = hazards.filter(({ name }) => given.words.length === 0 || given.words.includes(name))
 process.on('uncaughtException', (error) => {
   console.error(error)
   process.exit(3)
 })
-await provisionServer({ install: true, say })
-await installPeers(say)
+await provisionServer({ install: true, say: console.error })
+await installPeers()
 const answer = await compileShim()
-if (answer.status === 'absent') say(`Clocks of servers cannot be set: ${answer.reason}`)
+if (answer.status === 'absent') console.error(`Clocks of servers cannot be set: ${answer.reason}`)
 const clocks = answer.status === 'ready' ? answer.shim : undefined
 const startedAt = performance.now()
-const columns = await inLanes(chosen)
-const report: Report = {
-  date: new Date().toISOString().slice(0, 10),
-  node: process.version,
-  seconds: Math.round((performance.now() - startedAt) / 1_000),
-  command: 'npm run compare:safety',
-  columns,
-}
+/** By library and hazard. */
+const cells = new Map<string, Cell>()
+await Promise.all(Array.from({ length: LANES }, (_, lane) => runLane(lane)))
 clocks?.remove()
-await write(report)
-const ours = columns.find(({ library }) => library.name === OURS)
-const failed = Object.values(ours?.cells ?? {}).some(({ verdict }) => verdict === 'FAIL')
+const page = await markdown(pageOf(), PAGE)
+console.log(page)
+if (given.markdown) await writeFile(PAGE, page)
+const failed = rows.some(({ name }) => cell(OURS, name).verdict === 'FAIL')
 // At once: a library that never gave up may have left a socket behind that Node does not let go of.
 process.exit(failed ? 1 : 0)
 
-async function inLanes(queue: readonly Library[]): Promise<readonly Column[]> {
-  const waiting = [...queue]
-  const done: Column[] = []
-  const lane = async (): Promise<void> => {
-    for (let library = waiting.shift(); library !== undefined; library = waiting.shift()) {
-      const { title } = library
-      const column = await runColumn(library, rows, clocks, ({ name }, { verdict, evidence }) => {
-        say(`${title} · ${name}: ${verdict} ${evidence}`)
-      })
-      done.push(column)
+async function runLane(lane: number): Promise<void> {
+  for (const { name: library } of libraries.filter((_, index) => index % LANES === lane)) {
+    await using tested = await LibraryUnderTest.open(library, clocks)
+    for (const hazard of rows) {
+      const found = await tested.meet(hazard)
+      console.error(`${library} · ${hazard.name}: ${found.verdict} ${found.evidence}`)
+      cells.set(`${library} ${hazard.name}`, found)
     }
   }
-  await Promise.all(Array.from({ length: LANES }, lane))
-  return queue.flatMap((library) => done.filter((column) => column.library === library))
 }
 
-async function write(finished: Report): Promise<void> {
-  if (given.markdown) {
-    const page = new URL('../../docs/compare-safety.md', import.meta.url)
-    await writeFile(page, document(finished, rows))
-  }
-  console.log(`${verdictTable(finished, rows)}\n\n${evidenceList(finished, rows)}`)
+function cell(library: string, hazard: string): Cell {
+  const found = cells.get(`${library} ${hazard}`)
+  if (found === undefined) throw new Error(`${hazard} was not measured with ${library}`)
+  return found
 }
 
-function pick<Item extends { readonly name: string }>(
-  all: readonly Item[],
-  names: readonly string[],
-): readonly Item[] {
-  return names.length === 0 ? all : all.filter(({ name }) => names.includes(name))
+function pageOf(): string {
+  const passed = libraries.map((library) => {
+    const count = rows.filter(({ name }) => cell(library.name, name).verdict === 'pass').length
+    return `**${count} of ${rows.length}**`
+  })
+  const verdicts = markdownTable([
+    ['', ...libraries.map(({ title }) => title)],
+    ...rows.map(({ name, title }) => [
+      title,
+      ...libraries.map((library) => cell(library.name, name).verdict),
+    ]),
+    ['**passed**', ...passed],
+  ])
+  const notes = libraries.flatMap(({ title, note }) => (note ? [`- ${title}: ${note}.`] : []))
+  const measured = rows.map(({ name, title, scenario }) => {
+    const lines = libraries.map((library) => {
+      const { verdict, evidence } = cell(library.name, name)
+      return `- ${library.title}: ${verdict}. ${evidence}`
+    })
+    const sentence = scenario.charAt(0).toUpperCase() + scenario.slice(1)
+    return `### ${title}\n\n${sentence}.\n\n${lines.join('\n')}`
+  })
+  return `# Lock libraries against the same hazards
+
+What published Redlock libraries for JavaScript do when something goes wrong, measured on five real Redis masters with
+a fault proxy in front of each. \`n/a\` means that the library makes no such promise or never came to the point. Times are
+of this run on this machine; verdicts are what to compare.
+
+${verdicts}
+
+Run on ${new Date().toISOString().slice(0, 10)} with \`npm run compare:safety\`, Node ${process.version}, in ${Math.round((performance.now() - startedAt) / 1_000)} s. The command fails when
+bullmq-redlock fails a row, or when a fault did not take place.
+
+## Versions and configuration
+
+${libraries.map(({ packages }) => `- ${versionsOf(packages).join(', ')}`).join('\n')}
+
+Each library has one ioredis client for each master with ioredis' defaults, which is how all of them are documented. Where
+a row fails and a connection setting helps, the row says so. In their favour:
+
+${notes.join('\n')}
+
+## What was measured
+
+${measured.join('\n\n')}
+`
 }

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { OURS } from '../../bench/peers/libraries.ts'
+import { LibraryUnderTest } from '../../bench/safety/bench.ts'
 import { hazards } from '../../bench/safety/hazards/index.ts'
-import { LibraryUnderTest } from '../../bench/safety/matrix.ts'
 import { compileShim } from '../faults/shimmed-clock.ts'
 import { assertNoLeaks } from '../support/leaks.ts'
 import { useBystander } from '../support/undisturbed.ts'
@@ -17,7 +17,7 @@ if (answer.status === 'absent') console.log(`Clocks are not tested here: ${answe
 const clocks = answer.status === 'ready' ? answer.shim : undefined
 let tested: LibraryUnderTest
 beforeAll(async () => {
-  tested = await LibraryUnderTest.open({ name: OURS, title: OURS }, clocks)
+  tested = await LibraryUnderTest.open(OURS, clocks)
 })
 afterAll(async () => {
   await tested[Symbol.asyncDispose]()

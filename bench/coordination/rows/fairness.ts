@@ -1,13 +1,12 @@
 /** Whether customers with few jobs are served while others keep all slots busy. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
-import { takeTurns, type Rounds } from '../../rounds.ts'
-import { mean, percentile, sorted } from '../../statistics.ts'
-import { BusyLines } from '../busy-lines.ts'
+import type { Effort } from '../../bench.ts'
+import { figure } from '../../report.ts'
+import { takeTurns } from '../../rounds.ts'
+import { mean, percentile } from '../../statistics.ts'
+import { newQueueName, type Harness, type Row } from '../harness.ts'
 import type { Contender, KeyedJob } from '../job.ts'
-import { newQueueName, type Harness } from '../harness.ts'
-import type { Effort } from '../../effort.ts'
-import { reference, speed, type Figure, type Row } from '../row.ts'
 
 const SLOTS = 5
 const WORK_MS = 20
@@ -16,175 +15,140 @@ const DEPTH = 20
 const TOP_UP_MS = 10
 const WARM_UP_MS = 700
 const LIGHT_LIMIT_MS = 5_000
-const CONTENDERS = ['plain', 'strict', 'groupmq'] as const
-/** groupmq serves no light job here: a smoke run does not wait for it. */
-const SMOKE_CONTENDERS = ['plain', 'strict'] as const
 
 interface Scene {
   readonly busyLines: number
-  readonly lightJobs: number
   /** Each light job has a line of its own, or all share one. */
   readonly lightLines: 'one each' | 'one'
   readonly everyMs: number
 }
 
-interface Share {
-  /** Of each light job, sorted; Infinity for one that did not start in time. */
-  readonly waitsMs: readonly number[]
-  readonly jobsPerSecond: number
-}
+const THROUGHPUT = 'throughput of plain BullMQ, same run'
 
 export const lightCustomers: Row = {
   name: 'fairness',
   load: `8 busy lines on ${SLOTS} slots, ${WORK_MS} ms jobs; 20 jobs of other customers, 1 process`,
-  async run(harness, extent) {
-    const lightJobs = extent.smoke ? 4 : 20
-    const scene = { busyLines: 8, lightJobs, lightLines: 'one each', everyMs: 150 } as const
-    const shares = await inRounds(harness, extent, scene)
+  async run(harness, effort) {
+    const count = effort.of(20, 4)
+    const scene = { busyLines: 8, lightLines: 'one each', everyMs: 150 } as const
+    const shares = await inRounds(harness, effort, scene, count)
     const started = (contender: Contender): number =>
-      Math.min(...shares.values(contender, ({ waitsMs }) => waitsMs.filter(Number.isFinite).length))
-    const wait = (contender: Contender, part: number): number =>
-      shares.median(contender, ({ waitsMs }) => percentile(waitsMs, part))
-    return [
-      {
-        ...{ name: `light jobs started, of ${lightJobs}`, value: started('strict') },
-        ...{ must: { atLeast: lightJobs }, kind: 'correctness' },
-      },
-      speed('p95 wait of a light job', wait('strict', 0.95), 'ms', {
-        ...{ must: { atMost: 200 }, aim: { atMost: 130 } },
-      }),
-      reference('p50 wait', wait('strict', 0.5), 'ms'),
-      ...othersIn(shares).flatMap((contender): readonly Figure[] => [
-        reference(`… ${contender}: started, of ${lightJobs}`, started(contender)),
-        reference(`… ${contender}: p50 wait`, wait(contender, 0.5), 'ms'),
-        reference(`… ${contender}: p95 wait`, wait(contender, 0.95), 'ms'),
-      ]),
-      reference(THROUGHPUT, throughput(shares), 'x'),
-    ]
+      Math.min(...shares.values(contender, 'started'))
+    const p95 = shares.spread('strict', 'p95Ms')
+    const atLeast = { atLeast: count, isPromise: true } as const
+    const others = shares.contenders.filter((contender) => contender !== 'strict')
+    return {
+      figures: [
+        figure(`light jobs started, of ${count}`, started('strict'), '', atLeast),
+        figure('p95 wait of a light job', p95, 'ms', { atMost: 200, aim: 130 }),
+        ...others.flatMap((contender) => [
+          figure(`… ${contender}: started, of ${count}`, started(contender), ''),
+          figure(`… ${contender}: p95 wait`, shares.spread(contender, 'p95Ms'), 'ms'),
+        ]),
+        figure(THROUGHPUT, shares.ratio('strict', 'plain', 'jobsPerSecond'), 'x'),
+      ],
+    }
   },
 }
 
 export const lightLine: Row = {
   name: 'light-line',
   load: `20 busy lines (${DEPTH} deep) and 1 light one on ${SLOTS} slots, ${WORK_MS} ms jobs`,
-  async run(harness, extent) {
-    const lightJobs = extent.smoke ? 4 : 20
-    const scene = { busyLines: 20, lightJobs, lightLines: 'one', everyMs: 250 } as const
-    const shares = await inRounds(harness, extent, scene)
-    const waitMs = ({ waitsMs }: Share): number => mean(waitsMs)
-    const ofPlain = shares.compared(
-      'strict',
-      'plain',
-      (ours, plain) => waitMs(ours) / waitMs(plain),
-    )
-    return [
-      speed('mean wait of the light line, of plain BullMQ', ofPlain.median, 'x', {
-        ...{ must: { atMost: 0.15 }, aim: { atMost: 0.1 } },
-      }),
-      speed(THROUGHPUT, throughput(shares), 'x', {
-        ...{ must: { atLeast: 0.92 }, aim: { atLeast: 0.95 } },
-      }),
-      reference('mean wait', shares.median('strict', waitMs), 'ms'),
-      ...othersIn(shares).map((contender) =>
-        reference(`… ${contender}`, shares.median(contender, waitMs), 'ms'),
-      ),
-    ]
+  async run(harness, effort) {
+    const scene = { busyLines: 20, lightLines: 'one', everyMs: 250 } as const
+    const shares = await inRounds(harness, effort, scene, effort.of(20, 4))
+    const wait = shares.ratio('strict', 'plain', 'meanMs')
+    const speed = shares.ratio('strict', 'plain', 'jobsPerSecond')
+    const waitName = 'mean wait of the light line, of plain BullMQ'
+    return {
+      figures: [
+        figure(waitName, wait, 'x', { atMost: 0.15, aim: 0.1 }),
+        figure(THROUGHPUT, speed, 'x', { atLeast: 0.92, aim: 0.95 }),
+        ...shares.contenders.map((contender) =>
+          figure(`mean wait, ${contender}`, shares.spread(contender, 'meanMs'), 'ms'),
+        ),
+      ],
+    }
   },
 }
 
-type Shares = Rounds<Contender, Share>
-
-const THROUGHPUT = 'throughput of plain BullMQ, same run'
-
-function throughput(shares: Shares): number {
-  const compare = (ours: Share, plain: Share): number => ours.jobsPerSecond / plain.jobsPerSecond
-  return shares.compared('strict', 'plain', compare).median
-}
-
-function othersIn({ contenders }: Shares): readonly Contender[] {
-  return contenders.filter((contender) => contender !== 'strict')
-}
-
-function inRounds(harness: Harness, extent: Effort, scene: Scene): Promise<Shares> {
-  const contenders = extent.smoke ? SMOKE_CONTENDERS : CONTENDERS
-  const counted = { ...extent, warmUps: 0 }
-  return takeTurns<Contender, Share>(contenders, counted, (name) =>
-    play(harness, name, scene, extent.smoke),
+function inRounds(harness: Harness, effort: Effort, scene: Scene, count: number) {
+  // groupmq serves no light job here: a smoke run does not wait for it.
+  const contenders = (['plain', 'strict', 'groupmq'] as const).slice(0, effort.of(3, 2))
+  const limitMs = effort.of(LIGHT_LIMIT_MS, LIGHT_LIMIT_MS / 2)
+  return takeTurns<Contender, Awaited<ReturnType<typeof play>>>(
+    contenders,
+    { rounds: effort.rounds },
+    (name) => play(harness, name, scene, count, limitMs),
   )
 }
 
 async function play(
   harness: Harness,
   contender: Contender,
-  scene: Scene,
-  smoke: boolean,
-): Promise<Share> {
+  { busyLines, lightLines, everyMs }: Scene,
+  count: number,
+  limitMs: number,
+) {
   const queue = newQueueName()
-  const worker = harness.processes.one
-  const lines = new BusyLines(queue, {
-    ...{ lines: scene.busyLines, depth: DEPTH, workMs: WORK_MS, everyMs: TOP_UP_MS },
+  // `ran` counts a job that runs again once.
+  const lines = Array.from({ length: busyLines }, (_, nr) => {
+    return { key: `${queue}-line-${nr}`, added: 0, ran: 0 }
   })
-  const light = new LightJobs(queue, scene)
+  const addedAt = new Map<string, number>()
+  const waitsMs: number[] = []
   let done = 0
-  const unlisten = worker.listen((report) => {
-    if (report.report === 'entered') light.entered(report.key, report.nr, report.at)
-    if (report.report !== 'left') return
+  const unlisten = harness.workers.listen(({ report, key, nr, at }) => {
+    const added = addedAt.get(`${key}#${nr}`)
+    if (report === 'entered' && added !== undefined) {
+      addedAt.delete(`${key}#${nr}`)
+      waitsMs.push(at - added)
+    }
+    if (report === 'entered') return
     done++
-    lines.left(report.key, report.nr)
+    const line = lines.find((one) => one.key === key)
+    if (line !== undefined) line.ran = Math.max(line.ran, nr + 1)
   })
   const producer = await harness.producer(contender, queue)
-  const endAdding = await lines.keepFull(producer)
-  await worker.work({ ...harness.orders(contender, queue, SLOTS), announce: true })
+  /** Each job that has run is replaced, one of each line in turns. */
+  const fill = (): Promise<unknown> => {
+    const jobs: KeyedJob[] = []
+    for (let turn = 0; turn < DEPTH; turn++) {
+      for (const line of lines) {
+        if (line.added - line.ran >= DEPTH) continue
+        jobs.push({ key: line.key, nr: line.added++, workMs: WORK_MS })
+      }
+    }
+    return producer.add(jobs)
+  }
+  await fill()
+  let isOver = (): boolean => false
+  const filling = (async () => {
+    while (!isOver()) {
+      await delay(TOP_UP_MS)
+      await fill()
+    }
+  })()
+  await harness.workers.work({ ...harness.orders(contender, queue, SLOTS), announce: true }, 1)
   await delay(WARM_UP_MS)
   const doneBefore = done
   const startedAt = monotonicMs()
-  for (let nr = 0; nr < scene.lightJobs; nr++) {
-    await producer.add([light.next(nr)])
-    await delay(scene.everyMs)
+  for (let nr = 0; nr < count; nr++) {
+    const key = `${queue}-light${lightLines === 'one' ? '' : `-${nr}`}`
+    addedAt.set(`${key}#${nr}`, monotonicMs())
+    await producer.add([{ key, nr, workMs: WORK_MS }])
+    await delay(everyMs)
   }
   const jobsPerSecond = ((done - doneBefore) / (monotonicMs() - startedAt)) * 1_000
-  const limit = monotonicMs() + (smoke ? LIGHT_LIMIT_MS / 2 : LIGHT_LIMIT_MS)
-  while (light.waiting > 0 && monotonicMs() < limit) await delay(TOP_UP_MS)
-  await endAdding()
-  await worker.stop()
+  const limit = monotonicMs() + limitMs
+  while (addedAt.size > 0 && monotonicMs() < limit) await delay(TOP_UP_MS)
+  isOver = () => true
+  await filling
+  await harness.workers.stop()
   unlisten()
   await producer.close()
   await harness.queueRedis.flushall()
-  return { waitsMs: light.waitsMs(), jobsPerSecond }
-}
-
-/** How long the light jobs wait. */
-class LightJobs {
-  readonly #prefix: string
-  readonly #lines: Scene['lightLines']
-  readonly #addedAt = new Map<string, number>()
-  readonly #waitsMs: number[] = []
-
-  constructor(prefix: string, { lightLines }: Scene) {
-    this.#prefix = prefix
-    this.#lines = lightLines
-  }
-
-  /** Of those that were added. */
-  get waiting(): number {
-    return this.#addedAt.size
-  }
-
-  next(nr: number): KeyedJob {
-    const key = `${this.#prefix}-light${this.#lines === 'one' ? '' : `-${nr}`}`
-    this.#addedAt.set(`${key}#${nr}`, monotonicMs())
-    return { key, nr, workMs: WORK_MS }
-  }
-
-  entered(key: string, nr: number, at: number): void {
-    const addedAt = this.#addedAt.get(`${key}#${nr}`)
-    if (addedAt === undefined) return
-    this.#addedAt.delete(`${key}#${nr}`)
-    this.#waitsMs.push(at - addedAt)
-  }
-
-  waitsMs(): readonly number[] {
-    const never = Array.from({ length: this.waiting }, () => Infinity)
-    return sorted([...this.#waitsMs, ...never])
-  }
+  const started = waitsMs.length
+  while (waitsMs.length < count) waitsMs.push(Infinity)
+  return { started, p95Ms: percentile(waitsMs, 0.95), meanMs: mean(waitsMs), jobsPerSecond }
 }

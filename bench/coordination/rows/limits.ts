@@ -2,44 +2,35 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LockedQueue as Queue } from '../../../src/index.ts'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
-import { takeTurns } from '../../rounds.ts'
 import { LockedQueue } from '../../built.ts'
-import { newQueueName, type Harness } from '../harness.ts'
-import type { KeyedJob, Run } from '../job.ts'
-import { none, reference, speed, type Row } from '../row.ts'
+import { figure, none, type Figure } from '../../report.ts'
+import { takeTurns } from '../../rounds.ts'
+import { sum } from '../../statistics.ts'
+import { newQueueName, type Harness, type Row } from '../harness.ts'
+import { resource, type KeyedJob, type Run } from '../job.ts'
 
 const KEEP_EVENTS = 1_000_000
 
 function openQueue(harness: Harness, name: string): Queue<KeyedJob> {
   const { connection } = harness.orders('strict', name, 1)
-  return new LockedQueue<KeyedJob>(name, {
-    ...{ connection, streams: { events: { maxLen: KEEP_EVENTS } } },
-    resource: ({ key }) => key,
-  })
+  const streams = { events: { maxLen: KEEP_EVENTS } }
+  return new LockedQueue<KeyedJob>(name, { connection, streams, resource })
 }
 
-const jobs = (key: string, count: number, workMs: number): { name: string; data: KeyedJob }[] =>
+const jobs = (key: string, count: number, workMs: number) =>
   Array.from({ length: count }, (_, nr) => ({ name: 'job', data: { key, nr, workMs } }))
 
 const LIMIT = 100
 const BURST = 10
 
-/** When the server gave a job to a worker, by its clock. */
-async function grants(harness: Harness, queue: string): Promise<readonly number[]> {
-  const events = await harness.queueRedis.xrange(`bull:${queue}:events`, '-', '+')
-  return events
-    .filter(([, fields]) => fields[fields.indexOf('event') + 1] === 'active')
-    .map(([id]) => Number(id.split('-')[0]))
-}
-
-/** The most jobs by which starts were above a rate, in any time; at most 0 where they were not. */
-function excess(starts: readonly number[], limit: number, burst: number): number {
-  const interval = 1_000 / limit
+/** The most jobs by which starts were above the rate, in any time; at most 0 if they were not. */
+function excess(starts: readonly number[]): number {
+  const interval = 1_000 / LIMIT
   let due = -Infinity
   let worst = -Infinity
   for (const at of starts.toSorted((a, b) => a - b)) {
     due = Math.max(due, at) + interval
-    worst = Math.max(worst, (due - at) / interval - burst)
+    worst = Math.max(worst, (due - at) / interval - BURST)
   }
   return worst
 }
@@ -47,31 +38,34 @@ function excess(starts: readonly number[], limit: number, burst: number): number
 export const rate: Row = {
   name: 'rate',
   load: `one line with ${LIMIT} starts a second and a burst of ${BURST}, empty jobs, 3 processes`,
-  async run(harness, { smoke }) {
-    const seconds = smoke ? 3 : 30
-    const count = BURST + LIMIT * seconds
-    const name = newQueueName()
-    const key = newQueueName()
+  async run(harness, effort) {
+    const count = BURST + LIMIT * effort.of(30, 3)
+    const [name, key] = [newQueueName(), newQueueName()]
     const queue = openQueue(harness, name)
     await queue.setRate(key, { limit: LIMIT, perMs: 1_000, burst: BURST })
     await queue.addBulk(jobs(key, count, 0))
-    await harness.processes.work(harness.orders('strict', name, 25), 3)
-    await harness.processes.completed(count)
-    const { runs, wasted } = await harness.processes.stop()
-    const granted = await grants(harness, name)
+    await harness.workers.work(harness.orders('strict', name, 25), 3)
+    await harness.workers.completed(count)
+    const { runs } = await harness.workers.stop()
+    // When the server gave a job to a worker, by its clock.
+    const events = await harness.queueRedis.xrange(`bull:${name}:events`, '-', '+')
+    const granted = events
+      .filter(([, fields]) => fields[fields.indexOf('event') + 1] === 'active')
+      .map(([id]) => Number(id.split('-')[0]))
     await queue.close()
     await harness.queueRedis.flushall()
     const tookS = (Math.max(...granted) - Math.min(...granted)) / 1_000
     // The server counts in parts of a millisecond, and its events say whole ones.
-    const above = excess(granted, LIMIT, BURST)
-    const starts = runs.map(({ startedAt }) => startedAt)
-    return [
-      none('jobs above the rate, when given out', Math.max(0, Math.floor(above - 0.1))),
-      reference('the most above it, in jobs', above),
-      reference('… as their processors start', excess(starts, LIMIT, BURST)),
-      speed('of the rate used', count / (BURST + LIMIT * tookS), 'x', { must: { atLeast: 0.97 } }),
-      reference('starts in vain', wasted),
-    ]
+    const above = Math.max(0, Math.floor(excess(granted) - 0.1))
+    const used = count / (BURST + LIMIT * tookS)
+    const started = excess(runs.map(({ startedAt }) => startedAt))
+    return {
+      figures: [
+        none('jobs above the rate, when given out', above),
+        figure('… as their processors start', started, ''),
+        figure('of the rate used', used, 'x', { atLeast: 0.97 }),
+      ],
+    }
   },
 }
 
@@ -82,15 +76,14 @@ const STEP_MS = 3_000
 export const liveSlots: Row = {
   name: 'live-slots',
   load: `one line, slots ${STEPS.join(' → ')} every ${STEP_MS} ms, ${SLOT_WORK_MS} ms jobs, 4 × 25`,
-  async run(harness, { smoke }) {
-    const stepMs = smoke ? 1_500 : STEP_MS
-    const name = newQueueName()
-    const key = newQueueName()
+  async run(harness, effort) {
+    const stepMs = effort.of(STEP_MS, STEP_MS / 2)
+    const [name, key] = [newQueueName(), newQueueName()]
     const queue = openQueue(harness, name)
     await queue.setSlots(key, STEPS[0] ?? 1)
-    const count = Math.ceil((stepMs / SLOT_WORK_MS) * STEPS.reduce((sum, slots) => sum + slots, 0))
+    const count = Math.ceil((stepMs / SLOT_WORK_MS) * sum(STEPS))
     await queue.addBulk(jobs(key, count, SLOT_WORK_MS))
-    await harness.processes.work(harness.orders('strict', name, 25))
+    await harness.workers.work(harness.orders('strict', name, 25))
     const changes: { readonly slots: number; readonly at: number; readonly given: number[] }[] = []
     for (const slots of STEPS) {
       await queue.setSlots(key, slots)
@@ -102,40 +95,36 @@ export const liveSlots: Row = {
     }
     await queue.setSlots(key, 25)
     const endedAt = monotonicMs()
-    await harness.processes.completed(count)
-    const { runs } = await harness.stop()
+    await harness.workers.completed(count)
+    const { runs } = await harness.workers.stop()
     await queue.close()
+    await harness.queueRedis.flushall()
     let above = 0
-    const figures = changes.map(({ slots, at, given }, index) => {
+    let fullAfterMs = Infinity
+    for (const [index, { slots, at, given }] of changes.entries()) {
       const until = changes[index + 1]?.at ?? endedAt
       // Those that had been given out when it was lowered are counted out.
       const before = runsAt(runs, at)
       const ran = runs.filter((run) => before.includes(run) || given.includes(run.nr))
       const later = runs.filter((run) => !ran.includes(run))
-      for (const { startedAt } of later.filter(
-        (run) => run.startedAt > at && run.startedAt < until,
-      )) {
+      for (const { startedAt } of later) {
+        if (startedAt <= at || startedAt >= until) continue
         const beside = runsAt(later, startedAt).length
         const stillRunning = ran.filter((run) => run.endedAt > startedAt).length
-        above = Math.max(
-          above,
-          beside - Math.max(0, slots),
-          beside + stillRunning - Math.max(slots, stillRunning),
-        )
+        const most = Math.max(slots, stillRunning)
+        above = Math.max(above, beside - slots, beside + stillRunning - most)
       }
-      const fullAt = runs.find(
-        ({ startedAt }) => startedAt > at && runsAt(runs, startedAt).length >= slots,
-      )
-      return reference(`slots ${slots}: full after`, (fullAt?.startedAt ?? Infinity) - at, 'ms')
-    })
-    const raised = figures.at(-1)
-    return [
-      none('jobs above the slots in force', above),
-      ...figures.slice(0, -1),
-      speed(`slots ${STEPS.at(-1) ?? 0}: full after`, raised?.value ?? Infinity, 'ms', {
-        must: { atMost: 1_000 },
-      }),
-    ]
+      const isFull = ({ startedAt }: Run): boolean =>
+        startedAt > at && runsAt(runs, startedAt).length >= slots
+      fullAfterMs = (runs.find(isFull)?.startedAt ?? Infinity) - at
+    }
+    const last = `slots ${STEPS.at(-1) ?? 0}: full after`
+    return {
+      figures: [
+        none('jobs above the slots in force', above),
+        figure(last, fullAfterMs, 'ms', { atMost: 1_000 }),
+      ],
+    }
   },
 }
 
@@ -150,18 +139,19 @@ const BUSY_JOBS = 10_000
 export const besideClosedLines: Row = {
   name: 'closed-lines',
   load: `${CLOSED_LINES} paused or limited lines beside busy ones, ${BUSY_JOBS} jobs, 4 × 25`,
-  async run(harness, { smoke, rounds }) {
-    const [closed, jobs] = smoke ? [50, 200] : [CLOSED_LINES, BUSY_JOBS]
-    const figures = []
+  async run(harness, effort) {
+    const [closed, count] = effort.of([CLOSED_LINES, BUSY_JOBS], [50, 200])
+    const figures: Figure[] = []
     for (const busy of [1, 100]) {
-      const turns = await takeTurns(['alone', 'beside'], { rounds, warmUps: 0 }, (where) =>
-        speedOf(harness, where === 'beside' ? closed : 0, busy, jobs),
+      const places = ['alone', 'beside'] as const
+      const rounds = await takeTurns(places, { rounds: effort.rounds }, (where) =>
+        speedOf(harness, where === 'beside' ? closed : 0, busy, count),
       )
-      const ratio = turns.compared('beside', 'alone', (beside, alone) => beside / alone)
-      const label = `${busy} busy: throughput beside them, of alone`
-      figures.push(speed(label, ratio.median, 'x', { must: { atLeast: 0.95 } }))
+      const ratio = rounds.ratio('beside', 'alone', 'perMs')
+      const name = `${busy} busy: throughput beside them, of alone`
+      figures.push(figure(name, ratio, 'x', { atLeast: 0.95 }))
     }
-    return figures
+    return { figures }
   },
 }
 
@@ -171,7 +161,7 @@ async function speedOf(
   closed: number,
   busy: number,
   count: number,
-): Promise<number> {
+): Promise<{ readonly perMs: number }> {
   const name = newQueueName()
   const queue = openQueue(harness, name)
   const limited = Array.from({ length: closed / 2 }, (_, index) => `${name}-limited-${index}`)
@@ -179,17 +169,18 @@ async function speedOf(
   await Promise.all(limited.map((key) => queue.setRate(key, { limit: 1, perMs: 3_600_000 })))
   await Promise.all(paused.map((key) => queue.pauseResource(key)))
   for (const key of [...limited, ...paused]) await queue.addBulk(jobs(key, 3, 0))
-  await harness.processes.work(harness.orders('strict', name, 25))
-  await harness.processes.completed(limited.length)
+  await harness.workers.work(harness.orders('strict', name, 25))
+  await harness.workers.completed(limited.length)
   await queue.pause()
   for (let line = 0; line < busy; line++) {
     await queue.addBulk(jobs(`${name}-${line}`, count / busy, 0))
   }
   const startedAt = monotonicMs()
   await queue.resume()
-  await harness.processes.completed(limited.length + count)
+  await harness.workers.completed(limited.length + count)
   const tookMs = monotonicMs() - startedAt
-  await harness.stop()
+  await harness.workers.stop()
+  await harness.queueRedis.flushall()
   await queue.close()
-  return count / tookMs
+  return { perMs: count / tookMs }
 }

@@ -3,86 +3,52 @@ import { closeSync, fdatasyncSync, mkdtempSync, openSync, rmSync, writeSync } fr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startFleet } from '../../../src/testing/index.ts'
-import { lockLibraries } from '../contender.ts'
-import { shown } from '../../format.ts'
-import type { Row } from '../harness.ts'
-import type { FlowResult } from '../loads/calls.ts'
-import { type Rounds, takeTurns } from '../../rounds.ts'
-import { type Contender, oursIn, oursMustNot, tableRows } from '../../beside.ts'
-import type { Figure, Measured } from '../../measured.ts'
-import { median, spread } from '../../statistics.ts'
+import { OURS } from '../../peers/libraries.ts'
+import { figure, number, type Figure, type Measured, type Table } from '../../report.ts'
+import { takeTurns } from '../../rounds.ts'
+import { median } from '../../statistics.ts'
+import { locks, lockTable, noneMissed, peers, type Row } from '../harness.ts'
 
-const CONCURRENCY = [1, 16, 64] as const
-/** A multiple of every concurrency, so that no two clients meet. */
-const RESOURCES = 10_240
-const FOR_MS = 500
+const CONCURRENCY = [1, 16, 64]
 const SYNCED = { appendonly: 'yes', appendfsync: 'always' }
 const SYNCS = 100
-
-interface Sample {
-  readonly memory: FlowResult
-  readonly synced: FlowResult
-}
-
-interface Level {
-  readonly concurrency: number
-  readonly rounds: Rounds<Contender, Sample>
-}
-
-const perSecond = ({ done, tookMs }: FlowResult): number => (done / tookMs) * 1_000
-const part = ({ memory, synced }: Sample): number => perSecond(synced) / perSecond(memory)
 
 export const fsync: Row = {
   name: 'fsync',
   load: 'As `acquire`, on masters without persistence and on masters with `appendfsync always`, in turns.',
-  async run(harness) {
-    const { effort } = harness
+  async run(harness, effort): Promise<Measured> {
     await using fleet = await startFleet({ masters: 5, queue: false, config: SYNCED })
-    await using onMemory = await harness.open(lockLibraries)
-    await using onDisk = await harness.open(lockLibraries, () => ({ urls: fleet.urls }))
-    const levels: Level[] = []
-    for (const concurrency of effort.some(CONCURRENCY)) {
-      harness.say(`fsync: ${concurrency} at a time`)
-      const flow = { concurrency, resources: RESOURCES, durationMs: effort.forMs(FOR_MS) }
-      const rounds = await takeTurns(lockLibraries, effort, async (contender) => ({
-        memory: await onMemory.flow(contender, flow),
-        synced: await onDisk.flow(contender, flow),
-      }))
-      levels.push({ concurrency, rounds })
-    }
+    await using onMemory = await harness.open(locks)
+    await using onDisk = await harness.open(locks, () => ({ urls: fleet.urls }))
     const disk = `fdatasync of this disk: ${syncMs().toFixed(2)} ms`
-    return {
-      tables: levels.map(({ concurrency, rounds }) => ({
-        title: `${concurrency} at a time; ${disk}`,
-        head: ['', 'leases/s', 'with fsync', 'of it', 'acquire p50, ms', 'with fsync'],
-        rows: tableRows(rounds, [
-          ...[({ memory }: Sample) => perSecond(memory), ({ synced }: Sample) => perSecond(synced)],
-          part,
-          ({ memory }) => memory.acquireMs.p50,
-          ({ synced }) => synced.acquireMs.p50,
-        ]),
-      })),
-      figures: levels.map(figureOf),
-      wrong: levels.flatMap(({ concurrency, rounds }) =>
-        oursMustNot(
-          rounds,
-          ({ synced }) => synced.failed + synced.stuck,
-          (times) => `fsync, ${concurrency} at a time: ${times} free resources were not granted`,
-        ),
-      ),
-    } satisfies Measured
+    const forMs = effort.of(500, 60)
+    const tables: Table[] = []
+    const figures: Figure[] = []
+    for (const concurrency of effort.some(CONCURRENCY)) {
+      console.error(`fsync: ${concurrency} at a time`)
+      const rounds = await takeTurns(locks, effort, async (contender) => {
+        const memory = await onMemory.flow(contender, concurrency, forMs)
+        const synced = await onDisk.flow(contender, concurrency, forMs)
+        return { memory, synced, part: synced.perSecond / memory.perSecond }
+      })
+      const table = lockTable(`${concurrency} at a time; ${disk}`, rounds, [
+        ['leases/s', ({ memory }) => memory.perSecond],
+        ['with fsync', ({ synced }) => synced.perSecond],
+        ['of it', 'part'],
+        ['acquire p50, ms', ({ memory }) => memory.medianMs],
+        ['with fsync', ({ synced }) => synced.medianMs],
+      ])
+      tables.push(table)
+      const name = `Leases per second with \`appendfsync always\`, ${concurrency} at a time, of without`
+      // The peer in the middle.
+      const beside = `peers ${number(median(peers.map((peer) => rounds.median(peer, 'part'))))}`
+      figures.push(
+        figure(name, rounds.spread(OURS, 'part'), 'x', { beside }),
+        noneMissed(rounds, ({ synced }) => synced.missed),
+      )
+    }
+    return { tables, figures }
   },
-}
-
-/** Beside the peer in the middle. */
-function figureOf({ concurrency, rounds }: Level): Figure {
-  const peers = rounds.contenders.filter(({ kind }) => kind === 'peer')
-  const beside = median(peers.map((peer) => rounds.median(peer, part)))
-  return {
-    name: `Leases per second with \`appendfsync always\`, ${concurrency} at a time, of without`,
-    measured: spread(rounds.values(oursIn(rounds), part)),
-    ...{ beside: `peers ${shown(spread([beside]))}`, unit: 'x' },
-  }
 }
 
 /** What the disk takes for one small write, in the middle of many. */

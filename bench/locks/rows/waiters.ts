@@ -1,68 +1,41 @@
 /** How soon the next of many waiters has the resource, beside a round trip in the same round. */
-import { type Contender, oursIn, oursMustNot, tableRows } from '../../beside.ts'
-import type { Measured } from '../../measured.ts'
+import { OURS } from '../../peers/libraries.ts'
+import { figure, none, type Measured } from '../../report.ts'
 import { takeTurns } from '../../rounds.ts'
-import { spread } from '../../statistics.ts'
-import { lockLibraries } from '../contender.ts'
-import { LEASE_MS, type Row } from '../harness.ts'
-import type { FlowResult, TurnsResult } from '../loads/calls.ts'
+import { LEASE_MS, locks, lockTable, type Row } from '../harness.ts'
 
 const WAITERS = 64
 const HOLD_MS = 1
 const FOR_MS = 1_000
-const SMOKE_MS = 200
 const WAIT_MS = 5_000
-const RESOURCES = 50
-
-interface Sample {
-  readonly alone: FlowResult
-  readonly waiting: TurnsResult
-}
-
-const tripMs = ({ alone }: Sample): number => alone.acquireMs.p50
-const gapMs = ({ waiting }: Sample): number => waiting.gapMs.p50
-const gapInTrips = (sample: Sample): number => gapMs(sample) / tripMs(sample)
-const turns = ({ waiting }: Sample): number => waiting.done
-const longestMs = ({ waiting }: Sample): number => waiting.waitMs.max
-const clientUs = ({ waiting }: Sample): number => (waiting.cpuMs / waiting.done) * 1_000
 
 export const waiters: Row = {
   name: 'waiters',
   load:
     `${WAITERS} waiters of one client want the same resource again and again for ${FOR_MS / 1_000} s, and hold it for ${HOLD_MS} ms. ` +
     'The gap is from the call that releases it to the next grant. A round trip is the median of an acquire alone.',
-  async run(harness) {
-    const { effort } = harness
-    await using clients = await harness.open(lockLibraries, () => ({ waitMs: WAIT_MS }))
-    const rounds = await takeTurns<Contender, Sample>(lockLibraries, effort, async (contender) => {
-      const { process, client } = clients.of(contender)
-      const durationMs = effort.forMs(FOR_MS, SMOKE_MS)
-      const load = { client, ttlMs: LEASE_MS, durationMs }
-      return {
-        alone: await process.ask('flow', { ...load, concurrency: 1, resources: RESOURCES }),
-        waiting: await process.ask('turns', { ...load, holdMs: HOLD_MS, waiters: WAITERS }),
-      }
+  async run(harness, effort): Promise<Measured> {
+    await using clients = await harness.open(locks, () => ({ waitMs: WAIT_MS }))
+    const load = { ttlMs: LEASE_MS, durationMs: effort.of(FOR_MS, 200) }
+    const rounds = await takeTurns(locks, effort, async (contender) => {
+      const client = clients.of(contender)
+      const alone = await client.load('flow', { ...load, concurrency: 1, resources: 50 })
+      const waiting = await client.load('turns', { ...load, holdMs: HOLD_MS, waiters: WAITERS })
+      const { medianMs: tripMs } = alone
+      return { ...waiting, tripMs, gapInTrips: waiting.gapMs / tripMs }
     })
-    const head = ['', 'round trip, ms', 'gap, ms', 'gap / trip', 'turns', 'longest wait, ms']
-    return {
-      tables: [
-        {
-          title: `${WAITERS} waiters, held for ${HOLD_MS} ms`,
-          head: [...head, 'client CPU per turn, µs'],
-          rows: tableRows(rounds, [tripMs, gapMs, gapInTrips, turns, longestMs, clientUs]),
-        },
-      ],
-      figures: [
-        {
-          ...{ name: `Gap of a hand-off, of a round trip, ${WAITERS} waiters`, atMost: 3 },
-          ...{ measured: spread(rounds.values(oursIn(rounds), gapInTrips)), unit: 'x' },
-        },
-      ],
-      wrong: oursMustNot(
-        rounds,
-        ({ waiting }) => waiting.overlaps,
-        (times) => `waiters: ${times} times two held it at once`,
-      ),
-    } satisfies Measured
+    const table = lockTable(`${WAITERS} waiters, held for ${HOLD_MS} ms`, rounds, [
+      ['round trip, ms', 'tripMs'],
+      ['gap, ms', 'gapMs'],
+      ['gap / trip', 'gapInTrips'],
+      ['turns', 'done'],
+      ['longest wait, ms', 'longestMs'],
+    ])
+    const gap = rounds.spread(OURS, 'gapInTrips')
+    const figures = [
+      figure(`Gap of a hand-off, of a round trip, ${WAITERS} waiters`, gap, 'x', { atMost: 3 }),
+      none('Times that two held it at once', rounds.sum(OURS, 'overlaps')),
+    ]
+    return { tables: [table], figures }
   },
 }

@@ -3,228 +3,163 @@
  * more on each job. So every server gets the same small share of one core and is full, whatever
  * their number, and everything else has the other cores.
  */
-import { execFile } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { cpus } from 'node:os'
-import { promisify } from 'node:util'
 import { Redis } from 'ioredis'
 import { findProgram } from '../../../scripts/find-program.ts'
-import { startCluster } from '../../../test/support/redis-cluster.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
-import { inTurns, newQueueName } from '../../coordination/harness.ts'
+import { item } from '../../../test/support/proxied-masters.ts'
+import { startCluster } from '../../../test/support/redis-cluster.ts'
+import type { Effort } from '../../bench.ts'
+import { inTurns, newQueueName, type Harness, type Row } from '../../coordination/harness.ts'
 import { judge } from '../../coordination/judge.ts'
-import { WorkerProcesses } from '../../coordination/worker-processes.ts'
-import { number, shown } from '../../format.ts'
-import type { Figure, Measured, Table } from '../../measured.ts'
-import { takeTurns, type Rounds } from '../../rounds.ts'
-import { spread, sum } from '../../statistics.ts'
-import { CpuShares } from '../cpu-share.ts'
-import { PROCESSES, type OrderedHarness, type Row } from '../harness.ts'
+import { figure, none, number, shown, tableOf, type Measured } from '../../report.ts'
+import { takeTurns, type Rounds, type Value } from '../../rounds.ts'
+import { cpuMs, sum } from '../../statistics.ts'
+import { limitCpu, missingShares } from '../cpu-share.ts'
 
 const HELD_TO = 4
 /** A short run has the first two. */
-const SHARDS = [1, HELD_TO, 2, 8] as const
+const SHARDS = [1, HELD_TO, 2, 8]
 /** For each node. */
 const KEYS = 1_000
 const EACH = 20
 const CONCURRENCY = 50
-const MUST = 3.2
 const QUEUE_CORE = '0'
 /** Of that core, for each node: the largest cluster fits in. */
 const CORE_SHARE = 0.12
-const HOST = '127.0.0.1'
-
-interface Sample {
-  readonly jobs: number
-  readonly tookMs: number
-  /** Of each server, for adding and running. */
-  readonly cpuMs: readonly number[]
-  /** Of all worker processes. */
-  readonly workersMs: number
-  /** Jobs out of order, and two of a key at once. */
-  readonly wrong: number
-}
 
 /** A cluster with a node for each shard. */
-class Nodes implements AsyncDisposable {
+class Nodes {
   readonly shards: number
-  readonly #servers: readonly TestServer[]
-  readonly #clients: readonly Redis[]
-  readonly #cpuShares = new CpuShares()
+  readonly servers: readonly TestServer[]
+  readonly clients: readonly Redis[]
+  readonly #limits: (() => void)[] = []
 
   static async start(shards: number): Promise<Nodes> {
     const nodes = new Nodes(shards, await startCluster({ masters: shards }))
-    // A node that has met no other one does not know its own address.
-    await Promise.all(
-      nodes.#clients.map((redis) => redis.config('SET', 'cluster-announce-ip', HOST)),
-    )
-    for (const info of await nodes.#infos('server')) {
-      const pid = Number(/process_id:(\d+)/.exec(info)?.[1])
-      await pin(QUEUE_CORE, pid)
-      nodes.#cpuShares.limit(pid, CORE_SHARE)
+    for (const redis of nodes.clients) {
+      // A node that has met no other one does not know its own address.
+      await redis.config('SET', 'cluster-announce-ip', '127.0.0.1')
+      const pid = await pidOf(redis)
+      pin(QUEUE_CORE, pid)
+      nodes.#limits.push(limitCpu(pid, CORE_SHARE))
     }
     return nodes
   }
 
   private constructor(shards: number, servers: readonly TestServer[]) {
     this.shards = shards
-    this.#servers = servers
-    this.#clients = servers.map(({ url }) => new Redis(url, { maxRetriesPerRequest: null }))
-  }
-
-  get connection(): { readonly host: string; readonly port: number } {
-    const [first] = this.#servers
-    if (first === undefined) throw new Error('A cluster has a node')
-    return { host: first.host, port: first.port }
+    this.servers = servers
+    this.clients = servers.map(({ url }) => new Redis(url, { maxRetriesPerRequest: null }))
   }
 
   async cpuMs(): Promise<readonly number[]> {
-    return (await this.#infos('cpu')).map(
-      (info) =>
-        1_000 *
-        sum(
-          ['user', 'sys'].map((kind) =>
-            Number(new RegExp(`used_cpu_${kind}:([\\d.]+)`).exec(info)?.[1]),
-          ),
-        ),
-    )
+    return (await Promise.all(this.clients.map((redis) => redis.info('cpu')))).map(cpuMs)
   }
 
-  async clear(): Promise<void> {
-    await Promise.all(this.#clients.map((redis) => redis.flushall()))
-  }
-
-  #infos(section: string): Promise<readonly string[]> {
-    return Promise.all(this.#clients.map((redis) => redis.info(section)))
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const redis of this.#clients) redis.disconnect()
-    await Promise.all(this.#servers.map((server) => server.close()))
-    this.#cpuShares[Symbol.dispose]()
+  async close(): Promise<void> {
+    for (const redis of this.clients) redis.disconnect()
+    await Promise.all(this.servers.map((server) => server.close()))
+    for (const end of this.#limits) end()
   }
 }
 
-const busiestMs = ({ cpuMs }: Sample): number => Math.max(...cpuMs)
-const perCpuSecond = (sample: Sample): number => (sample.jobs / busiestMs(sample)) * 1_000
-const usPerJob = ({ cpuMs, jobs }: Sample): number => (sum(cpuMs) * 1_000) / jobs
-const workersUs = ({ workersMs, jobs }: Sample): number => (workersMs * 1_000) / jobs
-const perSecond = ({ jobs, tookMs }: Sample): number => (jobs / tookMs) * 1_000
-/** Of its share. */
-const busy = (sample: Sample): number => (busiestMs(sample) / sample.tookMs / CORE_SHARE) * 100
+async function pidOf(redis: Redis): Promise<number> {
+  return Number(/process_id:(\d+)/.exec(await redis.info('server'))?.[1])
+}
+
+function pin(cores: string, pid: number): void {
+  const program = findProgram('taskset')
+  if (program === undefined) throw new Error('taskset is not installed: apt-get install util-linux')
+  execFileSync(program, ['-acp', cores, `${pid}`], { stdio: 'ignore' })
+}
 
 export const scale: Row = {
   name: 'scale',
-  load: `\`ShardedQueue\` on a Redis Cluster with a node for each shard; for each node ${number(KEYS * EACH)} jobs that do nothing over ${number(KEYS)} keys, added and run, ${PROCESSES} processes × ${CONCURRENCY} slots for each node. All nodes are pinned to one core, of which each has ${CORE_SHARE * 100} %, and all else to the others.`,
-  async run(harness) {
-    const { effort } = harness
-    const missing = CpuShares.missing()
+  load: `\`ShardedQueue\` on a Redis Cluster with a node for each shard; for each node ${number(KEYS * EACH)} jobs that do nothing over ${number(KEYS)} keys, added and run, 2 processes × ${CONCURRENCY} slots for each node. All nodes are pinned to one core, of which each has ${CORE_SHARE * 100} %, and all else to the others.`,
+  async run(harness, effort): Promise<Measured> {
+    const missing = missingShares()
     if (missing !== undefined) {
-      harness.say(`scale is left out: ${missing}`)
-      return { tables: [], figures: [], wrong: [] }
+      console.error(`scale is left out: ${missing}`)
+      return { figures: [] }
     }
-    const kind = { file: '../ordered/sharded-child.ts' }
-    await using workers = await WorkerProcesses.start(PROCESSES, kind)
     const clusters: Nodes[] = []
     try {
-      const sizes = effort.some(SHARDS).toSorted((a, b) => a - b)
-      for (const shards of sizes) clusters.push(await Nodes.start(shards))
-      return await compare(harness, workers, clusters)
+      for (const shards of effort.some(SHARDS).toSorted((a, b) => a - b)) {
+        clusters.push(await Nodes.start(shards))
+      }
+      await moveOthers(harness)
+      const turns = { rounds: effort.rounds, warmUps: 1 }
+      return reported(await takeTurns(clusters, turns, (nodes) => measure(harness, effort, nodes)))
     } finally {
-      await Promise.all(clusters.map((nodes) => nodes[Symbol.asyncDispose]()))
+      for (const nodes of clusters) await nodes.close()
     }
   },
 }
 
-async function compare(
-  harness: OrderedHarness,
-  workers: WorkerProcesses,
-  clusters: readonly Nodes[],
-): Promise<Measured> {
+/** Everything but the queue's servers. */
+async function moveOthers({ fleet, workers }: Harness): Promise<void> {
   const others = cpus().length === 1 ? QUEUE_CORE : `1-${cpus().length - 1}`
-  for (const pid of await outside(harness, workers)) await pin(others, pid)
-  const rounds = await takeTurns(clusters, { ...harness.effort, warmUps: 1 }, (nodes, round) => {
-    harness.say(`scale: ${nodes.shards}, round ${round + 1}`)
-    return measure(harness, workers, nodes)
-  })
-  const wrong = sum(clusters.flatMap((nodes) => rounds.values(nodes, (one) => one.wrong)))
-  return {
-    tables: [tableOf(rounds)],
-    figures: figuresOf(rounds),
-    wrong: wrong > 0 ? [`scale: ${wrong} jobs out of order or at once`] : [],
-  }
+  const masters = fleet.urls.map((url) => new Redis(url))
+  for (const redis of masters) pin(others, await pidOf(redis))
+  for (const redis of masters) redis.disconnect()
+  for (const { pid } of [process, ...workers.all]) pin(others, pid)
 }
 
-async function measure(
-  { runs, effort }: OrderedHarness,
-  workers: WorkerProcesses,
-  nodes: Nodes,
-): Promise<Sample> {
-  const { connection, shards } = nodes
-  const jobs = inTurns(KEYS * shards, effort.upTo(EACH, 1), 0)
-  const base = runs.orders('strict', newQueueName(), CONCURRENCY * shards)
-  const orders = { ...base, connection, shards }
+type Sample = Awaited<ReturnType<typeof measure>>
+
+async function measure(harness: Harness, effort: Effort, nodes: Nodes) {
+  const { shards } = nodes
+  console.error(`scale: ${shards}`)
+  const jobs = inTurns(KEYS * shards, effort.of(EACH, 1), 0)
+  const count = jobs.length
+  const { workers } = harness
+  const base = harness.orders('sharded', newQueueName(), CONCURRENCY * shards)
+  const { host, port } = item(nodes.servers, 0)
+  const orders = { ...base, connection: { host, port }, shards, removes: true }
   const before = await nodes.cpuMs()
   const startedAt = performance.now()
-  await workers.one.add(orders, jobs)
+  await workers.add(orders, jobs)
   await workers.work(orders)
-  await workers.completed(jobs.length)
+  await workers.completed(count)
   const tookMs = performance.now() - startedAt
-  const after = await nodes.cpuMs()
-  const { runs: judged, cpuMs: workersMs } = await workers.stop()
-  const { inversions, overlaps } = judge(judged)
-  await nodes.clear()
-  const cpuMs = after.map((ms, index) => ms - (before[index] ?? 0))
-  return { jobs: jobs.length, tookMs, cpuMs, workersMs, wrong: inversions + overlaps }
-}
-
-/** The processes of everything but the queue's servers. */
-async function outside(
-  { runs }: OrderedHarness,
-  workers: WorkerProcesses,
-): Promise<readonly number[]> {
-  const infos = await Promise.all(
-    runs.fleet.urls.map(async (url) => {
-      const redis = new Redis(url)
-      const info = await redis.info('server')
-      redis.disconnect()
-      return Number(/process_id:(\d+)/.exec(info)?.[1])
-    }),
-  )
-  return [process.pid, ...infos, ...workers.all.map(({ pid }) => pid)]
-}
-
-async function pin(cores: string, pid: number): Promise<void> {
-  const program = findProgram('taskset')
-  if (program === undefined) throw new Error('taskset is not installed: apt-get install util-linux')
-  await promisify(execFile)(program, ['-acp', cores, `${pid}`])
-}
-
-function tableOf(rounds: Rounds<Nodes, Sample>): Table {
-  const columns = [usPerJob, perCpuSecond, workersUs, perSecond, busy]
-  const [one] = rounds.contenders
+  const usedMs = (await nodes.cpuMs()).map((ms, index) => ms - (before[index] ?? 0))
+  const tally = await workers.stop()
+  const { inversions, overlaps } = judge(tally.runs)
+  await Promise.all(nodes.clients.map((redis) => redis.flushall()))
+  const busiestMs = Math.max(...usedMs)
   return {
-    title: 'Shards, each on a node of its own',
-    head: [
-      ...['shards', "CPU of all the queue's servers a job, µs"],
-      ...['jobs per CPU-second of the busiest', 'of 1 shard', 'CPU of the workers a job, µs'],
-      ...['jobs/s here', 'busiest, % of its share'],
-    ],
-    rows: rounds.contenders.map((nodes) => {
-      const cells = columns.map((of) => shown(spread(rounds.values(nodes, of))))
-      const ratio = one && shown(rounds.compared(nodes, one, ratioOf))
-      return [`${nodes.shards}`, ...cells.slice(0, 2), ratio ?? '', ...cells.slice(2)]
-    }),
+    jobs: count,
+    perSecond: (count / tookMs) * 1_000,
+    perCpuSecond: (count / busiestMs) * 1_000,
+    /** Of all servers, for adding and running. */
+    serversUs: (sum(usedMs) * 1_000) / count,
+    workersUs: (tally.cpuMs * 1_000) / count,
+    /** Of its share, in percent. */
+    busy: (busiestMs / tookMs / CORE_SHARE) * 100,
+    wrong: inversions + overlaps,
   }
 }
 
-function ratioOf(many: Sample, one: Sample): number {
-  return perCpuSecond(many) / perCpuSecond(one)
-}
-
-function figuresOf(rounds: Rounds<Nodes, Sample>): readonly Figure[] {
+function reported(rounds: Rounds<Nodes, Sample>): Measured {
   const [one] = rounds.contenders
   const held = rounds.contenders.find(({ shards }) => shards === HELD_TO)
-  if (one === undefined || held === undefined) return []
+  if (one === undefined || held === undefined) throw new Error('Two clusters were expected')
+  const column = (head: string, value: Value<Sample>) =>
+    [head, (nodes: Nodes) => shown(rounds.spread(nodes, value))] as const
+  const table = tableOf('Shards, each on a node of its own', rounds.contenders, [
+    ['shards', ({ shards }) => `${shards}`],
+    column("CPU of all the queue's servers a job, µs", 'serversUs'),
+    column('jobs per CPU-second of the busiest', 'perCpuSecond'),
+    ['of 1 shard', (nodes) => shown(rounds.ratio(nodes, one, 'perCpuSecond'))],
+    column('CPU of the workers a job, µs', 'workersUs'),
+    column('jobs/s here', 'perSecond'),
+    column('busiest, % of its share', 'busy'),
+  ])
   const name = `Jobs per CPU-second of the busiest server, ${HELD_TO} nodes of 1`
-  return [{ name, atLeast: MUST, measured: rounds.compared(held, one, ratioOf), unit: 'x' }]
+  const ratio = rounds.ratio(held, one, 'perCpuSecond')
+  const wrong = sum(rounds.contenders.map((nodes) => rounds.sum(nodes, 'wrong')))
+  const order = none('Jobs out of order, or two of a key at once', wrong)
+  return { tables: [table], figures: [figure(name, ratio, 'x', { atLeast: 3.2 }), order] }
 }

@@ -1,13 +1,7 @@
 /** redlock 5.0.0-beta.2, the newest release of node-redlock. */
-import type { Adapter } from '../adapter.ts'
-import { connectRedlock5, type RedlockClass } from '../node-redlock-5.ts'
-import { loadPeer, peerVersion } from '../load.ts'
+import type { Connect } from '../adapter.ts'
+import { loadPeer } from '../load.ts'
+import { connectTo, type RedlockClass } from '../node-redlock-5.ts'
 
-export const adapter: Adapter = {
-  versions: await Promise.all(['redlock-5', 'ioredis'].map(peerVersion)),
-  keyPrefix: ({ namespace }) => `${namespace}:`,
-  async connect(setup) {
-    const { default: Redlock } = await loadPeer<{ default: RedlockClass }>('redlock-5')
-    return connectRedlock5(Redlock, setup)
-  },
-}
+export const connect: Connect = async (setup) =>
+  connectTo((await loadPeer<{ default: RedlockClass }>('redlock-5')).default, setup)

@@ -2,15 +2,8 @@
  * redlock-universal; its adapters' own `timeout` (default 5 000 ms) is set, because it bounds a
  * dead master.
  */
-import type { Adapter, Held, Reason } from '../adapter.ts'
-import {
-  connectAll,
-  disconnectAll,
-  loadPeer,
-  peerVersion,
-  retriesFor,
-  type PeerRedis,
-} from '../load.ts'
+import * as common from '../adapter.ts'
+import { loadPeer, type PeerRedis } from '../load.ts'
 
 interface Handle {
   readonly acquiredAt: number
@@ -25,64 +18,36 @@ interface Lock {
 
 interface Peer {
   readonly IoredisAdapter: new (client: PeerRedis, options: { timeout: number }) => object
-  createRedlock(config: {
-    adapters: readonly object[]
-    key: string
-    ttl: number
-    retryAttempts: number
-    quorum?: number
-  }): Lock
+  createRedlock(config: object): Lock
 }
 
-const RETRY_DELAY_MS = 200
 const TIMEOUT_MS = 100
 
-export const adapter: Adapter = {
-  versions: await Promise.all(['redlock-universal', 'ioredis'].map(peerVersion)),
-  keyPrefix: ({ namespace }) => `${namespace}:`,
-  async connect(setup) {
-    const { namespace, waitMs, quorum, masterTimeoutMs } = setup
-    const peer = await loadPeer<Peer>('redlock-universal')
-    const clients = await connectAll(setup)
-    const options = { timeout: masterTimeoutMs ?? TIMEOUT_MS }
-    const adapters = clients.map((redis) => new peer.IoredisAdapter(redis, options))
-    const lockOn = (resource: string, ttl: number): Lock =>
-      peer.createRedlock({
-        adapters,
-        key: `${namespace}:${resource}`,
-        ttl,
-        retryAttempts: retriesFor(waitMs, RETRY_DELAY_MS),
-        ...(quorum !== undefined && { quorum }),
-      })
-    return {
-      async acquire(resource, ttlMs) {
-        const lock = lockOn(resource, ttlMs)
-        return heldBy(lock, await lock.acquire())
-      },
-      using: (resource, ttlMs, work) =>
-        lockOn(resource, ttlMs).using((signal) =>
-          work((lost) => {
-            signal.addEventListener('abort', lost)
-          }),
-        ),
-      reason,
-      close: () => disconnectAll(clients),
-    }
-  },
-}
-
-function heldBy(lock: Lock, handle: Handle): Held {
-  // The handle has no expiry. The library counts the time of the last attempt itself.
-  const remainingMs = (): number => handle.acquiredAt + handle.ttl - Date.now()
-  return {
-    remainingMs,
-    isHeld: () => remainingMs() > 0,
-    release: () => lock.release(handle),
+export const connect: common.Connect = async (setup) => {
+  const { quorum, masterTimeoutMs } = setup
+  const peer = await loadPeer<Peer>('redlock-universal')
+  const clients = await common.connectAll(setup)
+  const options = { timeout: masterTimeoutMs ?? TIMEOUT_MS }
+  const adapters = clients.map((redis) => new peer.IoredisAdapter(redis, options))
+  const keyPrefix = `${setup.namespace}:`
+  const { retryCount: retryAttempts } = common.retriesFor(setup)
+  const lockOn = (resource: string, ttl: number): Lock => {
+    const config = { adapters, key: keyPrefix + resource, ttl, retryAttempts }
+    return peer.createRedlock({ ...config, ...(quorum !== undefined && { quorum }) })
   }
-}
-
-/** "LockAcquisitionError: lock is held by another process" (README). */
-function reason(error: unknown): Promise<Reason> {
-  const name = error instanceof Error ? error.name : ''
-  return Promise.resolve(name === 'LockAcquisitionError' ? 'taken' : 'unknown')
+  return {
+    keyPrefix,
+    async acquire(resource, ttlMs) {
+      const lock = lockOn(resource, ttlMs)
+      const handle = await lock.acquire()
+      // The handle has no expiry. The library counts the time of the last attempt itself.
+      return common.heldUntil(handle.acquiredAt + handle.ttl, () => lock.release(handle))
+    },
+    using: (resource, ttlMs, work) =>
+      lockOn(resource, ttlMs).using((signal) => work(common.whenAborted(signal))),
+    /** "LockAcquisitionError: lock is held by another process" (README). */
+    reason: (error) =>
+      error instanceof Error && error.name === 'LockAcquisitionError' ? 'taken' : 'unknown',
+    close: () => common.disconnectAll(clients),
+  }
 }

@@ -1,6 +1,6 @@
 /** A lease is on three of five masters, and one of the three loses its key. */
 import { stat, truncate } from 'node:fs/promises'
-import type { TestServer } from '../../../src/testing/index.ts'
+import { setTimeout as delay } from 'node:timers/promises'
 import { aofOf } from '../../../test/support/aof.ts'
 import type { Bench } from '../bench.ts'
 import { fail, milliseconds, notApplicable, pass, type Cell, type Hazard } from '../hazard.ts'
@@ -10,130 +10,104 @@ const FOREIGN_MS = 400
 const HOUR_MS = 3_600_000
 /** The master that loses the key. */
 const LOSER = 2
-
-interface Fault {
-  /** Before the clients connect. */
-  prepare?(bench: Bench): Promise<void>
-  /** They are connected, and nothing holds a lease. */
-  connected?(bench: Bench): Promise<void>
-  strike(bench: Bench): Promise<void>
-  /** Makes the master what it was for the rows that follow. */
-  restore?(bench: Bench): Promise<void>
-}
+const LEASE = `a lease of ${milliseconds(TTL_MS)} is on three of five masters`
 
 export const emptyRestart: Hazard = {
   name: 'empty-restart',
   title: 'A master that restarts empty lets no second holder in',
-  scenario: `${leaseOf(TTL_MS)} and one of the three restarts without its data`,
-  run: (bench) => judge(bench, { strike: () => loser(bench).restart({ keepData: false }) }),
+  scenario: `${LEASE} and one of the three restarts without its data`,
+  run: (bench) => judge(bench, undefined, () => loser(bench).restart({ keepData: false })),
 }
 
 export const halfDurable: Hazard = {
   name: 'half-durable',
   title: 'A master that lost its last second lets no second holder in',
-  scenario: `${leaseOf(TTL_MS)}; one syncs its file once a second, and comes back as it was before`,
-  run(bench) {
-    let file = ''
-    let size = 0
-    return judge(bench, {
-      prepare: () => keepsData(bench, 'everysec'),
-      async connected() {
-        file = (await aofOf(bench.masters.connection(LOSER))) ?? 'no-aof'
-        size = (await stat(file)).size
-      },
-      async strike() {
-        await loser(bench).kill()
-        await truncate(file, size)
-        await loser(bench).restart()
-      },
-      restore: keepsNothing,
-    })
-  },
+  scenario: `${LEASE}; one syncs its file once a second, and comes back as it was before`,
+  run: (bench) =>
+    judge(bench, 'everysec', async ({ file, size }) => {
+      await loser(bench).kill()
+      await truncate(file, size)
+      await loser(bench).restart()
+    }),
 }
 
 export const clockStep: Hazard = {
   name: 'clock-step',
   title: 'A master whose clock steps forward lets no second holder in',
-  scenario: `${leaseOf(TTL_MS)} and the clock of one of the three steps forward by an hour`,
-  run: (bench) =>
-    withClock(bench, {
-      strike: () => Promise.resolve(bench.clocks?.clock(loser(bench).port).step(HOUR_MS)),
-    }),
+  scenario: `${LEASE} and the clock of one of the three steps forward by an hour`,
+  run: (bench) => withClock(bench, undefined, (step) => step()),
 }
 
 export const wrongReboot: Hazard = {
   name: 'wrong-reboot',
   title: 'A master that reboots with a wrong clock lets no second holder in',
-  scenario: `${leaseOf(TTL_MS)} and one of the three reboots with its data and a clock that is an hour ahead`,
+  scenario: `${LEASE} and one of the three reboots with its data and a clock that is an hour ahead`,
   run: (bench) =>
-    withClock(bench, {
-      prepare: () => keepsData(bench, 'always'),
-      async strike() {
-        await loser(bench).kill()
-        bench.clocks?.clock(loser(bench).port).step(HOUR_MS)
-        await loser(bench).restart()
-      },
+    withClock(bench, 'always', async (step) => {
+      await loser(bench).kill()
+      await step()
+      await loser(bench).restart()
     }),
 }
 
-function leaseOf(ttlMs: number): string {
-  return `a lease of ${milliseconds(ttlMs)} is on three of five masters`
+const loser = ({ masters }: Bench) => masters.server(LOSER)
+
+async function withClock(
+  bench: Bench,
+  fsync: 'always' | undefined,
+  strike: (step: () => Promise<void>) => Promise<void>,
+): Promise<Cell> {
+  const clock = bench.library.clocks?.clock(loser(bench).port)
+  if (clock === undefined) return notApplicable('clocks of servers cannot be set here')
+  const step = (): Promise<void> => {
+    clock.step(HOUR_MS)
+    return Promise.resolve()
+  }
+  try {
+    return await judge(bench, fsync, () => strike(step))
+  } finally {
+    clock.step(-clock.aheadMs)
+    await restart(bench, 'no')
+  }
 }
 
-function loser({ masters }: Bench): TestServer {
-  return masters.server(LOSER)
-}
-
-/** It writes down what it does, at once or once a second. */
-async function keepsData(bench: Bench, appendfsync: 'always' | 'everysec'): Promise<void> {
-  const config = { appendonly: 'yes', appendfsync }
+/** Empty. Whether it writes down what it does, and how soon. */
+async function restart(bench: Bench, fsync: 'always' | 'everysec' | 'no'): Promise<void> {
+  const config = fsync === 'no' ? { appendonly: 'no' } : { appendonly: 'yes', appendfsync: fsync }
   await loser(bench).restart({ keepData: false, config })
   await bench.masters.connection(LOSER).ping()
 }
 
-async function keepsNothing(bench: Bench): Promise<void> {
-  await loser(bench).restart({ keepData: false, config: { appendonly: 'no' } })
-}
-
-function withClock(bench: Bench, fault: Fault): Promise<Cell> {
-  const clock = bench.clocks?.clock(loser(bench).port)
-  if (clock === undefined) {
-    return Promise.resolve(notApplicable('clocks of servers cannot be set here'))
-  }
-  const restore = (): Promise<void> => {
-    clock.step(-clock.aheadMs)
-    return keepsNothing(bench)
-  }
-  return judge(bench, { ...fault, restore })
-}
-
-async function judge(bench: Bench, fault: Fault): Promise<Cell> {
+/** @param fsync of the loser; undefined where it has no file. */
+async function judge(
+  bench: Bench,
+  fsync: 'always' | 'everysec' | undefined,
+  strike: (before: { readonly file: string; readonly size: number }) => Promise<void>,
+): Promise<Cell> {
   try {
-    await fault.prepare?.(bench)
+    if (fsync !== undefined) await restart(bench, fsync)
     const client = await bench.client({ waitMs: 0 })
     const key = client.key('r')
-    await fault.connected?.(bench)
+    // Its file, as long as nothing holds a lease.
+    const file = (fsync && (await aofOf(bench.masters.connection(LOSER)))) ?? ''
+    const size = file === '' ? 0 : (await stat(file)).size
     await bench.occupy(key, [3, 4], FOREIGN_MS)
     const first = await client.acquire('r', TTL_MS, 3_000)
     if (first.status !== 'held') throw new Error(`not granted on three masters: ${first.status}`)
-    await bench.until(
-      async () => (await bench.ttlsMs(key)).slice(3).every((ttlMs) => ttlMs === 0),
-      'the foreign keys are gone',
-    )
+    // The foreign keys end.
+    while ((await bench.ttlsMs(key)).slice(3).some((ttlMs) => ttlMs > 0)) await delay(5)
     const before = await bench.masters.connection(LOSER).pttl(key)
-    await fault.strike(bench)
+    await strike({ file, size })
     const other = await bench.other()
-    const afterMs = (await bench.ttlsMs(key))[LOSER]
-    bench.happened('a key that was lost', before > 0 && afterMs === 0 ? 1 : 0)
-    const leftMs = (await bench.ttlsMs(key))[0] ?? 0
+    const ttlsMs = await bench.ttlsMs(key)
+    bench.happened('a key that was lost', before > 0 && ttlsMs[LOSER] === 0 ? 1 : 0)
     const second = await other.acquire('r', TTL_MS, 3_000)
-    const isHeld = await client.isHeld(first.held)
-    if (second.status === 'held' && isHeld) {
-      return fail(`a second client got it with ${milliseconds(leftMs)} of the first's lease left`)
-    }
+    const isHeld = await client.soon('isHeld', first.held)
+    const left = `${milliseconds(ttlsMs[0] ?? 0)} of the first's lease left`
+    if (second.status === 'held' && isHeld) return fail(`a second client got it with ${left}`)
     const what = second.status === 'pending' ? 'had no answer' : 'was refused'
-    return pass(`the second client ${what}; ${milliseconds(leftMs)} of the first's lease left`)
+    return pass(`the second client ${what}; ${left}`)
   } finally {
-    await fault.restore?.(bench)
+    if (fsync !== undefined) await restart(bench, 'no')
   }
 }

@@ -1,0 +1,102 @@
+/**
+ * What Node could do at best, by hand: `SET NX PX` and compare-and-delete as bytes on five sockets,
+ * everything that is asked in one turn of the event loop in one write. No fencing, no retries, no
+ * clocks, no limits: not a lock.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { connect as openSocket, type Socket } from 'node:net'
+import type { Connect } from '../adapter.ts'
+
+export const COMPARE_AND_DELETE =
+  "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+
+export const connect: Connect = async ({ urls, namespace }) => {
+  const masters = await Promise.all(urls.map((url) => RawMaster.open(new URL(url))))
+  const hash = createHash('sha1').update(COMPARE_AND_DELETE).digest('hex')
+  await askQuorum(masters, ['SCRIPT', 'LOAD', COMPARE_AND_DELETE])
+  const keyPrefix = `${namespace}:`
+  return {
+    keyPrefix,
+    async acquire(resource, ttlMs) {
+      const key = keyPrefix + resource
+      const token = randomBytes(16).toString('hex')
+      const set = ['SET', key, token, 'NX', 'PX', String(ttlMs)]
+      if (!(await askQuorum(masters, set))) throw new Error(`Taken: ${resource}`)
+      return {
+        remainingMs: () => undefined,
+        isHeld: () => true, // Nothing counts the time.
+        release: () => askQuorum(masters, ['EVALSHA', hash, '1', key, token]),
+      }
+    },
+    using: () => Promise.reject(new Error('It is not a lock')),
+    reason: () => 'unknown',
+    close() {
+      for (const { socket } of masters) socket.destroy()
+    },
+  }
+}
+
+type Vote = (isGranted: boolean) => void
+
+/** Resolves as soon as a majority has said yes, or can no longer. */
+function askQuorum(masters: readonly RawMaster[], parts: readonly string[]): Promise<boolean> {
+  let bytes = `*${parts.length}\r\n`
+  for (const part of parts) bytes += `$${part.length}\r\n${part}\r\n`
+  let missing = Math.floor(masters.length / 2) + 1
+  let undecided = masters.length
+  return new Promise((resolve) => {
+    const vote: Vote = (isGranted) => {
+      undecided--
+      if (isGranted && --missing === 0) resolve(true)
+      else if (undecided < missing) resolve(false)
+    }
+    for (const master of masters) master.ask(bytes, vote)
+  })
+}
+
+class RawMaster {
+  readonly socket: Socket
+  #waiting: Vote[] = []
+  #answered = 0
+  #unsent = ''
+  #unread = ''
+
+  static async open({ hostname, port }: URL): Promise<RawMaster> {
+    const socket = openSocket({ host: hostname, port: Number(port), noDelay: true })
+    await once(socket, 'connect')
+    return new RawMaster(socket)
+  }
+
+  private constructor(socket: Socket) {
+    this.socket = socket
+    socket.setEncoding('latin1').on('data', (text: string) => {
+      this.#read(text)
+    })
+  }
+
+  ask(bytes: string, vote: Vote): void {
+    this.#waiting.push(vote)
+    if (this.#unsent === '') {
+      setImmediate(() => {
+        this.socket.write(this.#unsent, 'latin1')
+        this.#unsent = ''
+      })
+    }
+    this.#unsent += bytes
+  }
+
+  /** One line for each question; the hash that `SCRIPT LOAD` says stands behind its length. */
+  #read(text: string): void {
+    const lines = (this.#unread + text).split('\r\n')
+    this.#unread = lines.pop() ?? ''
+    for (const line of lines) {
+      if (line.startsWith('$') && line !== '$-1') continue
+      const isGranted = line !== '$-1' && line !== ':0' && !line.startsWith('-')
+      this.#waiting[this.#answered++]?.(isGranted)
+    }
+    if (this.#answered < this.#waiting.length) return
+    this.#waiting = []
+    this.#answered = 0
+  }
+}
