@@ -340,6 +340,8 @@ export const ROWS: readonly Row[] = [
     'a scheduler with a pattern and immediately, startDate and endDate': {
       RepeatOptions: ['pattern', 'immediately', 'startDate', 'endDate'],
     },
+    'removeJobScheduler leaves its job that waits in line, and removes one that is delayed':
+      '`removeJobScheduler` while its job waits in line',
     'a scheduler that is set again while the queue is paused keeps the job that it added before':
       'a scheduler that is set again while the queue is paused',
   }),
