@@ -13,7 +13,7 @@ import type { ResourceLimits } from '../line/limits.ts'
 import { slotNames } from '../lock/slots.ts'
 import { withoutStop } from '../message-of.ts'
 import { membersOf, type LineEntry, type Member } from '../line/members.ts'
-import { inWords, type Standstill } from './standstill.ts'
+import { inWords, startIn, type Standstill } from './standstill.ts'
 
 /** The holder of a resource, the jobs in its line, and its limits. */
 export interface ResourceInspection {
@@ -54,8 +54,7 @@ export async function inspectResource(
       return delayedUntil && describeDelay(delayedUntil)
     }),
   )
-  const stands = known.includes(undefined) ? await sources.standstill() : undefined
-  const free = `a free worker${stands === undefined ? '' : `. ${inWords(stands)}`}`
+  const free = known.includes(undefined) ? await whatStarts(sources) : ''
   const queue = sources.lines.queueName
   const line = members.map(
     ({ jobId, addedAtMs, state, ahead: _ahead, others: _others, ...more }, nr) => ({
@@ -64,6 +63,11 @@ export async function inspectResource(
     }),
   )
   return { resource, lease, line, limits }
+}
+
+async function whatStarts({ standstill, lines }: QueueSources): Promise<string> {
+  const [stands, start] = await Promise.all([standstill(), startIn(lines)])
+  return stands === undefined ? start : `${start}. ${inWords(stands)}`
 }
 
 /** The jobs of a line, and what there keeps each waiting; undefined where nothing does. */
@@ -253,7 +257,9 @@ async function whyWaits(
   if (due === undefined) {
     const since = new Date(processedOn).toISOString()
     const does =
-      state === 'active' ? `has been in progress since ${since}` : 'waits for a free worker'
+      state === 'active'
+        ? `has been in progress since ${since}`
+        : `waits for ${await startIn(sources.lines)}`
     return (
       `Job ${id} (${state}) ${does}. It has no place in a line: it was not added through a ` +
       "LockedQueue, or its workers keep no lines (order: 'relaxed')."
@@ -261,7 +267,7 @@ async function whyWaits(
   }
   return due.getTime() > systemClock.wallNow()
     ? `Job ${id} (delayed) waits for ${describeDelay(due)}.`
-    : `Job ${id} (delayed) waits for a free worker: it was due at ${due.toISOString()}.`
+    : `Job ${id} (delayed) waits for ${await startIn(sources.lines)}: it was due at ${due.toISOString()}.`
 }
 
 /** Of a job that has a place there. */

@@ -8,13 +8,17 @@ local job = redis.call('HMGET', BASE .. ARGV.id,
   'redlock:lines', 'timestamp', 'finishedOn', 'redlock:rate', 'redlock:slots')
 if not job[1] or job[3] then return {{}, {}, {}} end
 local place, lines, own, all = placeOf(ARGV.id, job[2]), {}, {}, {}
+-- Until a rate limit of the whole queue counts anew. `queue.rateLimit` sets the largest count.
+local started, max = redis.call('GET', BASE .. 'limiter'), redis.call('HGET', META, 'max') or 9007199254740991
+local isUsed = started and tonumber(started) >= tonumber(max)
+local restMs = isUsed and math.max(0, redis.call('PTTL', BASE .. 'limiter')) or 0
 for _, resource in ipairs(resourcesOf(job[1])) do
   local line = lineKey(resource)
   local isMarked = redis.call('ZRANGE', line, 0, 0)[1] == MARK
   local limits = isMarked and rules('limits').of(resource) or {slots = SLOTS}
   local slots = limits.areSet and limits.slots or slotsOf({slots = job[5] or nil}, resource) or SLOTS
-  local rank, marks, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, 0
-  if limits.closedUntil then opensIn = limits.closedUntil < math.huge and limits.closedUntil - nowMs() or -1 end
+  local rank, marks, opensIn = redis.call('ZRANK', line, place), isMarked and 1 or 0, restMs
+  if limits.closedUntil then opensIn = limits.closedUntil < math.huge and math.max(restMs, limits.closedUntil - nowMs()) or -1 end
   local interval = job[4] and cjson.decode(job[4]) or {1, 0}
   if limits.rate then interval = {limits.rate.limit, limits.rate.perMs} end
   if rank then
