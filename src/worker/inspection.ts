@@ -11,7 +11,7 @@ import type { LineBackend } from '../line/line-backend.ts'
 import type { LineRunner } from '../line/line-runner.ts'
 import type { ResourceLimits } from '../line/limits.ts'
 import { slotNames } from '../lock/slots.ts'
-import { withoutStop } from '../message-of.ts'
+import { shortened, withoutStop } from '../message-of.ts'
 import { membersOf, type LineEntry, type Member } from '../line/members.ts'
 import { inWords, startIn, type Standstill } from './standstill.ts'
 
@@ -220,7 +220,7 @@ export async function explainJob(
   const { failedReason } = now
   const before =
     state === 'delayed' && failedReason
-      ? ` Its last attempt failed: ${withoutStop(failedReason)}.`
+      ? ` Its last attempt failed: ${withoutStop(shortened(failedReason))}.`
       : ''
   const why = (await whyWaits(job, now, state, resources, sources)) + before
   const isOver = ['active', 'completed', 'failed'].includes(state)
@@ -245,7 +245,7 @@ async function whyWaits(
   if (found !== undefined && entry !== undefined) return whyInLine(entry, found)
   if (state === 'failed') {
     const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
-    return `Job ${id} has failed: ${withoutStop(failedReason)}. To try it again: ${again}.`
+    return `Job ${id} has failed: ${withoutStop(shortened(failedReason))}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })
