@@ -373,7 +373,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'line/batches': [
-    ['moved-job-needs-no-lock', 'never', 'goes on without a job that the processor'],
+    ['moved-job-needs-no-lock', 'removed', 'goes on without a job that the processor'],
     [
       'batch-ends-at-a-job-that-may-not-start',
       [' or not job.asleep or job.held', ' or job.held'],
