@@ -286,9 +286,9 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /**
    * The job that a reply brings, if any, with what the reply says about its turn.
    * @param askedAt on the monotonic clock, before it was asked.
-   * @param asksNone another job was not asked for.
+   * @param isEnd of a job that ended, where another one was asked for: 0 says that there is none.
    */
-  heard(reply: unknown, askedAt: number, asksNone = false): LineVisit | undefined {
+  heard(reply: unknown, askedAt: number, isEnd = false): LineVisit | undefined {
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
       const [, jobId, , , told] = reply as readonly unknown[]
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
@@ -305,7 +305,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       return visit
     }
     // Nothing is left, not even a delayed job.
-    let asleep = reply === 0 && !asksNone ? 0 : undefined
+    let asleep = reply === 0 && isEnd ? 0 : undefined
     if (Array.isArray(reply)) {
       // BullMQ is told when there will be a job: it counts on the clock here.
       const [, , , delayUntil = 0, serverMs, areAsleep] = reply as number[]

@@ -449,6 +449,8 @@ export const ROWS: readonly Row[] = [
       'worker.on': ['drained'],
       'queueEvents.on': ['drained'],
     },
+    'drained comes once where jobs are tried again at once, and where those of a plain Queue wait':
+      '`drained` of jobs that are tried again, and of a plain `Queue`',
     'drained comes once for each time, also where another loop of the worker looks meanwhile':
       '`drained`, with a `concurrency` above 1',
     'the stalled event names a job whose worker died': {
