@@ -3,6 +3,14 @@ export function withoutStop(text: string): string {
   return text.replace(/\.+$/, '')
 }
 
+/** Of what a processor threw, for people. As `line/lua/reason.lua` has it. */
+const MOST_CHARACTERS = 1_000
+
+export function shortened(reason: string): string {
+  if (reason.length <= MOST_CHARACTERS) return reason
+  return `${reason.slice(0, MOST_CHARACTERS).toWellFormed()}…`
+}
+
 /** As OpenSSL says what the other side did, between addresses that are another each time. */
 const OPENSSL = /^\w+:error:\w+:SSL routines:[^:]*:([^:]+):.*/s
 

@@ -226,8 +226,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   override async moveToDelayed(
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
-    const found = await super.moveToDelayed(...args)
-    this.settings.visits?.moved(args[0])
+    const found = await this.#moves(args[0], super.moveToDelayed(...args))
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
   }
@@ -235,17 +234,27 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   override async moveJobFromActiveToWait(
     ...args: Method<'moveJobFromActiveToWait'>['args']
   ): Method<'moveJobFromActiveToWait'>['reply'] {
-    const answer = (await super.moveJobFromActiveToWait(...args)) as unknown
-    this.settings.visits?.moved(args[0])
-    return answer
+    return this.#moves(args[0], super.moveJobFromActiveToWait(...args))
+  }
+
+  override async retryJob(...args: Method<'retryJob'>['args']): Method<'retryJob'>['reply'] {
+    return this.#moves(args[0], super.retryJob(...args))
   }
 
   override async moveToWaitingChildren(
     ...args: Method<'moveToWaitingChildren'>['args']
   ): Method<'moveToWaitingChildren'>['reply'] {
-    const waits = await super.moveToWaitingChildren(...args)
-    if (waits) this.settings.visits?.moved(args[0])
-    return waits
+    return this.#moves(args[0], super.moveToWaitingChildren(...args))
+  }
+
+  /** A job goes back by hand. It may be given to this worker again before the answer is heard. */
+  async #moves<Answer>(jobId: string, trip: Promise<Answer>): Promise<Answer> {
+    const { visits } = this.settings
+    const visit = visits?.byId.get(jobId)
+    const answer = await trip
+    // One that has no children to wait for stays.
+    if (visit !== undefined && answer !== false) visits?.moved(jobId, visit)
+    return answer
   }
 
   /** After a silence of the server a check only marks, and the next one comes soon. */
@@ -277,9 +286,9 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /**
    * The job that a reply brings, if any, with what the reply says about its turn.
    * @param askedAt on the monotonic clock, before it was asked.
-   * @param asksNone another job was not asked for.
+   * @param isEnd of a job that ended, where another one was asked for: 0 says that there is none.
    */
-  heard(reply: unknown, askedAt: number, asksNone = false): LineVisit | undefined {
+  heard(reply: unknown, askedAt: number, isEnd = false): LineVisit | undefined {
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
       const [, jobId, , , told] = reply as readonly unknown[]
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
@@ -296,7 +305,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       return visit
     }
     // Nothing is left, not even a delayed job.
-    let asleep = reply === 0 && !asksNone ? 0 : undefined
+    let asleep = reply === 0 && isEnd ? 0 : undefined
     if (Array.isArray(reply)) {
       // BullMQ is told when there will be a job: it counts on the clock here.
       const [, , , delayUntil = 0, serverMs, areAsleep] = reply as number[]

@@ -55,7 +55,7 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   changeDelay: { isAsleep: true, time: 2 },
   addJobScheduler: { removes: true, time: 7 },
   updateJobScheduler: { removes: true, time: 5 },
-  removeJobScheduler: { removes: true },
+  removeJobScheduler: { removes: true, isAsleep: true },
   removeUnprocessedChildren: { removes: true },
   // They look for the locks of jobs, with the absent key: those that are elsewhere would be lost.
   extendLocks: {},

@@ -20,7 +20,7 @@ export interface LineEntry {
   readonly waitsFor: string
   /** Of a job that was added with a tenant or a weight. */
   readonly share?: { readonly tenant: string; readonly weight: number }
-  /** Of a job that failed and holds the line. */
+  /** Of a job that failed and holds the line: the beginning of what it threw. */
   readonly failedReason?: string
   /** When a worker was given it; of a job that runs. */
   readonly activeSince?: Date

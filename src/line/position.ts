@@ -50,7 +50,8 @@ export async function positionOf(
 ): Promise<LinePosition | undefined> {
   const reply = await runner.run('line/lua/position', { id: jobId, most: RECENT })
   if (!Array.isArray(reply)) return undefined
-  const [now, lines, rate, own, all] = reply as [number, string, string, number[], number[]]
+  const [now, restMs, ...told] = reply as [number, number, string, string, number[], number[]]
+  const [lines, rate, own, all] = told
   const found = await Promise.all(
     (JSON.parse(lines) as string[]).map(async (resource) => {
       const line = await membersOf(resource, runner, MAX_BEFORE, jobId)
@@ -64,12 +65,12 @@ export async function positionOf(
   const { length, slots, limits, members } = worst.line
   const { ahead } = job
   const before = members.slice(0, Math.min(ahead, MAX_BEFORE))
-  const told = before.map(({ jobId: id, state }) => ({ jobId: id, state }))
-  const place = { resource, ahead, length, before: told }
+  const names = before.map(({ jobId: id, state }) => ({ jobId: id, state }))
+  const place = { resource, ahead, length, before: names }
   const holds = own.length >= MIN_OWN ? own : all
   const { paused, asleepUntil = now } = limits
   const pausedUntil = paused === undefined ? now : (paused.until ?? Infinity)
-  const opensInMs = Math.max(0, Number(asleepUntil) - now, Number(pausedUntil) - now)
+  const opensInMs = Math.max(restMs, Number(asleepUntil) - now, Number(pausedUntil) - now)
   // The first job of an open line waits for a worker or the lease, of which the line knows nothing.
   const isNext = ahead === 0 && opensInMs === 0
   const stands = job.delayedUntil !== undefined || standsBehind(before[0] ?? job, holds)

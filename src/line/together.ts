@@ -220,7 +220,7 @@ export class Ends extends TurnGroup<End> {
         throw backend.finishedErrors({ code: reply, jobId: id, command, state: 'active' })
       }
       const asksNone = keeps === true || runs !== undefined
-      next = backend.heard(reply, askedAt, asksNone)
+      next = backend.heard(reply, askedAt, !asksNone)
       const found = bullmq.raw2NextJobData(reply as unknown[])
       // rule: reply-that-asked-nothing-says-nothing
       const result = asksNone && found.length === 0 ? undefined : found

@@ -70,8 +70,8 @@ export interface LineVisits {
   fetched(jobId: string): LineVisit
   /** The job of that id that was fetched, and has not started. */
   waiting(jobId: string): LineVisit | undefined
-  /** A running job was moved by hand: it needs no lock of BullMQ any more. */
-  moved(jobId: string): void
+  /** Its job was moved by hand. */
+  moved(jobId: string, visit: LineVisit): void
   /** A job's last trip begins: asked once. Undefined for a job of which nothing is to be said. */
   ending(job: Pick<Job, 'id'>): LineVisit | undefined
 }

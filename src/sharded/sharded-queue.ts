@@ -57,6 +57,16 @@ export const LENT: readonly (readonly [names: string, to: Lent])[] = [
   ['setGlobalRateLimit removeGlobalRateLimit', '`setRate`'],
 ]
 
+/** A scheduler that moves leaves no job behind, as one that is set again in BullMQ. */
+async function leaveScheduler(queue: Queue, id: string): Promise<void> {
+  const scheduler = await queue.getJobScheduler(id)
+  await queue.removeJobScheduler(id)
+  const next = scheduler?.next
+  // A running one stays.
+  // rule: moved-scheduler-leaves-no-job
+  if (next !== undefined) await queue.remove(`repeat:${id}:${next}`)
+}
+
 /**
  * A `LockedQueue` over several Redis servers: n queues of one name under n prefixes, each in a slot
  * of its own. A resource lives in one of them, so its order and its limits are exact. The methods
@@ -134,7 +144,7 @@ export class ShardedQueue<
       // rule: refused-scheduler-stays-as-it-was
       const job = await this.#parts.call(mine, (queue) => queue.upsertJobScheduler(...args))
       // rule: scheduler-is-in-one-shard
-      await this.#parts.ask((queue) => queue !== mine && queue.removeJobScheduler(args[0]))
+      await this.#parts.ask((queue) => queue !== mine && leaveScheduler(queue, args[0]))
       // Two calls that move it at once may each have removed that of the other.
       // rule: scheduler-that-two-calls-move-is-there
       if ((job as unknown) === undefined || (await this.getJobScheduler(args[0]))) return job

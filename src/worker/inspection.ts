@@ -12,9 +12,9 @@ import type { LineBackend } from '../line/line-backend.ts'
 import type { LineRunner } from '../line/line-runner.ts'
 import type { ResourceLimits } from '../line/limits.ts'
 import { slotNames } from '../lock/slots.ts'
-import { messageOf, withoutStop } from '../message-of.ts'
+import { messageOf, shortened, withoutStop } from '../message-of.ts'
 import { membersOf, type LineEntry, type Member } from '../line/members.ts'
-import { inWords, type Standstill } from './standstill.ts'
+import { inWords, startIn, type Standstill } from './standstill.ts'
 
 /** The holder of a resource, the jobs in its line, and its limits. */
 export interface ResourceInspection {
@@ -55,8 +55,7 @@ export async function inspectResource(
       return describeTime(member)
     }),
   )
-  const stands = known.includes(undefined) ? await sources.standstill() : undefined
-  const free = `a free worker${stands === undefined ? '' : `. ${inWords(stands)}`}`
+  const free = known.includes(undefined) ? await whatStarts(sources) : ''
   const queue = sources.lines.queueName
   const line = members.map(
     ({ jobId, addedAtMs, state, ahead: _ahead, others: _others, ...more }, nr) => ({
@@ -65,6 +64,11 @@ export async function inspectResource(
     }),
   )
   return { resource, lease, line, limits }
+}
+
+async function whatStarts({ standstill, lines }: QueueSources): Promise<string> {
+  const [stands, start] = await Promise.all([standstill(), startIn(lines)])
+  return stands === undefined ? start : `${start}. ${inWords(stands)}`
 }
 
 /** The jobs of a line, and what there keeps each waiting; undefined where nothing does. */
@@ -234,7 +238,7 @@ export async function explainJob(
   const { failedReason } = now
   const before =
     state === 'delayed' && failedReason
-      ? ` Its last attempt failed: ${withoutStop(failedReason)}.`
+      ? ` Its last attempt failed: ${withoutStop(shortened(failedReason))}.`
       : ''
   const why = (await whyWaits(job, now, state, resources, sources)) + before
   const isOver = ['active', 'completed', 'failed'].includes(state)
@@ -259,7 +263,7 @@ async function whyWaits(
   if (found !== undefined && entry !== undefined) return whyInLine(entry, found)
   if (state === 'failed') {
     const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
-    return `Job ${id} has failed: ${withoutStop(failedReason)}. To try it again: ${again}.`
+    return `Job ${id} has failed: ${withoutStop(shortened(failedReason))}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })
@@ -275,7 +279,7 @@ async function whyWaits(
   const does =
     state === 'active'
       ? `has been in progress since ${since}`
-      : `waits for ${await workerOrLease(resources, sources.locks)}`
+      : `waits for ${await workerOrLease(resources, sources)}`
   const why =
     due === undefined
       ? 'has no place in a line: it was not added through a ' +
@@ -287,11 +291,11 @@ async function whyWaits(
 /** What a job without a place waits for: workers fetch none while no lease is granted. */
 async function workerOrLease(
   [resource]: readonly string[],
-  locks: QueueSources['locks'],
+  { locks, lines }: QueueSources,
 ): Promise<string> {
   const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
   return lease?.ungranted === undefined
-    ? 'a free worker'
+    ? startIn(lines)
     : `a quorum of the lock masters: ${lease.ungranted}`
 }
 

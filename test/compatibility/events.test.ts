@@ -1,7 +1,7 @@
 /** The events of queues and workers. */
 import type { JobsOptions } from 'bullmq'
 import { same, useSides } from './differential.ts'
-import { pause, type Side } from './side.ts'
+import { pause, type Side, type WorkJob } from './side.ts'
 
 useSides()
 
@@ -183,6 +183,27 @@ same(
     return { waiting, told }
   },
   { waiting: [0], told: 1 },
+)
+
+same(
+  'drained comes once where jobs are tried again at once, and where those of a plain Queue wait',
+  async (side) => {
+    const queue = side.plainQueue()
+    for (const nr of [1, 2, 3, 4]) await queue.add('work', { customer: 'a', nr }, { attempts: 3 })
+    const waiting: number[] = []
+    // Another loop would look while the last job runs.
+    const process = async ({ attemptsMade }: WorkJob): Promise<void> => {
+      await pause(10)
+      if (attemptsMade < 2) throw new Error('not yet')
+    }
+    const worker = side.worker(process, { concurrency: 1 })
+    worker.on('drained', () => waiting.push(12 - side.runs.length))
+    await side.ended(12)
+    await side.until('it was told', () => waiting.length > 0)
+    await pause(300)
+    return { waiting }
+  },
+  { waiting: [0] },
 )
 
 same(

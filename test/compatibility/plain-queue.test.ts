@@ -182,6 +182,24 @@ same(
 )
 
 same(
+  'removeJobScheduler leaves its job that waits in line, and removes one that is delayed',
+  async (side) => {
+    const { queue, gate } = await side.behindTheFirst()
+    await queue.upsertJobScheduler('s', { every: 3_600_000 }, { data: { customer: 'a', nr: 1 } })
+    await side.until('it waits', async () => (await queue.getWaitingCount()) === 1)
+    await queue.removeJobScheduler('s')
+    const startDate = Date.now() + 3_600_000
+    await queue.upsertJobScheduler('t', { every: 1, startDate }, { data: { customer: 'a', nr: 2 } })
+    await queue.removeJobScheduler('t')
+    const { waiting, delayed } = await queue.getJobCounts('waiting', 'delayed')
+    gate.open()
+    await side.ended(2)
+    return { waiting, delayed, order: side.order }
+  },
+  { waiting: 1, delayed: 0, order: [0, 1] },
+)
+
+same(
   'a scheduler with a pattern and immediately, startDate and endDate',
   async (side) => {
     const queue = side.queue()

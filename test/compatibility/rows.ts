@@ -340,6 +340,8 @@ export const ROWS: readonly Row[] = [
     'a scheduler with a pattern and immediately, startDate and endDate': {
       RepeatOptions: ['pattern', 'immediately', 'startDate', 'endDate'],
     },
+    'removeJobScheduler leaves its job that waits in line, and removes one that is delayed':
+      '`removeJobScheduler` while its job waits in line',
     'a scheduler that is set again while the queue is paused keeps the job that it added before':
       'a scheduler that is set again while the queue is paused',
   }),
@@ -447,6 +449,8 @@ export const ROWS: readonly Row[] = [
       'worker.on': ['drained'],
       'queueEvents.on': ['drained'],
     },
+    'drained comes once where jobs are tried again at once, and where those of a plain Queue wait':
+      '`drained` of jobs that are tried again, and of a plain `Queue`',
     'drained comes once for each time, also where another loop of the worker looks meanwhile':
       '`drained`, with a `concurrency` above 1',
     'the stalled event names a job whose worker died': {

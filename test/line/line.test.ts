@@ -724,11 +724,15 @@ describe('jobs that leave their lines', () => {
     )
     await queue.addBulk(jobs('a', 1))
     await until('the first runs', () => started.length === 1)
-    const lineOf = (): Promise<string[]> =>
-      fixture.redis().zrange(`bull:${fixture.namespace}:redlock:::line:a`, '0', '-1')
-    await queue.upsertJobScheduler('s', { every: 60_000 }, { data: { customer: 'a', nr: 2 } })
-    await until('its job waits in line', async () => (await lineOf()).length === 2)
+    const lineOf = (customer = 'a'): Promise<string[]> =>
+      fixture.redis().zrange(`bull:${fixture.namespace}:redlock:::line:${customer}`, '0', '-1')
+    // Until a known time, so its first job counts as delayed. One that sleeps in line would stay.
+    await queue.pauseResource('c', { until: Date.now() + 3_600_000 })
+    const [limits] = await lineOf('c')
+    await queue.upsertJobScheduler('s', { every: 60_000 }, { data: { customer: 'c', nr: 2 } })
+    await until('its job waits in line', async () => (await lineOf('c')).length === 2)
     await queue.removeJobScheduler('s')
+    expect(await lineOf('c')).toEqual([limits])
     const flows = new FlowProducer({ connection: fixture.connection })
     fixture.defer(() => flows.close())
     const { job: parent } = await flows.add({

@@ -377,7 +377,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'line/batches': [
-    ['moved-job-needs-no-lock', 'never', 'goes on without a job that the processor'],
+    ['moved-job-needs-no-lock', 'removed', 'goes on without a job that the processor'],
     [
       'batch-ends-at-a-job-that-may-not-start',
       [' or not job.asleep or job.held', ' or job.held'],
@@ -643,6 +643,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['resources-of-a-job-are-in-one-shard', 'always', 'resources of a job'],
     ['number-of-shards-does-not-change', 'never', 'another number of shards'],
     ['scheduler-is-in-one-shard', 'removed', 'a scheduler is in'],
+    ['moved-scheduler-leaves-no-job', 'never', 'a scheduler is in'],
     ['refused-scheduler-stays-as-it-was', ['await this', 'this'], 'a scheduler whose move'],
     ['bulk-is-refused-as-a-whole', 'removed', 'addBulk adds none'],
     ['listener-waits-for-the-first-shard', 'removed', 'another number of shards'],

@@ -412,7 +412,7 @@ describe('the whole queue', () => {
     const every = { every: 60_000 }
     for (const customer of CUSTOMERS) {
       await queue.upsertJobScheduler('nightly', every, { data: { customer, nr: 0 } })
-      expect(await queue.getJobSchedulersCount()).toBe(1)
+      expect([await queue.getJobSchedulersCount(), await queue.count()]).toEqual([1, 1])
       expect((await queue.getJobScheduler('nightly'))?.template?.data).toEqual({ customer, nr: 0 })
     }
     await queue.upsertJobScheduler('ann', every, { data: { customer: 'ann', nr: 0 } })

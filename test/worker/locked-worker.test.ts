@@ -1,6 +1,6 @@
-import type { Queue } from 'bullmq'
+import type { Job, Queue } from 'bullmq'
 import { DelayedError, Worker, type JobsOptions, type WorkerOptions } from 'bullmq'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import {
   type LeaseLostError,
   JobLockLostError,
@@ -414,6 +414,30 @@ describe('one signal', () => {
 })
 
 describe('a LockedWorker is a BullMQ Worker', () => {
+  test.each<[how: string, move: (job: Job<Charge>) => Promise<unknown>]>([
+    ['waits', (job) => job.moveToWait('by hand')],
+    ['is delayed', (job) => job.moveToDelayed(Date.now() + 60_000, 'by hand')],
+    ['fails, and is tried again', (job) => job.moveToFailed(new Error('x'), 'by hand', false)],
+  ])('a job that was fetched by hand and %s is not kept in mind', async (_how, move) => {
+    const worker = work(await fixture.redlock(), () => Promise.resolve(), { autorun: false })
+    await add(makeQueue(), 1, { attempts: 2 })
+    await move(await worker.getNextJob('by hand'))
+    expect(LineBackend.of(worker).settings.visits?.byId.size).toBe(0)
+  })
+
+  test('a job of a scheduler that is fetched by hand: what the server refuses is said', async () => {
+    const worker = work(await fixture.redlock(), () => Promise.resolve(), { autorun: false })
+    const template = { name: 'charge', data: { customer: 1 } }
+    await makeQueue().upsertJobScheduler('hourly', { every: 3_600_000 }, template)
+    const lines = LineBackend.of(worker)
+    const send = lines.sendTo.bind(lines)
+    vi.spyOn(lines, 'sendTo').mockImplementation((client, script, ...rest) => {
+      if (script.name !== 'updateJobScheduler') return send(client, script, ...rest)
+      return Promise.reject(new Error('READONLY it is a replica now'))
+    })
+    await expect(worker.getNextJob('by hand')).rejects.toThrow('READONLY it is a replica now')
+  })
+
   test('starts by itself when the masters come up after it', async () => {
     const queue = makeQueue()
     const down = fixture.fleet.masters.slice(0, 3)

@@ -7,6 +7,7 @@
 --- @include "line"
 --- @include "ready"
 --- @include "waiting"
+--- @include "reason"
 local leastAsleep = string.format('%.0f', ASLEEP)
 local waiting, asleep = waitingJobs(WAIT, BASE .. 'paused', PRIORITIZED, DELAYED, leastAsleep)
 local full = redis.call('HMGET', SPACE .. 'full', 'at', 'resource', 'refused', 'dropped')
@@ -50,7 +51,7 @@ for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARG
     local behind = length - (isMarked and 2 or 1)
     if behind > (found.behind or -1) then
       found.behind, found.heldResource, found.holder = behind, resource, job.id
-      found.failedReason = redis.call('HGET', job.jobKey, 'failedReason') or ''
+      found.failedReason = shortened(redis.call('HGET', job.jobKey, 'failedReason'))
     end
   end
 end

@@ -119,10 +119,14 @@ export class JobRuns {
     return this.#runUnder(visit.lease as Lease, visit)
   }
 
-  /** For a job that was fetched and is not run here: BullMQ fails it, or a caller runs it. */
+  /**
+   * For a job that was fetched and is not run here: BullMQ fails it, or a caller runs it. What the
+   * server refuses is not tried again: nothing here could stop that.
+   */
   async addNextOf(jobId: string): Promise<void> {
     const visit = this.visits.waiting(jobId)
-    if (visit !== undefined) await this.#addNext(visit)
+    await visit?.addNext?.()
+    if (visit !== undefined) visit.addNext = undefined
   }
 
   /** Without it a scheduler ends. */

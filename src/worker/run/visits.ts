@@ -115,10 +115,11 @@ export class Visits extends RunningJobs implements LineVisits {
     return visit
   }
 
-  moved(jobId: string): void {
-    const visit = this.byId.get(jobId)
+  moved(jobId: string, visit: Visit): void {
     // rule: moved-job-needs-no-lock
-    if (visit !== undefined) visit.isMoved = true
+    visit.isMoved = true
+    // It was fetched by hand, and never runs here.
+    if (visit.startedAt === undefined && this.byId.get(jobId) === visit) this.byId.delete(jobId)
   }
 
   waiting(jobId: string): Visit | undefined {

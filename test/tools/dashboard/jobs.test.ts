@@ -91,6 +91,21 @@ test('a job from all sides, with its stack, its steps and why it stands', async 
   expect((await fetch(`${served.base}/job?queue=invoices&id=nobody`)).status).toBe(404)
 })
 
+test('of what a processor threw, however long, the beginning is told', async () => {
+  const long = `the gateway said: ${'é'.repeat(1_000_000)}`
+  await invoiceWorker(fixture, () => Promise.reject(new Error(long)), { onFailure: 'block' })
+  const queue = invoices(fixture)
+  for (const id of ['a', 'b']) await queue.add('invoice', { customer: '42' }, { jobId: id })
+  const { base } = await serve(fixture, OWN())
+  await until('one has failed', async () => (await queue.getFailedCount()) === 1)
+  const paths = ['/state', '/job?queue=invoices&id=b', '/resource?name=customer:42']
+  for (const path of paths) {
+    const told = await (await fetch(base + path)).text()
+    expect(told).toMatch(/because it failed: the gateway said: é+…/)
+    expect([path, told.length]).toEqual([path, expect.toSatisfy((length) => length < 20_000)])
+  }
+})
+
 test('while the queue’s Redis is away, the page of a job says so', async () => {
   await invoices(fixture).add('invoice', { customer: '42' }, { jobId: 'a' })
   const served = await serve(fixture, { ...OWN(), timeoutMs: 300 })

@@ -552,6 +552,42 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       doctorSays: /fix: call `queue\.resume\(\)`/,
     }
   },
+  'a queue: its global concurrency is used up': async (scene) => {
+    await scene.producer.setGlobalConcurrency(1)
+    await scene.work({ concurrency: 2 })
+    await scene.busy(2)
+    return {
+      job: await scene.add(),
+      why: /waits for the global concurrency of its queue: 1 may run\.\n$/,
+      line: /^waiting: the global concurrency of its queue: 1 may run$/,
+      doctor: [],
+    }
+  },
+  'a queue: its global rate limit is used up': async (scene) => {
+    await scene.wasQuick()
+    await scene.producer.setGlobalRateLimit(1, 600_000)
+    await scene.producer.rateLimit(600_000)
+    await scene.work()
+    return {
+      job: await scene.add(),
+      why: /the global rate limit of its queue, which counts anew in \d{6} ms\./,
+      estimate: true,
+      line: /^waiting: the global rate limit of its queue, which counts anew in \d{6} ms$/,
+      doctor: [],
+    }
+  },
+  'a queue: the limiter of its workers is used up': async (scene) => {
+    await scene.work({ quick: true, limiter: { max: 1, duration: 600_000 } })
+    await scene.add(2)
+    const isDone = async (): Promise<boolean> => (await scene.producer.getCompletedCount()) === 1
+    await until('it has run', isDone)
+    return {
+      job: await scene.add(),
+      why: /waits for a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms\.\n$/,
+      line: /^waiting: a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms$/,
+      doctor: [],
+    }
+  },
   'a queue: a job waits for two minutes': async (scene) => {
     await scene.work({ concurrency: 1 })
     await scene.busy(2)
