@@ -136,7 +136,9 @@ describe('a delay', () => {
     expect(Date.parse(end)).toBeLessThanOrEqual(addedBy + 60_000)
     const due = await locked.add('post', { customerId: 1 }, { delay: 1 })
     const waits = '(delayed) waits for'
-    expect(await why(due.id)).toContain(`${waits} a quorum of the lock masters: 0 of 3 masters vote`)
+    expect(await why(due.id)).toContain(
+      `${waits} a quorum of the lock masters: 0 of 3 masters vote`,
+    )
     await fixture.redlock()
     expect(await why(due.id)).toMatch(/\(delayed\) waits for a free worker\. It was due at \S+Z\./)
   })
@@ -337,7 +339,9 @@ describe('pause, resume, limit and limits', () => {
     const locked = openQueue({ tenant: () => 'acme', weight: () => 2 })
     const job = await locked.add('post', { customerId: 1 })
     const why = await say('why', queue, job.id ?? '')
-    expect(why.out).toContain('waits for a free worker, and the turn of its tenant `acme`, of weight 2')
+    expect(why.out).toContain(
+      'waits for a free worker, and the turn of its tenant `acme`, of weight 2',
+    )
   })
 
   it('refuse what they cannot read', async () => {
