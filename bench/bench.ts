@@ -6,7 +6,7 @@ import { markdown } from '../scripts/docs/markdown.ts'
 import { provisionServer } from '../scripts/provision-server.ts'
 import { flag, integer, readOptions, refuse } from '../scripts/read-options.ts'
 import type { Fleet } from '../src/testing/index.ts'
-import { installPeers } from './peers/load.ts'
+import { installPeers, versionsOf } from './peers/load.ts'
 import { brokenPromises, section, type Measured } from './report.ts'
 
 const PAGE = 'docs/benchmark.md'
@@ -52,8 +52,8 @@ interface Benchmark<Harness> {
   /** By default. */
   readonly rounds: number
   open(): Promise<Harness>
-  /** `package@version` of everything. */
-  readonly versions: readonly string[]
+  /** What is measured. */
+  readonly packages: readonly string[]
 }
 
 /** Reads the command line, measures, and ends the process. */
@@ -87,7 +87,7 @@ must not at any speed, 2 bad arguments.`
   const redis = new Redis(harness.fleet.urls[0] ?? '')
   const version = /redis_version:(\S+)/.exec(await redis.info('server'))?.[1] ?? 'unknown'
   redis.disconnect()
-  const versions = [...new Set(benchmark.versions)].join(', ')
+  const versions = [...new Set(versionsOf(benchmark.packages))].join(', ')
   const command = `npm run ${name} -- ${process.argv.slice(2).join(' ')}`.trim()
   const wrong: string[] = []
   for (const row of rows.filter((one) => words.length === 0 || words.includes(one.name))) {

@@ -1,6 +1,5 @@
 /** The command line of the coordination benchmark; `--help` lists its options. */
 import { runBenchmark } from '../bench.ts'
-import { versionsOf } from '../peers/load.ts'
 import { Harness } from './harness.ts'
 import { addBulk, facade } from './rows/adding.ts'
 import { capabilities } from './rows/capabilities.ts'
@@ -52,5 +51,5 @@ await runBenchmark<Harness>({
     batches,
   ],
   open: () => Harness.open(4),
-  versions: versionsOf(['bullmq-redlock', 'bullmq', 'groupmq']),
+  packages: ['bullmq-redlock', 'bullmq', 'groupmq'],
 })

@@ -1,7 +1,6 @@
 /** The command line of the lock benchmark; `--help` says what it takes. */
 import { runBenchmark } from '../bench.ts'
 import { libraries } from '../peers/libraries.ts'
-import { versionsOf } from '../peers/load.ts'
 import { Harness } from './harness.ts'
 import { acquire } from './rows/acquire.ts'
 import { degraded } from './rows/degraded.ts'
@@ -16,5 +15,5 @@ await runBenchmark<Harness>({
   rows: [acquire, roundTrip, fsync, waiters, degraded, memory],
   rounds: 5,
   open: () => Harness.open(),
-  versions: versionsOf(libraries.flatMap(({ packages }) => packages)),
+  packages: libraries.flatMap(({ packages }) => packages),
 })

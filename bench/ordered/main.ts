@@ -2,7 +2,6 @@
 import { noPostgres } from '../../scripts/lock-servers/postgres-server.ts'
 import { runBenchmark } from '../bench.ts'
 import { Harness } from '../coordination/harness.ts'
-import { versionsOf } from '../peers/load.ts'
 import { killed } from './rows/killed.ts'
 import { scale } from './rows/scale.ts'
 import { throughput } from './rows/throughput.ts'
@@ -17,5 +16,5 @@ await runBenchmark<Harness>({
   rows: [throughput, killed, scale],
   rounds: 3,
   open: () => Harness.open(2, true),
-  versions: versionsOf([...PACKAGES, ...(noPostgres ? [] : ON_POSTGRES)]),
+  packages: [...PACKAGES, ...(noPostgres ? [] : ON_POSTGRES)],
 })

@@ -590,6 +590,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['follower-founds-no-fleet', 'never', 'a follower founds no fleet'],
   ],
   'tools/operator/answers': [
+    ['job-behind-others-waits-for-its-turn', [" || state === 'held'", ''], 'one was resumed'],
+    ['time-is-told-where-nothing-else-keeps-a-job', 'removed', 'its rate is used up'],
     [
       'no-estimate-while-the-line-stands',
       ['stands || ', ''],

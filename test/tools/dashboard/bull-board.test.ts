@@ -78,7 +78,7 @@ test('a job that was added asleep shows what it waits for now, without a line in
   await until('the first runs', async () => (await queue.getActiveCount()) === 1)
   expect(await log('j3')).toEqual([
     expect.stringMatching(
-      /^now: Job j3 \(waiting\) is in line for `customer:42` and waits for its turn: 2 ahead of it\. Job j1 has been in progress since .*Z\.$/,
+      /^now: Job j3 \(waiting\) is in line for `customer:42` and waits for its turn: 2 ahead of it\. Job j1 has been in progress since .*Z in line for `customer:42`, whose lease is held by \S+ \(\S+\)\.$/,
     ),
   ])
   expect(await log('j1')).toEqual([

@@ -492,6 +492,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.add()
     const job = await scene.add()
     await until('one is done', async () => (await scene.producer.getCompletedCount()) === 4)
+    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
     return {
       job,
       why: /waits for the rate limit of its resource, until 20\d\d-\S+Z\./,
