@@ -37,27 +37,42 @@ export const connect: Connect = async ({ urls, namespace }) => {
   }
 }
 
-type Vote = (isGranted: boolean) => void
-
 /** Resolves as soon as a majority has said yes, or can no longer. */
 function askQuorum(masters: readonly RawMaster[], parts: readonly string[]): Promise<boolean> {
+  const bytes = encode(parts)
+  return new Promise((resolve) => {
+    const ballot = new Ballot(masters.length, resolve)
+    for (const master of masters) master.ask(bytes, ballot)
+  })
+}
+
+class Ballot {
+  #missing: number
+  #undecided: number
+  readonly #decide: (granted: boolean) => void
+
+  constructor(masters: number, decide: (granted: boolean) => void) {
+    this.#missing = Math.floor(masters / 2) + 1
+    this.#undecided = masters
+    this.#decide = decide
+  }
+
+  vote(granted: boolean): void {
+    this.#undecided--
+    if (granted && --this.#missing === 0) this.#decide(true)
+    else if (this.#undecided < this.#missing) this.#decide(false)
+  }
+}
+
+function encode(parts: readonly string[]): string {
   let bytes = `*${parts.length}\r\n`
   for (const part of parts) bytes += `$${part.length}\r\n${part}\r\n`
-  let missing = Math.floor(masters.length / 2) + 1
-  let undecided = masters.length
-  return new Promise((resolve) => {
-    const vote: Vote = (isGranted) => {
-      undecided--
-      if (isGranted && --missing === 0) resolve(true)
-      else if (undecided < missing) resolve(false)
-    }
-    for (const master of masters) master.ask(bytes, vote)
-  })
+  return bytes
 }
 
 class RawMaster {
   readonly socket: Socket
-  #waiting: Vote[] = []
+  #waiting: Ballot[] = []
   #answered = 0
   #unsent = ''
   #unread = ''
@@ -70,13 +85,14 @@ class RawMaster {
 
   private constructor(socket: Socket) {
     this.socket = socket
-    socket.setEncoding('latin1').on('data', (text: string) => {
+    socket.setEncoding('latin1')
+    socket.on('data', (text: string) => {
       this.#read(text)
     })
   }
 
-  ask(bytes: string, vote: Vote): void {
-    this.#waiting.push(vote)
+  ask(bytes: string, ballot: Ballot): void {
+    this.#waiting.push(ballot)
     if (this.#unsent === '') {
       setImmediate(() => {
         this.socket.write(this.#unsent, 'latin1')
@@ -86,14 +102,18 @@ class RawMaster {
     this.#unsent += bytes
   }
 
-  /** One line for each question; the hash that `SCRIPT LOAD` says stands behind its length. */
+  /**
+   * One line for each question; the hash that `SCRIPT LOAD` says is in a line of its own, behind
+   * its length.
+   */
   #read(text: string): void {
     const lines = (this.#unread + text).split('\r\n')
     this.#unread = lines.pop() ?? ''
     for (const line of lines) {
       if (line.startsWith('$') && line !== '$-1') continue
-      const isGranted = line !== '$-1' && line !== ':0' && !line.startsWith('-')
-      this.#waiting[this.#answered++]?.(isGranted)
+      this.#waiting[this.#answered++]?.vote(
+        line !== '$-1' && line !== ':0' && !line.startsWith('-'),
+      )
     }
     if (this.#answered < this.#waiting.length) return
     this.#waiting = []
