@@ -1,7 +1,8 @@
 --[[
   ARGV  base · slots · most: places to look at · resource · id: of a job that may stand behind them
-  Returns  places in the line, its limits (JSON), its slots when it is open, then of each living one what `Member` has
-  (JSON): its state is asleep, ready, held, active, delayed, prioritized, waiting or failed
+  Returns  places in the line, its limits (JSON), its slots when it is open, then of each living one
+  what `Member` has (JSON): its state is asleep, ready, held, active, delayed, prioritized, waiting or
+  failed
 ]]
 --- @include "line"
 --- @include "limits-in-force"
