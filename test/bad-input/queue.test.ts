@@ -46,6 +46,12 @@ it.each([
   expect(() => new LockedQueue('q', options)).toThrow(message)
 })
 
+it.each(['keyPrefix', 'stringNumbers'])('refuses a connection with %s', (name) => {
+  const options = { connection: { ...connection(), [name]: 'app:' }, resource: () => 'r' }
+  const message = `Expected \`connection.${name}\` to be absent`
+  expect(() => new LockedQueue('q', options)).toThrow(message)
+})
+
 it.each([
   ['recource', 'Is it `resource`?'],
   ['defaultJobOption', 'Is it `defaultJobOptions`?'],
