@@ -19,7 +19,7 @@ export interface LinePosition {
    * first job of an open line, and while the queue or the line stands. A queue stands that is
    * paused or has no worker. A line stands whose first job failed, is delayed, runs for much longer
    * than others did, or has a worker that is stopped or dead. So does one whose resource is paused
-   * without an end.
+   * without an end. Leases that other clients hold are not known here.
    */
   readonly estimate?: {
     readonly startsInMs: number
