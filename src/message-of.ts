@@ -3,10 +3,11 @@ export function withoutStop(text: string): string {
   return text.replace(/\.+$/, '')
 }
 
-/** Of what a processor threw, for people. As `line/lua/reason.lua` has it. */
+/** As `line/lua/reason.lua` has it. */
 const MOST_CHARACTERS = 1_000
 
-export function shortened(reason: string): string {
+/** The beginning of what a processor threw, for people. */
+export function shortReason(reason: string): string {
   if (reason.length <= MOST_CHARACTERS) return reason
   return `${reason.slice(0, MOST_CHARACTERS).toWellFormed()}…`
 }

@@ -1,7 +1,10 @@
 import { refuse } from '../options.ts'
 
-/** What ioredis knows and BullMQ's scripts cannot work with. */
-const UNFIT = { keyPrefix: 'absent: use `prefix`', stringNumbers: 'absent: scripts count' } as const
+/** Options of ioredis with which BullMQ finds no jobs, and what is expected in their place. */
+const UNFIT = {
+  keyPrefix: 'absent: use the option `prefix`',
+  stringNumbers: 'absent: BullMQ reads numbers',
+} as const
 
 /**
  * Of the options of a queue or a worker those that are BullMQ's: `known` has them as false.

@@ -12,7 +12,7 @@ import type { LineBackend } from '../line/line-backend.ts'
 import type { LineRunner } from '../line/line-runner.ts'
 import type { ResourceLimits } from '../line/limits.ts'
 import { slotNames } from '../lock/slots.ts'
-import { messageOf, shortened, withoutStop } from '../message-of.ts'
+import { messageOf, shortReason, withoutStop } from '../message-of.ts'
 import { membersOf, type LineEntry, type Member } from '../line/members.ts'
 import { inWords, startIn, type Standstill } from './standstill.ts'
 
@@ -189,7 +189,7 @@ function describeWait(
 }
 
 /** When a job may start, of one that has to wait until then. */
-function describeTime({ delayedUntil, heldUntil }: Partial<Member> = {}): string | undefined {
+function describeTime({ delayedUntil, heldUntil }: Member): string | undefined {
   if (delayedUntil !== undefined) return describeDelay(delayedUntil)
   return heldUntil && `the rate limit of its resource, until ${heldUntil.toISOString()}`
 }
@@ -238,7 +238,7 @@ export async function explainJob(
   const { failedReason } = now
   const before =
     state === 'delayed' && failedReason
-      ? ` Its last attempt failed: ${withoutStop(shortened(failedReason))}.`
+      ? ` Its last attempt failed: ${withoutStop(shortReason(failedReason))}.`
       : ''
   const why = (await whyWaits(job, now, state, resources, sources)) + before
   const isOver = ['active', 'completed', 'failed'].includes(state)
@@ -263,7 +263,7 @@ async function whyWaits(
   if (found !== undefined && entry !== undefined) return whyInLine(entry, found)
   if (state === 'failed') {
     const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
-    return `Job ${id} has failed: ${withoutStop(shortened(failedReason))}. To try it again: ${again}.`
+    return `Job ${id} has failed: ${withoutStop(shortReason(failedReason))}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })

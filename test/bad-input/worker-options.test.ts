@@ -87,6 +87,12 @@ it.each([
   }
 })
 
+it('refuses a connection that renames keys', () => {
+  const connection = { host: '127.0.0.1', port: 1, keyPrefix: 'app:' }
+  const message = refusal(() => new LockedWorker('q', processor, { connection, redlock, resource }))
+  expect(message).toContain('Expected `connection.keyPrefix` to be absent: use the option `prefix`')
+})
+
 it('refuses fresh results without lines', () => {
   const dedupe = { resultTtlMs: 1_000, fresh: true }
   const options = { connection: NOWHERE, redlock, resource, dedupe, order: 'relaxed' } as const

@@ -51,7 +51,7 @@ for _, resource in ipairs(redis.call('ZRANGE', SPACE .. 'sleeping-lines', 0, ARG
     local behind = length - (isMarked and 2 or 1)
     if behind > (found.behind or -1) then
       found.behind, found.heldResource, found.holder = behind, resource, job.id
-      found.failedReason = shortened(redis.call('HGET', job.jobKey, 'failedReason'))
+      found.failedReason = shortReason(redis.call('HGET', job.jobKey, 'failedReason'))
     end
   end
 end

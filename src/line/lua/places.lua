@@ -36,7 +36,7 @@ for nr, place in ipairs(places) do
     local isLocked = redis.call('EXISTS', job.jobKey .. ':lock') == 1
     local dueAtMs = score and score / 4096 > nowMs() and math.floor(score / 4096) or nil
     if job.finishedOn then
-      member.state, member.failedReason = 'failed', shortened(redis.call('HGET', job.jobKey, 'failedReason'))
+      member.state, member.failedReason = 'failed', shortReason(redis.call('HGET', job.jobKey, 'failedReason'))
     elseif job.held and score then member.state, member.heldUntil = 'held', dueAtMs
     elseif job.asleep and not job.held then
       member.state = job.share and rules('shares').isReady(job.id, job.share) and 'ready' or 'asleep'

@@ -7,13 +7,11 @@
   nothing for a job that has ended, or has no lines
 ]]
 --- @include "keys"
+--- @include "queue-rate"
 local job = redis.call('HMGET', BASE .. ARGV.id, 'redlock:lines', 'finishedOn', 'redlock:rate')
 if not job[1] or job[2] then return nil end
 local own, all = {}, {}
--- Until a rate limit of the whole queue counts anew. `queue.rateLimit` sets the largest count.
-local started, max = redis.call('GET', BASE .. 'limiter'), redis.call('HGET', META, 'max') or 9007199254740991
-local isUsed = started and tonumber(started) >= tonumber(max)
-local restMs = isUsed and math.max(0, redis.call('PTTL', BASE .. 'limiter')) or 0
+local restMs, isUsed = queueRate(redis.call('HGET', META, 'max'))
 for _, id in ipairs(redis.call('ZREVRANGE', BASE .. 'completed', 0, ARGV.most - 1)) do
   local done = redis.call('HMGET', BASE .. id, 'processedOn', 'finishedOn', 'redlock:lines')
   if done[1] and done[2] then
@@ -21,4 +19,4 @@ for _, id in ipairs(redis.call('ZREVRANGE', BASE .. 'completed', 0, ARGV.most - 
     if done[3] == job[1] then own[#own + 1] = done[2] - done[1] end
   end
 end
-return {math.floor(nowMs()), restMs, job[1], job[3] or '', own, all}
+return {math.floor(nowMs()), isUsed and restMs or 0, job[1], job[3] or '', own, all}

@@ -6,7 +6,7 @@ import { linesIn, type QueueView } from './queue-view.ts'
 import { keyIn } from '../../line/line-runner.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { stepsKey } from '../../worker/run/results.ts'
-import { shortened } from '../../message-of.ts'
+import { shortReason } from '../../message-of.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import type { LiveLease } from './live-leases.ts'
 
@@ -103,7 +103,7 @@ async function recordOf(
     addedAt: Number(addedAt),
     startedAt: time(startedAt),
     endedAt: time(endedAt),
-    failedReason: typeof failedReason === 'string' ? shortened(failedReason) : undefined,
+    failedReason: typeof failedReason === 'string' ? shortReason(failedReason) : undefined,
     // As `line/lua/line.lua` has it.
     holdsLine: typeof holds === 'string' && holds === endedAt,
   }

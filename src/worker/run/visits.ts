@@ -119,7 +119,7 @@ export class Visits extends RunningJobs implements LineVisits {
     // rule: moved-job-needs-no-lock
     visit.isMoved = true
     // It was fetched by hand, and never runs here.
-    if (visit.startedAt === undefined && this.byId.get(jobId) === visit) this.byId.delete(jobId)
+    if (visit.startedAt === undefined) this.drop(visit, jobId)
   }
 
   waiting(jobId: string): Visit | undefined {
@@ -127,9 +127,8 @@ export class Visits extends RunningJobs implements LineVisits {
     return visit?.startedAt === undefined ? visit : undefined
   }
 
-  drop(visit: Visit): void {
-    const { id = '' } = visit.job
-    if (this.byId.get(id) === visit) this.byId.delete(id)
+  drop(visit: Visit, jobId: string = visit.job.id ?? ''): void {
+    if (this.byId.get(jobId) === visit) this.byId.delete(jobId)
   }
 
   ending(job: Pick<Job, 'id'>): Visit | undefined {

@@ -577,6 +577,18 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       doctor: [],
     }
   },
+  'a queue: told to slow down': async (scene) => {
+    await scene.wasQuick()
+    await scene.producer.rateLimit(600_000)
+    await scene.work({ limiter: { max: 100, duration: 1_000 } })
+    return {
+      job: await scene.add(),
+      why: /a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms\./,
+      estimate: true,
+      line: /^waiting: a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms$/,
+      doctor: [],
+    }
+  },
   'a queue: the limiter of its workers is used up': async (scene) => {
     await scene.work({ quick: true, limiter: { max: 1, duration: 600_000 } })
     await scene.add(2)

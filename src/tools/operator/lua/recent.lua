@@ -10,7 +10,7 @@ local found = {}
 for _, id in ipairs(redis.call('ZREVRANGE', KEYS[1], 0, ARGV[2] - 1)) do
   local job = redis.call('HMGET', KEYS[2] .. id, 'redlock:lines', 'finishedOn', 'processedOn', 'failedReason')
   if job[1] and string.find(job[1], ARGV[1], 1, true) then
-    table.insert(found, {id, job[2] or '', job[3] or '', shortened(job[4])})
+    table.insert(found, {id, job[2] or '', job[3] or '', shortReason(job[4])})
   end
 end
 return found
