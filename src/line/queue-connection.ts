@@ -2,10 +2,12 @@
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
 import * as bullmq from 'bullmq'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
+import pRetry from 'p-retry'
 import { systemClock } from '../clock.ts'
 import { hearLateErrors, type Sockets } from '../ioredis.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME, type Client } from './line-runner.ts'
+import { PASSING, says, UNANSWERED } from './refusals.ts'
 
 type Connection = RedisQueueBackend['connection']
 
@@ -56,6 +58,7 @@ export abstract class ConnectedBackend extends Backend {
       const isGiven = each === connection && 'duplicate' in queue.opts.connection
       if (client !== undefined && !isGiven) hearLateErrors(client)
       leaveReplicas(each)
+      askUntilAnswered(each)
       reconnectSoon(each, queue.opts.connection)
     }
     const toKey = (type: string): string => inner.toKey(type)
@@ -157,6 +160,21 @@ export function prepareClient(connection: Connection, prepare: (client: Client) 
     return client
   })
   waiting.initializing.catch(() => undefined) // BullMQ reports a connection that fails.
+}
+
+/**
+ * BullMQ asks each new connection for its server's version. Where that was refused once, or the
+ * connection broke meanwhile, every later call would fail with it.
+ */
+function askUntilAnswered(connection: Connection): void {
+  const asks = connection as unknown as { getRedisVersionAndType(): Promise<unknown> }
+  const ask = asks.getRedisVersionAndType.bind(asks)
+  // rule: version-is-asked-until-answered
+  asks.getRedisVersionAndType = () =>
+    pRetry(ask, {
+      ...{ minTimeout: 100, maxTimeout: 1_000, retries: Infinity, unref: true },
+      shouldRetry: ({ error }) => says(error, PASSING, UNANSWERED),
+    })
 }
 
 /**

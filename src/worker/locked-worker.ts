@@ -5,7 +5,7 @@
 import type { GetNextJobOptions, Job, Worker } from 'bullmq'
 import type { Channel, Listener } from '../channel.ts'
 import type { ToldWorker } from '../facts.ts'
-import { systemClock, withinMs } from '../clock.ts'
+import { sleep, systemClock, withinMs } from '../clock.ts'
 import { ShutdownError } from '../errors.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { defaultLogger } from '../logger.ts'
@@ -40,6 +40,8 @@ const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
 const CLOSE_LIMIT_MS = 2_000
 const DISCONNECT_LIMIT_MS = 500
+/** Before a refused fetch is repeated. */
+const REFUSED_MS = 100
 /** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
 const MIN_WAIT_MS = 100
 
@@ -197,6 +199,8 @@ export class LockedWorker<
   }
 
   override async resume(): Promise<void> {
+    // rule: leaving-worker-is-not-resumed
+    if (this.#runs.isLeaving) return
     this.#pausedByUser = false
     if (this.#starting !== undefined) this.paused = false
     else if (!this.#breaker.isOpen) await super.resume()
@@ -239,7 +243,15 @@ export class LockedWorker<
     token: string,
     name?: string,
   ): Promise<Job<Data, Result, Name>> {
-    return (this.#runs.isLeaving ? undefined : await super.moveToActive(token, name)) as never
+    if (this.#runs.isLeaving) return undefined as never
+    try {
+      return await super.moveToActive(token, name)
+    } catch (error) {
+      // BullMQ asks again at once. Where no server is asked, nothing else would run meanwhile.
+      // rule: refused-fetch-leaves-the-process-time
+      await sleep(systemClock, REFUSED_MS)
+      throw error
+    }
   }
 
   /**

@@ -225,6 +225,7 @@ same(
     await queue.pause()
     for (const every of [50_000, 60_000, 70_000]) {
       await queue.upsertJobScheduler('s', { every }, { data: { customer: 'a', nr: 1 } })
+      await pause(5) // Of two in one millisecond the second is delayed.
     }
     return { waiting: await queue.getWaitingCount() }
   },

@@ -1,4 +1,5 @@
 /** Lines with a greatest length: what happens to an add that has no room, and who is told. */
+import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer } from 'bullmq'
 import { describe, expect, it } from 'vitest'
 import type { LockedQueue } from '../../src/index.ts'
@@ -6,6 +7,7 @@ import { LineFullError, LockedWorker, type LockedQueueOptions } from '../../src/
 import { QueueView } from '../../src/tools/operator/queue-view.ts'
 import { standingJobs } from '../../src/tools/operator/standing-jobs.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { startProxy } from '../support/proxy.ts'
 
 interface Call {
   readonly customer: string
@@ -71,6 +73,28 @@ describe('a full line', () => {
       LineFullError,
     )
     expect(await numbers(queue)).toEqual([1, 2, 4])
+  })
+
+  it('adds nothing more once it has refused jobs that are sent in several parts', async () => {
+    const { host, port } = fixture.fleet.queue
+    await using proxy = await startProxy(port)
+    const queue = makeQueue({ maxLength: 1, connection: { host, port: proxy.port } })
+    await queue.waitUntilReady()
+    let delayMs = 0
+    proxy.delay({ requestsMs: () => (delayMs += 50) })
+    const long = 'x'.repeat(10_000)
+    const jobs = Array.from({ length: 40 }, (_, nr) => ({
+      name: 'call',
+      data: { ...call(nr, nr === 1 ? 'c0' : `c${nr}`), long },
+    }))
+    await expect(queue.addBulk(jobs)).rejects.toThrow(LineFullError)
+    const redis = fixture.redis()
+    const count = (): Promise<number> => redis.llen(queue.toKey('wait'))
+    const counts = [await count()]
+    await delay(500)
+    counts.push(await count())
+    expect(counts).toEqual([39, 39])
+    await queue.close()
   })
 
   it.each([

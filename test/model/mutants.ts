@@ -274,6 +274,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['script-joins-no-older-pipeline', 'removed', 'joins no pipeline that was made before'],
   ],
   'line/full-lines': [
+    ['refused-bulk-adds-nothing-later', 'removed', 'adds nothing more once'],
     ['scheduled-job-is-not-dropped', ['(owner[1] or owner[2])', 'owner[1]'], 'of a scheduler'],
     ['ready-job-is-not-dropped', 'removed', 'with shares'],
     [
@@ -433,7 +434,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['given-job-ends-what-was-drained', 'never', 'drained comes once for each time'],
   ],
-  'worker/queue-trouble': [['refused-end-fails-no-job', 'always', 'is taken when the server']],
+  'worker/queue-trouble': [
+    ['refused-end-fails-no-job', 'always', 'is taken when the server'],
+    ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
+    ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
+  ],
   'worker/queue-cuts': [
     ['result-that-is-not-stored-ends-its-job', 'always', 'whose end the server refuses for longer'],
     ['done-job-ends-without-its-lock', 'never', 'of one resource'],
@@ -494,6 +499,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['open-step-fails-the-job', 'never', 'holds the lease'],
     ['forgotten-extension-ends-no-process', 'removed', 'nobody waits for'],
     ['lost-job-does-not-stand-in-its-line', 'never', 'for as long as its process'],
+    ['leaving-worker-is-not-resumed', 'removed', 'is not resumed'],
     ['leaving-worker-starts-no-job', ['this.isLeaving || ', ''], 'starts no job'],
     ['leaving-worker-takes-no-mark', 'removed', 'waits for no mark'],
     ['forced-close-waits-for-no-job', ['force ? 0 : ', ''], 'lets its process end'],

@@ -190,6 +190,31 @@ describe('a worker that drains', () => {
     expect(await queue.getDelayedCount()).toBe(1)
   })
 
+  test('is not resumed', async () => {
+    const queue = makeQueue()
+    const ran: string[] = []
+    const worker = await work(async ({ name }) => {
+      ran.push(name)
+      await pause(200)
+    })
+    const loop = worker as unknown as { moveToActive(...args: string[]): Promise<unknown> }
+    const { moveToActive } = loop
+    let asked = 0
+    loop.moveToActive = (...args) => {
+      // It would ask without end, and nothing else would run.
+      if (++asked > 100) void worker.pause(true)
+      return moveToActive.apply(worker, args)
+    }
+    await queue.add('first', { customer: 'a' })
+    await until('the first runs', () => ran.length === 1)
+    await queue.add('second', { customer: 'b' })
+    const drained = worker.drain()
+    await worker.resume()
+    expect(await drained).toBe(true)
+    expect(ran).toEqual(['first'])
+    expect(asked).toBeLessThan(100)
+  })
+
   test('gives its jobs back so that they start elsewhere at once', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()

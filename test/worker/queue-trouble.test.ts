@@ -2,6 +2,7 @@
  * The queue's Redis refuses, forgets or falls silent: no attempt is used, and a worker that stops
  * ends.
  */
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -18,6 +19,7 @@ import {
 import { startServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
+import { Program } from '../workers/program.ts'
 import { startProxy } from '../support/proxy.ts'
 
 const fixture = useFleet({ masters: 3 })
@@ -152,6 +154,53 @@ describe.each(['completed', 'failed'] as const)('the end of a job that has %s', 
       expect(ended?.failedReason).toBe(state === 'failed' ? 'no money' : undefined)
     },
   )
+})
+
+test('a worker whose every fetch is refused has time for all else, and closes', async () => {
+  const redis = fixture.redis()
+  // BullMQ asks for INFO before its first command.
+  await redis.call('ACL', 'SETUSER', 'blind', 'on', '>secret', '~*', '&*', '+@all', '-info')
+  await using program = new Program('test/worker/refused-child.ts', [
+    ...[fixture.namespace, String(fixture.fleet.queue.port), 'blind', fixture.namespace],
+    ...fixture.fleet.urls,
+  ])
+  await program.line(/NOPERM/)
+  const [, errors] = await program.line(/^(\d+) errors in a second/)
+  expect(Number(errors)).toBeGreaterThan(2)
+  expect(Number(errors)).toBeLessThan(50)
+  program.kill('SIGTERM')
+  expect((await program.end()).code).toBe(0)
+})
+
+test('a server that refuses while BullMQ asks for its version serves when it takes commands', async () => {
+  const { host, port } = fixture.fleet.queue
+  let asked = 0
+  const relay = createServer((client) => {
+    const server = connect(port, host)
+    const end = (): void => {
+      client.destroy()
+      server.destroy()
+    }
+    for (const side of [client, server]) side.on('error', end).on('close', end)
+    server.pipe(client)
+    client.on('data', (sent) => {
+      // The client asks for INFO to see whether the server is ready, then BullMQ does.
+      if (sent.includes('\r\ninfo\r\n')) asked++
+      if (asked === 2) client.write('-LOADING Redis is loading the dataset in memory\r\n')
+      else server.write(sent)
+    })
+  })
+  await new Promise<void>((resolve) => relay.listen(0, host, resolve))
+  fixture.defer(() => void relay.close())
+  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
+    connection: { host, port: (relay.address() as AddressInfo).port },
+    resource: ({ nr }) => `customer:${nr}`,
+  })
+  queue.on('error', () => undefined)
+  fixture.defer(() => queue.close())
+  await queue.add('charge', { nr: 1 })
+  expect(asked).toBe(3)
+  expect(await queue.getWaitingCount()).toBe(1)
 })
 
 test('a replica that refuses many calls at once is left once', async () => {

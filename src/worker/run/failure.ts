@@ -9,6 +9,7 @@ import {
   ShutdownError,
   ValueTooLargeError,
 } from '../../errors.ts'
+import { DENIES, PASSING, says, UNANSWERED } from '../../line/refusals.ts'
 import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
@@ -33,23 +34,6 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   // rule: job-without-data-fails
   if (error.code === JOB_NOT_EXIST) return 'final'
   return 'elsewhere' // The job is no longer this worker's.
-}
-
-/** A server or a cluster that refuses for a time: also a script that it was just made to forget. */
-const PASSING =
-  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
-
-const DENIES = /^(NOAUTH|WRONGPASS|NOPERM)\b/
-
-/**
- * The connection is away, and it comes again. What the server has done is not known. Of ioredis and
- * node-redis. Where a connection was closed on purpose, they say something else.
- */
-const UNANSWERED =
-  /^(Reached the max retries|Command timed out|Stream isn't writeable|Cluster isn't ready|None of startup nodes|Failed to refresh slots|Socket closed unexpectedly|The client is offline|Connection timeout)|\bE(CONN\w+|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH)\b/
-
-function says(error: unknown, ...what: readonly RegExp[]): boolean {
-  return error instanceof Error && what.some((text) => text.test(error.message))
 }
 
 /** A server that does nothing for this client, for a time or until its operator acts. */
