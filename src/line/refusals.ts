@@ -1,16 +1,16 @@
 /** What the errors of the queue's Redis and its clients say. */
 
 /** A server or a cluster that refuses for a time: also a script that it was just made to forget. */
-export const PASSING =
+export const PASSING: RegExp =
   /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
 
-export const DENIES = /^(NOAUTH|WRONGPASS|NOPERM)\b/
+export const DENIES: RegExp = /^(NOAUTH|WRONGPASS|NOPERM)\b/
 
 /**
  * The connection is away, and it comes again. What the server has done is not known. Of ioredis and
  * node-redis. Where a connection was closed on purpose, they say something else.
  */
-export const UNANSWERED =
+export const UNANSWERED: RegExp =
   /^(Reached the max retries|Command timed out|Stream isn't writeable|Cluster isn't ready|None of startup nodes|Failed to refresh slots|Socket closed unexpectedly|The client is offline|Connection timeout)|\bE(CONN\w+|PIPE|TIMEDOUT|HOSTUNREACH|NETUNREACH)\b/
 
 export function says(error: unknown, ...what: readonly RegExp[]): boolean {

@@ -198,12 +198,12 @@ describe('a worker that drains', () => {
       await pause(200)
     })
     const loop = worker as unknown as { moveToActive(...args: string[]): Promise<unknown> }
-    const { moveToActive } = loop
+    const moveToActive = loop.moveToActive.bind(worker)
     let asked = 0
     loop.moveToActive = (...args) => {
       // It would ask without end, and nothing else would run.
       if (++asked > 100) void worker.pause(true)
-      return moveToActive.apply(worker, args)
+      return moveToActive(...args)
     }
     await queue.add('first', { customer: 'a' })
     await until('the first runs', () => ran.length === 1)
