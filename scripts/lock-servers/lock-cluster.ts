@@ -9,12 +9,21 @@ export interface LockMember {
   readonly process: ServiceProcess
 }
 
+export interface Sessions {
+  /** What each member has of them and of their nodes. */
+  readonly told: string
+  /** Which members keep nodes of sessions that have ended: a fault of the service. */
+  readonly kept: readonly string[]
+}
+
 export interface LockCluster extends AsyncDisposable {
   /** As `--locks` and `openLocks` take it. */
   readonly address: string
   readonly members: readonly LockMember[]
   /** Resolves when one is elected. */
   leader(): Promise<LockMember>
+  /** Of a service with sessions. */
+  sessions?(): Promise<Sessions>
   close(): Promise<void>
 }
 

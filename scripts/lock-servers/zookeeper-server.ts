@@ -82,6 +82,17 @@ export async function startZooKeeper(
         await delay(20)
       }
     },
+    async sessions() {
+      const said = await Promise.all(members.map(({ port }) => ask(port, 'dump').catch(String)))
+      // The leader alone counts their time.
+      const [live = ''] = /Session Sets[^]*?ephemeral nodes/.exec(said.join('\n')) ?? []
+      const kept = members.flatMap(({ name }, index) =>
+        [...(said[index] ?? '').matchAll(/^(0x\w+):$/gm)]
+          .filter(([, id = '']) => live !== '' && !live.includes(id))
+          .map(([, id]) => `${name} keeps nodes of session ${id}, which has ended`),
+      )
+      return { told: members.map(({ name }, index) => `${name}: ${said[index]}`).join('\n'), kept }
+    },
     close,
     [Symbol.asyncDispose]: close,
   }
