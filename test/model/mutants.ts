@@ -827,7 +827,6 @@ const BY_COMBINATION: readonly (readonly [string, Change])[] = [
   ['slots-that-are-set-count', ['limits.areSet = entry.slots, true', '_ = SLOTS']],
   ['cancelled-job-is-not-retried', 'removed'],
   ['stopped-job-uses-no-attempt', ['isGivenBack(stop.reason)', 'false']],
-  ['batch-ends-at-a-job-that-may-not-start', [' or not job.asleep or job.held', ' or job.held']],
   ['as-many-heads-as-slots', ['<', '<=']],
   ['checkpoints-of-one-instance', 'never'],
   ['promoted-by-the-clock-of-the-server', 'removed'],
