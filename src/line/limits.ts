@@ -130,16 +130,17 @@ export class LineLimits {
       refuse('until', 'a time in the future: a Date, or milliseconds since 1970', Number(until))
     }
     // The queue's Redis adds when, by its own clock.
-    await this.#change(named(resource), kind, { entry: { reason, by, ...own }, forMs })
+    await this.#change(named(resource), [kind], { entry: { reason, by, ...own }, forMs })
   }
 
   async end(resource: string, ...kinds: readonly LimitKind[]): Promise<void> {
-    for (const kind of kinds) await this.#change(named(resource), kind)
+    // rule: limits-change-in-the-order-of-calls
+    await this.#change(named(resource), kinds)
   }
 
   /** @returns for how long the resource sleeps: longer than asked for where it slept already. */
   async sleep(resource: string, forMs: number): Promise<number> {
-    return Number(await this.#change(resource, 'asleep', { entry: {}, forMs }))
+    return Number(await this.#change(resource, ['asleep'], { entry: {}, forMs }))
   }
 
   /** What is set for a resource, or for all of which something is set. */
@@ -155,9 +156,9 @@ export class LineLimits {
     return all
   }
 
-  /** Ends the limit where there is no `limit`. @returns for how long (ms), or '' for no end. */
-  #change(resource: string, kind: LimitKind, limit?: Arguments): Promise<unknown> {
-    return this.#runner.run('line/lua/change-limit', { resource, kind, ...limit })
+  /** Ends the limits where there is no `limit`. @returns for how long (ms), or '' for no end. */
+  #change(resource: string, kinds: readonly LimitKind[], limit?: Arguments): Promise<unknown> {
+    return this.#runner.run('line/lua/change-limit', { resource, kinds, ...limit })
   }
 }
 

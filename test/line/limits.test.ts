@@ -130,6 +130,15 @@ describe('a paused resource', () => {
     expect(await leftovers()).toEqual([])
   })
 
+  test('a pause that follows a resume without await holds', async () => {
+    const queue = makeQueue()
+    await queue.pauseResource('a')
+    await Promise.all([queue.resumeResource('a'), queue.pauseResource('a', { reason: 'again' })])
+    expect(await queue.getLimits('a')).toMatchObject({ paused: { reason: 'again' } })
+    await Promise.all([queue.pauseResource('a'), queue.resumeResource('a')])
+    expect(await queue.getLimits('a')).toEqual({})
+  })
+
   test('may have no jobs yet; the jobs that come wait without a worker slot', async () => {
     const queue = makeQueue()
     await queue.pauseResource('a')

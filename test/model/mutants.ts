@@ -334,6 +334,14 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'line/limits': [
     [
+      'limits-change-in-the-order-of-calls',
+      [
+        'await this.#change(named(resource), kinds)',
+        'for (const kind of kinds) await this.#change(named(resource), [kind])',
+      ],
+      'follows a resume without await',
+    ],
+    [
       'held-job-stands-before-those-that-sleep',
       ['tonumber(ASLEEP_DELAY)', 'math.huge'],
       'of a pause stop the line',
@@ -404,6 +412,9 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['work-counts-by-weight', [' / weight', ''], 'weights'],
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
+  ],
+  'compatibility/added-again': [
+    ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
   ],
   'compatibility/plain-queue': [
     ['started-job-adds-the-next-of-its-scheduler', 'removed', 'a scheduler that is faster'],
