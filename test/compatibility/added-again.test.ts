@@ -1,4 +1,4 @@
-/** Jobs that are added twice, under one id or deduplicated; and calls that follow an add at once. */
+/** Jobs that are added twice, by their ids or deduplicated; calls that follow an add at once. */
 import { differs, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
 import { pause, type Side, type WorkJob } from './side.ts'
 

@@ -661,6 +661,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'sharded/sharded-queue': [
     ['resources-of-a-job-are-in-one-shard', 'always', 'resources of a job'],
     ['number-of-shards-does-not-change', 'never', 'another number of shards'],
+    [
+      'calls-of-shards-keep-their-order',
+      ['this.after([id], call)', 'call()'],
+      'calls without await',
+    ],
     ['scheduler-is-in-one-shard', 'removed', 'a scheduler is in'],
     ['moved-scheduler-leaves-no-job', 'never', 'a scheduler is in'],
     ['refused-scheduler-stays-as-it-was', ['await this', 'this'], 'a scheduler whose move'],
