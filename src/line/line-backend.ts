@@ -5,7 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import * as bullmq from 'bullmq'
 import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
-import { atEndOfTurn, sleep, systemClock } from '../clock.ts'
+import { atEndOfTurn, ownCallback, sleep, systemClock } from '../clock.ts'
 import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -347,6 +347,12 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     this.#toldDrained = true
     if (this.settings.onDrained) atEndOfTurn(this.settings.onDrained)
     return undefined
+  }
+
+  override async close(force?: boolean): Promise<void> {
+    // rule: what-was-added-is-sent-before-the-end
+    await ownCallback()
+    await super.close(force)
   }
 
   async #additionsSent(): Promise<void> {

@@ -316,6 +316,18 @@ same(
 )
 
 same(
+  'queue.close without await after an add: the job is added',
+  async (side) => {
+    const queue = side.queue()
+    const add = (): Promise<unknown> => queue.add('work', { customer: 'a', nr: 1 })
+    await add()
+    const [added] = await Promise.allSettled([add(), queue.close()])
+    return { added: added.status, count: await side.plainQueue().count() }
+  },
+  { added: 'fulfilled', count: 2 },
+)
+
+same(
   'data that are nothing in JSON: the job has an empty object',
   async (side) => {
     const seen: unknown[] = []

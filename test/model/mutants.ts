@@ -415,6 +415,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'compatibility/added-again': [
     ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
+    ['what-was-added-is-sent-before-the-end', 'removed', 'queue.close without await'],
   ],
   'compatibility/plain-queue': [
     ['started-job-adds-the-next-of-its-scheduler', 'removed', 'a scheduler that is faster'],
