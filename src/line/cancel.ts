@@ -4,6 +4,7 @@
  * aborts, and it fails without another attempt. Also how else jobs leave lines without a run.
  */
 import { Job, UnrecoverableError, type Queue } from 'bullmq'
+import { allEnded } from '../all-ended.ts'
 import { sleep, systemClock } from '../clock.ts'
 import { JobCancelledError } from '../errors.ts'
 import { touchedName } from '../names.ts'
@@ -62,7 +63,7 @@ export async function cancelJobs(
   const done: Cancelled[] = []
   for (let from = 0; from < ids.length; from += AT_ONCE) {
     const some = ids.slice(from, from + AT_ONCE)
-    done.push(...(await Promise.all(some.map((id) => cancelOne(queue, id, reason, deadline)))))
+    done.push(...(await allEnded(some.map((id) => cancelOne(queue, id, reason, deadline)))))
   }
   return done.reverse()
 }

@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import * as bullmq from 'bullmq'
 import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
+import { allEnded } from '../all-ended.ts'
 import { atEndOfTurn, ownCallback, sleep, systemClock } from '../clock.ts'
 import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
@@ -221,10 +222,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       return [placement(dataOf(job), jobId) as never, job, jobId, parentKeyOpts] as const
     })
     await this.connection.client
-    const adds = placed.map((each) => this.addJobToTransaction(...each))
-    // rule: refused-bulk-adds-nothing-later
-    await Promise.allSettled(adds)
-    return Promise.all(adds)
+    return allEnded(placed.map((each) => this.addJobToTransaction(...each)))
   }
 
   // What BullMQ asks without a script of jobs that were just added.

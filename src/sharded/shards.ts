@@ -1,5 +1,6 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
+import { allEnded } from '../all-ended.ts'
 import { Deadlines, Expiring, leave, systemClock, withinMs } from '../clock.ts'
 import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
@@ -81,9 +82,7 @@ export class Shards<Shard extends Part> {
   /** Where a shard rejects, so does this, when all have ended. */
   async ask<Answer>(question: (shard: Shard) => Answer): Promise<readonly Awaited<Answer>[]> {
     await this.check()
-    const answers = this.all.map((shard) => this.call(shard, question))
-    await Promise.allSettled(answers)
-    return Promise.all(answers)
+    return allEnded(this.all.map((shard) => this.call(shard, question)))
   }
 
   /**

@@ -668,6 +668,23 @@ describe('cancel', () => {
     await expect(queue.cancel(undefined as never)).rejects.toThrow(/`target`.*id of a job/)
   })
 
+  test('that is refused for one job does nothing more to others afterwards', async () => {
+    const queue = makeQueue()
+    const end = fixture.gate()
+    const seen = await work({}, () => end.passed)
+    const [runs, broken] = await queue.addBulk(jobs('a', 1, 2, 3))
+    await until('the first runs', () => seen.started.length === 1)
+    const key = `bull:${fixture.namespace}:${broken?.id ?? ''}`
+    await fixture.redis().hset(key, 'opts', '{')
+    const timeoutMs = 600
+    const from = performance.now()
+    await expect(queue.cancel({ resource: 'a' }, { timeoutMs })).rejects.toThrow(SyntaxError)
+    // It has waited for the one that runs, and does not listen.
+    expect(performance.now() - from).toBeGreaterThan(timeoutMs - 20)
+    expect(await runs?.getState()).toBe('active')
+    expect(await queue.getFailedCount()).toBe(1)
+  })
+
   test('stops no other job that has the same id later', async () => {
     const queue = makeQueue()
     const seen = await work({}, async (_job, { signal }) => {

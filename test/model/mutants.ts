@@ -274,7 +274,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['script-joins-no-older-pipeline', 'removed', 'joins no pipeline that was made before'],
   ],
   'line/full-lines': [
-    ['refused-bulk-adds-nothing-later', 'removed', 'adds nothing more once'],
+    ['rejected-call-does-nothing-later', 'removed', 'adds nothing more once'],
     ['scheduled-job-is-not-dropped', ['(owner[1] or owner[2])', 'owner[1]'], 'of a scheduler'],
     ['ready-job-is-not-dropped', 'removed', 'with shares'],
     [
@@ -333,6 +333,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'line/limits': [
+    ['rejected-call-does-nothing-later', 'removed', 'that is refused for one job'],
     [
       'limits-change-in-the-order-of-calls',
       [
