@@ -8,7 +8,14 @@ import { allEnded } from '../all-ended.ts'
 import { sleep, systemClock } from '../clock.ts'
 import { JobCancelledError } from '../errors.ts'
 import { touchedName } from '../names.ts'
-import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
+import {
+  integerOption,
+  jobIdOption,
+  knownOptions,
+  nameOption,
+  objectOption,
+  refuse,
+} from '../options.ts'
 import { LineBackend } from './line-backend.ts'
 import { keyIn, type Client, type LineRunner } from './line-runner.ts'
 import { membersOf } from './members.ts'
@@ -49,6 +56,7 @@ export async function cancelJobs(
   target: string | { readonly resource: string },
   options: CancelOptions = {},
 ): Promise<readonly Cancelled[]> {
+  objectOption(options as unknown, 'an object, such as { reason: "wrong customer" }')
   knownOptions({ ...options }, { reason: true, timeoutMs: true })
   const { reason = 'no reason given', timeoutMs = TIMEOUT_MS } = options
   nameOption('reason', reason)
@@ -130,6 +138,7 @@ export async function cancelRequests(
 
 /** A failed job lets its lines go on, and stays failed. @returns false where it held none. */
 export async function skipJob(runner: LineRunner, jobId: string): Promise<boolean> {
+  jobIdOption(jobId)
   return (await runner.run('line/lua/skip', { id: jobId })) === 1
 }
 

@@ -215,6 +215,13 @@ describe('a paused resource', () => {
     await expect(queue.pauseResource('')).rejects.toThrow(/whole characters.*got `''`/)
     await expect(queue.pauseResource('customer:undefined')).rejects.toThrow(/names nothing/)
     await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
+    for (const until of [Infinity, 1e300]) {
+      await expect(queue.pauseResource('a', { until })).rejects.toThrow(/absent for no end/)
+    }
+    await expect(queue.pauseResource('a', null as never)).rejects.toThrow(/`options`.*object/)
+    await expect(queue.cancel('1', null as never)).rejects.toThrow(/`options`.*object/)
+    await expect(queue.skip(undefined as never)).rejects.toThrow(/`jobId`.*got `undefined`/)
+    await expect(queue.position(7 as never)).rejects.toThrow(/`jobId`.*got `7`/)
     await expect(queue.pauseResource('a', { reasons: '' } as never)).rejects.toThrow(/reasons/)
     await expect(queue.setSlots('a', 0)).rejects.toThrow(/slots/)
     await expect(queue.setRate('a', { limit: 0, perMs: 1 })).rejects.toThrow(
