@@ -56,7 +56,8 @@ export async function cancelJobs(
   target: string | { readonly resource: string },
   options: CancelOptions = {},
 ): Promise<readonly Cancelled[]> {
-  objectOption(options as unknown, 'an object, such as { reason: "wrong customer" }')
+  const asked: unknown = options
+  objectOption(asked, 'an object, such as { reason: "wrong customer" }')
   knownOptions({ ...options }, { reason: true, timeoutMs: true })
   const { reason = 'no reason given', timeoutMs = TIMEOUT_MS } = options
   nameOption('reason', reason)
