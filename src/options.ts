@@ -77,6 +77,11 @@ export function objectOption(
   if (!isObject || options instanceof Promise) refuse(name, expected, options)
 }
 
+/** @throws TypeError for what no job can have as its id. */
+export function jobIdOption(value: unknown): void {
+  if (typeof value !== 'string') refuse('jobId', 'the id of a job, a string', value)
+}
+
 /**
  * @param known every option; those that are `false` are not listed in the message.
  * @throws TypeError for a name that is none of `known`: it would change nothing, silently.

@@ -4,10 +4,18 @@
  * aborts, and it fails without another attempt. Also how else jobs leave lines without a run.
  */
 import { Job, UnrecoverableError, type Queue } from 'bullmq'
+import { allEnded } from '../all-ended.ts'
 import { sleep, systemClock } from '../clock.ts'
 import { JobCancelledError } from '../errors.ts'
 import { touchedName } from '../names.ts'
-import { integerOption, knownOptions, nameOption, refuse } from '../options.ts'
+import {
+  integerOption,
+  jobIdOption,
+  knownOptions,
+  nameOption,
+  objectOption,
+  refuse,
+} from '../options.ts'
 import { LineBackend } from './line-backend.ts'
 import { keyIn, type Client, type LineRunner } from './line-runner.ts'
 import { membersOf } from './members.ts'
@@ -48,6 +56,8 @@ export async function cancelJobs(
   target: string | { readonly resource: string },
   options: CancelOptions = {},
 ): Promise<readonly Cancelled[]> {
+  const asked: unknown = options
+  objectOption(asked, 'an object, such as { reason: "wrong customer" }')
   knownOptions({ ...options }, { reason: true, timeoutMs: true })
   const { reason = 'no reason given', timeoutMs = TIMEOUT_MS } = options
   nameOption('reason', reason)
@@ -62,7 +72,7 @@ export async function cancelJobs(
   const done: Cancelled[] = []
   for (let from = 0; from < ids.length; from += AT_ONCE) {
     const some = ids.slice(from, from + AT_ONCE)
-    done.push(...(await Promise.all(some.map((id) => cancelOne(queue, id, reason, deadline)))))
+    done.push(...(await allEnded(some.map((id) => cancelOne(queue, id, reason, deadline)))))
   }
   return done.reverse()
 }
@@ -129,6 +139,7 @@ export async function cancelRequests(
 
 /** A failed job lets its lines go on, and stays failed. @returns false where it held none. */
 export async function skipJob(runner: LineRunner, jobId: string): Promise<boolean> {
+  jobIdOption(jobId)
   return (await runner.run('line/lua/skip', { id: jobId })) === 1
 }
 

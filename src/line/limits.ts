@@ -79,6 +79,8 @@ type LimitKind = keyof Limits | 'asleep'
 const OPTIONS = { until: true, reason: true, by: true } as const
 const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
 const MAX_TEXT_LENGTH = 500
+/** The last moment that a `Date` can name. */
+const LAST_DATE = 8.64e15
 
 /** @throws TypeError for a bad rate. */
 export function checkedRate(rate: JobRate, name: string): Required<JobRate> {
@@ -117,6 +119,7 @@ export class LineLimits {
       }
       own = rate
     }
+    objectOption(options, 'an object, such as { reason: "migration" }')
     knownOptions({ ...options }, OPTIONS)
     const { until, reason, by = `${hostname()}:${process.pid}` } = options
     for (const [name, text] of Object.entries({ reason, by })) {
@@ -126,20 +129,22 @@ export class LineLimits {
     }
     // As BullMQ reads the time of `moveToDelayed`: the caller has it from this clock.
     const forMs = until === undefined ? undefined : Number(until) - systemClock.wallNow()
-    if (forMs !== undefined && !(forMs > 0)) {
-      refuse('until', 'a time in the future: a Date, or milliseconds since 1970', Number(until))
+    if (forMs !== undefined && !(forMs > 0 && Number(until) <= LAST_DATE)) {
+      const expected = 'a time in the future: a Date, or milliseconds since 1970; absent for no end'
+      refuse('until', expected, Number(until))
     }
     // The queue's Redis adds when, by its own clock.
-    await this.#change(named(resource), kind, { entry: { reason, by, ...own }, forMs })
+    await this.#change(named(resource), [kind], { entry: { reason, by, ...own }, forMs })
   }
 
   async end(resource: string, ...kinds: readonly LimitKind[]): Promise<void> {
-    for (const kind of kinds) await this.#change(named(resource), kind)
+    // rule: limits-change-in-the-order-of-calls
+    await this.#change(named(resource), kinds)
   }
 
   /** @returns for how long the resource sleeps: longer than asked for where it slept already. */
   async sleep(resource: string, forMs: number): Promise<number> {
-    return Number(await this.#change(resource, 'asleep', { entry: {}, forMs }))
+    return Number(await this.#change(resource, ['asleep'], { entry: {}, forMs }))
   }
 
   /** What is set for a resource, or for all of which something is set. */
@@ -155,9 +160,9 @@ export class LineLimits {
     return all
   }
 
-  /** Ends the limit where there is no `limit`. @returns for how long (ms), or '' for no end. */
-  #change(resource: string, kind: LimitKind, limit?: Arguments): Promise<unknown> {
-    return this.#runner.run('line/lua/change-limit', { resource, kind, ...limit })
+  /** Ends the limits where there is no `limit`. @returns for how long (ms), or '' for no end. */
+  #change(resource: string, kinds: readonly LimitKind[], limit?: Arguments): Promise<unknown> {
+    return this.#runner.run('line/lua/change-limit', { resource, kinds, ...limit })
   }
 }
 
@@ -173,7 +178,7 @@ export function limitsFrom(text: string): ResourceLimits {
   const all = JSON.parse(text) as Partial<Record<LimitKind, Stored>>
   const found: Record<string, unknown> = {}
   for (const [kind, { since, until, ...rest }] of Object.entries(all)) {
-    const end = until === undefined ? {} : { until: new Date(until) }
+    const end = until === undefined ? {} : { until: new Date(Math.min(until, LAST_DATE)) }
     if (kind === 'asleep') found['asleepUntil'] = end.until
     else found[kind] = { since: new Date(since), ...end, ...rest }
   }

@@ -5,7 +5,8 @@
 import { randomUUID } from 'node:crypto'
 import * as bullmq from 'bullmq'
 import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
-import { atEndOfTurn, sleep, systemClock } from '../clock.ts'
+import { allEnded } from '../all-ended.ts'
+import { atEndOfTurn, ownCallback, sleep, systemClock } from '../clock.ts'
 import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -36,6 +37,11 @@ export function jsonText(value: unknown): string {
   if (!text.includes('\\ud')) return text
   // As a client writes it: half a surrogate pair becomes a replacement character.
   return text.replace(/\\\\|\\ud.../g, (found) => (found === '\\\\' ? found : '\ufffd'))
+}
+
+/** As BullMQ reads it, also of data that are nothing in JSON: it keeps an empty text for these. */
+function dataOf({ data }: { readonly data?: string }): unknown {
+  return JSON.parse(data ?? '{}')
 }
 
 export class LineBackend extends ConnectedBackend implements LineRunner {
@@ -122,6 +128,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     ours: Arguments | undefined,
   ): Promise<unknown> {
     const { base, absentKey, settings } = this
+    // rule: added-job-is-there-for-the-next-call
+    this.#additions.flush()
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
@@ -152,6 +160,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       return this.#additions.place(replaced, args, placement)
     }
     if (replaced === undefined || ADDS.includes(name)) {
+      this.#additions.flush()
       return super.execCommand(client as never, name, args)
     }
     const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
@@ -200,7 +209,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   override async addJob(
     ...[job, jobId, parentKeyOpts]: Method<'addJob'>['args']
   ): Method<'addJob'>['reply'] {
-    const placement = this.settings.placement?.(JSON.parse(job.data), jobId)
+    const placement = this.settings.placement?.(dataOf(job), jobId)
     const client = await this.connection.client
     return this.addJobToTransaction((placement ?? client) as never, job, jobId, parentKeyOpts)
   }
@@ -210,13 +219,27 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     if (placement === undefined) return super.addJobs(entries)
     // None is added where one names nothing.
     const placed = entries.map(({ job, jobId, parentKeyOpts }) => {
-      return [placement(JSON.parse(job.data), jobId) as never, job, jobId, parentKeyOpts] as const
+      return [placement(dataOf(job), jobId) as never, job, jobId, parentKeyOpts] as const
     })
     await this.connection.client
-    const adds = placed.map((each) => this.addJobToTransaction(...each))
-    // rule: refused-bulk-adds-nothing-later
-    await Promise.allSettled(adds)
-    return Promise.all(adds)
+    return allEnded(placed.map((each) => this.addJobToTransaction(...each)))
+  }
+
+  // What BullMQ asks without a script of jobs that were just added.
+
+  override async getJobData(jobId: string): Method<'getJobData'>['reply'] {
+    await this.#additionsSent()
+    return super.getJobData(jobId)
+  }
+
+  override async getDeduplicationJobId(id: string): Method<'getDeduplicationJobId'>['reply'] {
+    await this.#additionsSent()
+    return super.getDeduplicationJobId(id)
+  }
+
+  override async deleteDeduplicationKey(id: string): Method<'deleteDeduplicationKey'>['reply'] {
+    await this.#additionsSent()
+    return super.deleteDeduplicationKey(id)
   }
 
   override async waitForJob(timeout: number): Method<'waitForJob'>['reply'] {
@@ -322,6 +345,17 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     this.#toldDrained = true
     if (this.settings.onDrained) atEndOfTurn(this.settings.onDrained)
     return undefined
+  }
+
+  override async close(force?: boolean): Promise<void> {
+    // rule: what-was-added-is-sent-before-the-end
+    await ownCallback()
+    await super.close(force)
+  }
+
+  async #additionsSent(): Promise<void> {
+    await this.connection.client
+    this.#additions.flush()
   }
 
   #nextJoin(): Join {

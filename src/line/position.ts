@@ -1,5 +1,6 @@
 /** A job's place in its line, how many are ahead of it, and how long it will wait. */
 import { systemClock } from '../clock.ts'
+import { jobIdOption } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
 import { membersOf, type Member } from './members.ts'
 
@@ -48,6 +49,7 @@ export async function positionOf(
   jobId: string,
   queueStands: () => Promise<boolean>,
 ): Promise<LinePosition | undefined> {
+  jobIdOption(jobId)
   const reply = await runner.run('line/lua/position', { id: jobId, most: RECENT })
   if (!Array.isArray(reply)) return undefined
   const [now, restMs, ...told] = reply as [number, number, string, string, number[], number[]]

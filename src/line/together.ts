@@ -43,22 +43,26 @@ abstract class TurnGroup<Item> {
    * @returns what the server says about it.
    */
   protected add(item: Item, bytes: number, kind: string): Promise<unknown> {
-    if (kind !== this.#kind) void this.#flush()
+    if (kind !== this.#kind) this.flush()
     this.#kind = kind
     return new Promise((resolve, reject) => {
       // While the server has nothing to do, what comes first waits for no others.
       const soon = this.#underWay === 0 ? atEndOfCallback : atEndOfTurn
-      if (this.#waiting.length === 0) soon(this.#flush)
+      if (this.#waiting.length === 0) soon(this.flush)
       this.#waiting.push(item)
       this.#callers.push({ resolve, reject })
       this.#bytes += bytes
-      if (this.#waiting.length >= this.#maxItems || this.#bytes >= MAX_BYTES) void this.#flush()
+      if (this.#waiting.length >= this.#maxItems || this.#bytes >= MAX_BYTES) this.flush()
     })
   }
 
-  readonly #flush = async (): Promise<void> => {
+  /** Sends what waits. */
+  readonly flush = (): void => {
+    if (this.#waiting.length > 0) void this.#flush()
+  }
+
+  async #flush(): Promise<void> {
     const [waiting, callers] = [this.#waiting, this.#callers]
-    if (waiting.length === 0) return
     this.#waiting = []
     this.#callers = []
     this.#bytes = 0
@@ -109,8 +113,8 @@ export class Additions extends TurnGroup<Addition> {
     args: readonly unknown[],
     placement: LinePlacement,
   ): Promise<unknown> {
-    const data = args[replaced.keys + 1] as string
-    const job = { replaced, args, placement, bytes: data.length }
+    const { length: bytes } = (args[replaced.keys + 1] ?? '') as string
+    const job = { replaced, args, placement, bytes }
     if (this.backend.settings.maxLength !== undefined) return this.#addToFull(job)
     return this.add(job, job.bytes, replaced.name)
   }

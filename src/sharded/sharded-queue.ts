@@ -57,14 +57,18 @@ export const LENT: readonly (readonly [names: string, to: Lent])[] = [
   ['setGlobalRateLimit removeGlobalRateLimit', '`setRate`'],
 ]
 
-/** A scheduler that moves leaves no job behind, as one that is set again in BullMQ. */
-async function leaveScheduler(queue: Queue, id: string): Promise<void> {
+/**
+ * A scheduler that moves leaves no job behind, as one that is set again in BullMQ.
+ * @returns whether it was there.
+ */
+async function leaveScheduler(queue: Queue, id: string): Promise<boolean> {
   const scheduler = await queue.getJobScheduler(id)
-  await queue.removeJobScheduler(id)
+  const wasThere = await queue.removeJobScheduler(id)
   const next = scheduler?.next
   // A running one stays.
   // rule: moved-scheduler-leaves-no-job
   if (next !== undefined) await queue.remove(`repeat:${id}:${next}`)
+  return wasThere
 }
 
 /**
@@ -111,8 +115,10 @@ export class ShardedQueue<
    */
   override async add(name: Name, data: Data, opts?: JobsOptions): Promise<Job<Data, Result, Name>> {
     const placed = this.#placed(data, opts)
-    await this.#parts.check()
-    return this.#parts.call(placed.queue, (queue) => queue.add(name, data, placed.opts))
+    return this.#parts.after([opts?.jobId], async () => {
+      await this.#parts.check()
+      return this.#parts.call(placed.queue, (queue) => queue.add(name, data, placed.opts))
+    })
   }
 
   /**
@@ -128,10 +134,12 @@ export class ShardedQueue<
       new this.Job(this, name, data, { ...this.jobsOpts, ...opts }, opts.jobId).toFlowEntry()
     }
     const added = new Map<unknown, Iterator<Job<Data, Result, Name>>>()
-    await this.#parts.ask(async (shard) => {
+    const addIn = async (shard: LockedQueue<Data, Result, Name>): Promise<void> => {
       const own = placed.filter(({ queue }) => queue === shard)
       if (own.length > 0) added.set(shard, (await shard.addBulk(own)).values())
-    })
+    }
+    const ids = jobs.map(({ opts }) => opts?.jobId)
+    await this.#parts.after(ids, () => this.#parts.ask(addIn))
     return placed.map(({ queue }) => added.get(queue)?.next().value as Job<Data, Result, Name>)
   }
 
@@ -140,16 +148,21 @@ export class ShardedQueue<
     ...args: Parameters<LockedQueue<Data, Result, Name>['upsertJobScheduler']>
   ): Promise<Job<Data, Result, Name>> {
     const { queue: mine } = this.#placed((args[2]?.data ?? {}) as Data)
-    for (;;) {
-      // rule: refused-scheduler-stays-as-it-was
-      const job = await this.#parts.call(mine, (queue) => queue.upsertJobScheduler(...args))
-      // rule: scheduler-is-in-one-shard
-      await this.#parts.ask((queue) => queue !== mine && leaveScheduler(queue, args[0]))
-      // Two calls that move it at once may each have removed that of the other.
-      // rule: scheduler-that-two-calls-move-is-there
-      if ((job as unknown) === undefined || (await this.getJobScheduler(args[0]))) return job
-      await sleep(systemClock, systemClock.random() * MOVES_AGAIN_MS)
-    }
+    return this.#parts.inOrder(args[0], async () => {
+      for (;;) {
+        // rule: refused-scheduler-stays-as-it-was
+        const job = await this.#parts.call(mine, (queue) => queue.upsertJobScheduler(...args))
+        // rule: scheduler-is-in-one-shard
+        const left = await this.#parts.ask(
+          (queue) => queue !== mine && leaveScheduler(queue, args[0]),
+        )
+        const isAlone = (job as unknown) === undefined || !left.includes(true)
+        // Two calls that move it at once may each have removed that of the other.
+        // rule: scheduler-that-two-calls-move-is-there
+        if (isAlone || (await this.getJobScheduler(args[0]))) return job
+        await sleep(systemClock, systemClock.random() * MOVES_AGAIN_MS)
+      }
+    })
   }
 
   /** As BullMQ's: the first ones of all shards. */
@@ -208,15 +221,16 @@ export class ShardedQueue<
   }
 
   /** @throws ResourceError, ShardError */
-  #placed(data: Data, opts: JobsOptions = {}) {
+  #placed(data: Data, given?: JobsOptions) {
     const { length } = this.shards
+    const opts = given ?? {} // BullMQ takes null.
     const { jobId, parent } = opts
     const shard = length === 1 ? 0 : shardOf(resourcesOf(this.#resource, data, jobId), length)
     const queue = this.#parts.at(shard)
     const own = queue.qualifiedName
     const faults: string[] = []
     // rule: flow-is-in-one-shard
-    if (parent !== undefined && parent.queue !== own) faults.push(`a parent in \`${parent.queue}\``)
+    if (parent && parent.queue !== own) faults.push(`a parent in \`${parent.queue}\``)
     // rule: id-names-the-shard-of-its-job
     if (jobId && (shardNamed(jobId, this.shards) ?? queue) !== queue) faults.push(`the id ${jobId}`)
     if (faults.length > 0) {

@@ -1,5 +1,6 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
+import { allEnded } from '../all-ended.ts'
 import { Deadlines, Expiring, leave, systemClock, withinMs } from '../clock.ts'
 import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
@@ -18,6 +19,8 @@ type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
 /** How long a call may take before its server is asked, and how long the answer may take. */
 const PATIENCE_MS = 5_000
+/** They look in several shards for what they name. */
+const IN_ORDER: readonly string[] = ['remove', 'removeJobScheduler']
 const recordScript = 'sharded/lua/record-shards'
 /** The answer of a shard that has one. */
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
@@ -66,6 +69,7 @@ export class Shards<Shard extends Part> {
   readonly all: readonly Shard[]
   /** Their number is recorded, until `obliterate` removes it. */
   recorded: Promise<void> | undefined
+  readonly #underWay = new Map<unknown, Promise<unknown>>()
 
   constructor(all: readonly Shard[]) {
     this.all = all
@@ -78,9 +82,7 @@ export class Shards<Shard extends Part> {
   /** Where a shard rejects, so does this, when all have ended. */
   async ask<Answer>(question: (shard: Shard) => Answer): Promise<readonly Awaited<Answer>[]> {
     await this.check()
-    const answers = this.all.map((shard) => this.call(shard, question))
-    await Promise.allSettled(answers)
-    return Promise.all(answers)
+    return allEnded(this.all.map((shard) => this.call(shard, question)))
   }
 
   /**
@@ -113,6 +115,24 @@ export class Shards<Shard extends Part> {
     })
   }
 
+  /** Of calls for one id that ask several shards, each begins when the one before has ended. */
+  async inOrder<Answer>(id: unknown, call: () => Promise<Answer>): Promise<Answer> {
+    // rule: calls-of-shards-keep-their-order
+    const called = this.after([id], call)
+    this.#underWay.set(id, called)
+    try {
+      return await called
+    } finally {
+      if (this.#underWay.get(id) === called) this.#underWay.delete(id)
+    }
+  }
+
+  /** Begins when no such call for one of these ids is under way. */
+  after<Answer>(ids: readonly unknown[], call: () => Promise<Answer>): Promise<Answer> {
+    const before = ids.flatMap((id) => this.#underWay.get(id) ?? [])
+    return before.length === 0 ? call() : Promise.allSettled(before).then(call)
+  }
+
   /** @throws ShardsDifferError where others work with another number of shards. */
   check(): Promise<void> {
     this.recorded ??= this.call(this.at(0), () => this.#record()).catch((error: unknown) => {
@@ -129,10 +149,12 @@ export class Shards<Shard extends Part> {
       const method = (this.at(0) as unknown as Methods)[name]
       const value = (...args: unknown[]): unknown => {
         const call = (shard: Shard): unknown => method?.apply(shard, args)
-        if (typeof to !== 'function') {
-          return this.#meant(to, name, args[0]).then((shard) => this.call(shard, call))
-        }
-        return atOnce ? to(this.all.map(call) as never) : this.ask(call).then(to as never)
+        if (atOnce) return (to as Made)(this.all.map(call) as never)
+        const asks = async (): Promise<unknown> =>
+          typeof to === 'function'
+            ? to((await this.ask(call)) as never)
+            : this.call(await this.#meant(to, name, args[0]), call)
+        return IN_ORDER.includes(name) ? this.inOrder(args[0], asks) : asks()
       }
       Object.defineProperty(host, name, { value })
     }

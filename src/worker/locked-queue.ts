@@ -162,7 +162,8 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    * Cancels a job, or all jobs of this queue in the line of a resource, up to 10,000. A job that
    * waits fails with the reason. The signal of one that runs aborts, in whatever process, and it
    * fails without another attempt. Jobs that are added afterwards are not cancelled: pause the
-   * resource before, if they must not start.
+   * resource before, if they must not start. Where the server refuses one, `cancel` rejects, and
+   * others may be cancelled: call it again.
    * @returns what became of each within `timeoutMs`.
    * @example
    * ```ts

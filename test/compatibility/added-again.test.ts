@@ -1,6 +1,6 @@
-/** Jobs that are added twice: under one id, or deduplicated. */
+/** Jobs that are added twice, by their ids or deduplicated; calls that follow an add at once. */
 import { differs, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
-import { pause, type Side } from './side.ts'
+import { pause, type Side, type WorkJob } from './side.ts'
 
 useSides()
 
@@ -285,4 +285,61 @@ differs(
     bullmq: { one: ['by one', 'by one'], two: ['by two', 'by two'], runs: 4 },
     ours: { one: ['by one', 'by one'], two: ['by two', 'by two'], runs: 2 },
   },
+)
+
+same(
+  'a call that follows an add without await finds the job',
+  async (side) => {
+    const queue = side.queue()
+    const add = (id: string): Promise<WorkJob> =>
+      queue.add('work', { customer: 'a', nr: 1 }, { jobId: id, deduplication: { id } })
+    const calls: Readonly<Record<string, (id: string) => Promise<unknown>>> = {
+      remove: (id) => queue.remove(id),
+      getJob: async (id) => (await queue.getJob(id))?.id,
+      addJobLog: (id) => queue.addJobLog(id, 'seen'),
+      removeDeduplicationKey: (id) => queue.removeDeduplicationKey(id),
+      getDeduplicationJobId: (id) => queue.getDeduplicationJobId(id),
+      drain: () => queue.drain(),
+    }
+    const found: Record<string, unknown> = {}
+    for (const [name, call] of Object.entries(calls)) {
+      // Another call of the queue is under way.
+      const all = await Promise.all([add('other'), pause(0), add(name), call(name)])
+      found[name] = all[3] ?? 'nothing'
+    }
+    return { ...found, left: await queue.count() }
+  },
+  {
+    ...{ remove: 1, getJob: 'getJob', addJobLog: 1, removeDeduplicationKey: 1 },
+    ...{ getDeduplicationJobId: 'getDeduplicationJobId', drain: 'nothing', left: 0 },
+  },
+)
+
+same(
+  'queue.close without await after an add: the job is added',
+  async (side) => {
+    const queue = side.queue()
+    const add = (): Promise<unknown> => queue.add('work', { customer: 'a', nr: 1 })
+    await add()
+    const [added] = await Promise.allSettled([add(), queue.close()])
+    return { added: added.status, count: await side.plainQueue().count() }
+  },
+  { added: 'fulfilled', count: 2 },
+)
+
+same(
+  'data that are nothing in JSON: the job has an empty object',
+  async (side) => {
+    const seen: unknown[] = []
+    const queue = side.queue({ ours: { resource: () => 'all' } })
+    for (const data of [undefined, () => 1, { toJSON: () => undefined }]) {
+      await queue.add('work', data as never)
+    }
+    await queue.addBulk([{ name: 'work', data: undefined as never }])
+    const process = ({ data }: WorkJob): unknown => seen.push(data)
+    side.worker(process, { ours: { resource: () => 'all' } })
+    await side.until('all ran', () => seen.length === 4)
+    return { seen }
+  },
+  { seen: [{}, {}, {}, {}] },
 )

@@ -69,6 +69,11 @@ export const ROWS: readonly Row[] = [
     'a flow’s parent that is added again by its jobId holds up nothing':
       'a flow’s parent, added again by its `jobId`',
   }),
+  same(AS_BULLMQ, {
+    'a call that follows an add without await finds the job': 'a call that follows `add` at once',
+    'queue.close without await after an add: the job is added': '`queue.close` after `add` at once',
+    'data that are nothing in JSON: the job has an empty object': 'data that are nothing in JSON',
+  }),
   same('What a killed producer has added runs within seconds, once.', {
     'producers that are killed while they add: every job that exists runs, once':
       'a producer that dies in `add`',

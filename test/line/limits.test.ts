@@ -130,6 +130,15 @@ describe('a paused resource', () => {
     expect(await leftovers()).toEqual([])
   })
 
+  test('a pause that follows a resume without await holds', async () => {
+    const queue = makeQueue()
+    await queue.pauseResource('a')
+    await Promise.all([queue.resumeResource('a'), queue.pauseResource('a', { reason: 'again' })])
+    expect(await queue.getLimits('a')).toMatchObject({ paused: { reason: 'again' } })
+    await Promise.all([queue.pauseResource('a'), queue.resumeResource('a')])
+    expect(await queue.getLimits('a')).toEqual({})
+  })
+
   test('may have no jobs yet; the jobs that come wait without a worker slot', async () => {
     const queue = makeQueue()
     await queue.pauseResource('a')
@@ -206,6 +215,13 @@ describe('a paused resource', () => {
     await expect(queue.pauseResource('')).rejects.toThrow(/whole characters.*got `''`/)
     await expect(queue.pauseResource('customer:undefined')).rejects.toThrow(/names nothing/)
     await expect(queue.pauseResource('a', { until: 5 })).rejects.toThrow(/`until`.*future/)
+    for (const until of [Infinity, 1e300]) {
+      await expect(queue.pauseResource('a', { until })).rejects.toThrow(/absent for no end/)
+    }
+    await expect(queue.pauseResource('a', null as never)).rejects.toThrow(/`options`.*object/)
+    await expect(queue.cancel('1', null as never)).rejects.toThrow(/`options`.*object/)
+    await expect(queue.skip(undefined as never)).rejects.toThrow(/`jobId`.*got `undefined`/)
+    await expect(queue.position(7 as never)).rejects.toThrow(/`jobId`.*got `7`/)
     await expect(queue.pauseResource('a', { reasons: '' } as never)).rejects.toThrow(/reasons/)
     await expect(queue.setSlots('a', 0)).rejects.toThrow(/slots/)
     await expect(queue.setRate('a', { limit: 0, perMs: 1 })).rejects.toThrow(
@@ -657,6 +673,23 @@ describe('cancel', () => {
     expect(await queue.cancel(delayed.id ?? '')).toEqual([{ jobId: delayed.id, outcome: 'failed' }])
     await expect(queue.cancel('1', { reason: '' })).rejects.toThrow(/reason/)
     await expect(queue.cancel(undefined as never)).rejects.toThrow(/`target`.*id of a job/)
+  })
+
+  test('that is refused for one job does nothing more to others afterwards', async () => {
+    const queue = makeQueue()
+    const end = fixture.gate()
+    const seen = await work({}, () => end.passed)
+    const [runs, broken] = await queue.addBulk(jobs('a', 1, 2, 3))
+    await until('the first runs', () => seen.started.length === 1)
+    const key = `bull:${fixture.namespace}:${broken?.id ?? ''}`
+    await fixture.redis().hset(key, 'opts', '{')
+    const timeoutMs = 600
+    const from = performance.now()
+    await expect(queue.cancel({ resource: 'a' }, { timeoutMs })).rejects.toThrow(SyntaxError)
+    // It has waited for the one that runs, and does not listen.
+    expect(performance.now() - from).toBeGreaterThan(timeoutMs - 20)
+    expect(await runs?.getState()).toBe('active')
+    expect(await queue.getFailedCount()).toBe(1)
   })
 
   test('stops no other job that has the same id later', async () => {

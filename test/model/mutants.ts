@@ -274,7 +274,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['script-joins-no-older-pipeline', 'removed', 'joins no pipeline that was made before'],
   ],
   'line/full-lines': [
-    ['refused-bulk-adds-nothing-later', 'removed', 'adds nothing more once'],
+    ['rejected-call-does-nothing-later', 'removed', 'adds nothing more once'],
     ['scheduled-job-is-not-dropped', ['(owner[1] or owner[2])', 'owner[1]'], 'of a scheduler'],
     ['ready-job-is-not-dropped', 'removed', 'with shares'],
     [
@@ -333,6 +333,15 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'line/limits': [
+    ['rejected-call-does-nothing-later', 'removed', 'that is refused for one job'],
+    [
+      'limits-change-in-the-order-of-calls',
+      [
+        'await this.#change(named(resource), kinds)',
+        'for (const kind of kinds) await this.#change(named(resource), [kind])',
+      ],
+      'follows a resume without await',
+    ],
     [
       'held-job-stands-before-those-that-sleep',
       ['tonumber(ASLEEP_DELAY)', 'math.huge'],
@@ -404,6 +413,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['work-counts-by-weight', [' / weight', ''], 'weights'],
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
+  ],
+  'compatibility/added-again': [
+    ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
+    ['what-was-added-is-sent-before-the-end', 'removed', 'queue.close without await'],
   ],
   'compatibility/plain-queue': [
     ['started-job-adds-the-next-of-its-scheduler', 'removed', 'a scheduler that is faster'],
@@ -650,6 +663,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'sharded/sharded-queue': [
     ['resources-of-a-job-are-in-one-shard', 'always', 'resources of a job'],
     ['number-of-shards-does-not-change', 'never', 'another number of shards'],
+    [
+      'calls-of-shards-keep-their-order',
+      ['this.after([id], call)', 'call()'],
+      'calls without await',
+    ],
     ['scheduler-is-in-one-shard', 'removed', 'a scheduler is in'],
     ['moved-scheduler-leaves-no-job', 'never', 'a scheduler is in'],
     ['refused-scheduler-stays-as-it-was', ['await this', 'this'], 'a scheduler whose move'],

@@ -451,6 +451,37 @@ describe('the whole queue', () => {
     }
   })
 
+  test('calls without await for one id count in their order', async () => {
+    const queue = fixture.queue()
+    const every = { every: 60_000 }
+    const upsert = (customer: string): Promise<unknown> =>
+      queue.upsertJobScheduler('s', every, { data: { customer, nr: 0 } })
+    for (const last of [one, two, one, two]) {
+      await Promise.all([upsert(last === one ? two : one), upsert(last)])
+      expect((await queue.getJobScheduler('s'))?.template?.data?.customer).toBe(last)
+    }
+    expect((await Promise.all([upsert(one), queue.removeJobScheduler('s')]))[1]).toBe(true)
+    expect(await queue.getJobSchedulersCount()).toBe(0)
+    await queue.drain()
+    const add = (nr: number): Promise<unknown> =>
+      queue.add('charge', { customer: two, nr }, { jobId: 'mine' })
+    await Promise.all([add(1), queue.remove('mine'), add(2)])
+    expect((await queue.getJob('mine'))?.data.nr).toBe(2)
+    const bulk = [{ name: 'charge', data: { customer: two, nr: 3 }, opts: { jobId: 'mine' } }]
+    await Promise.all([queue.remove('mine'), queue.addBulk(bulk)])
+    expect((await queue.getJob('mine'))?.data.nr).toBe(3)
+  })
+
+  test('options and a parent that are null are absent', async () => {
+    const queue = fixture.queue()
+    await queue.add('charge', { customer: one, nr: 1 }, null as never)
+    await queue.addBulk([
+      { name: 'charge', data: { customer: one, nr: 2 }, opts: null as never },
+      { name: 'charge', data: { customer: two, nr: 3 }, opts: { parent: null as never } },
+    ])
+    expect(await queue.count()).toBe(3)
+  })
+
   test('events come from every shard, and a caller can wait for a result', async () => {
     const events = fixture.events()
     await events.waitUntilReady()
