@@ -40,7 +40,7 @@ const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
 const CLOSE_LIMIT_MS = 2_000
 const DISCONNECT_LIMIT_MS = 500
-/** Before a refused fetch is repeated. */
+/** Before what was refused is asked again. */
 const REFUSED_MS = 100
 /** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
 const MIN_WAIT_MS = 100
@@ -310,9 +310,11 @@ export class LockedWorker<
     }
   }
 
-  /** BullMQ pauses for five seconds when a connection ends. */
-  override delay(...[ms, ...rest]: Parameters<Worker['delay']>): Promise<void> {
-    return super.delay(this.#runs.isLeaving ? 1 : ms, ...rest)
+  /** BullMQ pauses for `runRetryDelay` when a connection ends, also where the worker closes. */
+  override delay(...[ms, ends]: Parameters<Worker['delay']>): Promise<void> {
+    const isEnding = this.#runs.isLeaving || this.#closing.signal.aborted
+    // rule: closing-worker-ends-its-pauses
+    return super.delay(isEnding ? REFUSED_MS : ms, ends ?? (this.#closing as never))
   }
 
   /**

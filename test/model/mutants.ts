@@ -439,6 +439,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
     ['client-ends-between-two-tries', 'removed', 'paused and resumed while'],
+    ['closing-worker-ends-its-pauses', [' ?? (this.#closing as never)', ''], 'closes at once'],
   ],
   'worker/queue-cuts': [
     ['result-that-is-not-stored-ends-its-job', 'always', 'whose end the server refuses for longer'],

@@ -6,7 +6,7 @@ import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
 import {
   JobLockLostError,
@@ -294,6 +294,17 @@ describe('a worker that stops', () => {
     await redis.call(...(end as [string]))
     await Promise.all([worker.close(), redlock.close()])
     await leaks.assertNone()
+  })
+
+  test('while it pauses because its connection has ended: closes at once', async () => {
+    const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
+    await connection.quit()
+    const worker = await work(() => Promise.resolve(), { connection })
+    const delays = vi.spyOn(worker, 'delay')
+    await until('it pauses', () => delays.mock.calls.some(([ms = 0]) => ms > 1_000))
+    const closing = performance.now()
+    await worker.close()
+    expect(performance.now() - closing).toBeLessThan(1_000)
   })
 
   test('with its Redlock, at the same moment: the signal aborts, and the job is requeued', async () => {
