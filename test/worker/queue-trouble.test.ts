@@ -12,6 +12,7 @@ import {
   JobLockLostError,
   LockedQueue,
   LockedWorker,
+  ShardedQueueEvents,
   silentLogger,
   type LeasedProcessor,
   type LockedWorkerOptions,
@@ -280,6 +281,18 @@ test('a worker that is paused and resumed while its server is away runs jobs whe
   await queue.close()
 })
 
+test('a queue closes while its server is silent, and a listener while there is none', async () => {
+  const server = await startServer()
+  fixture.defer(() => server.close())
+  const queue = new LockedQueue('calls', { connection: { port: server.port }, resource: () => 'a' })
+  await queue.waitUntilReady()
+  await server.freeze()
+  const events = new ShardedQueueEvents('calls', { connection: { port: 1 }, shards: 2 })
+  events.on('error', () => undefined)
+  const closed = Promise.all([queue.close(), events.close()])
+  expect(await withinMs(systemClock, 10_000, closed)).toBeDefined()
+})
+
 describe('a worker that stops', () => {
   test('just after a check for stalled jobs has failed: leaves no timer', async () => {
     const redlock = await fixture.redlock()
@@ -305,6 +318,23 @@ describe('a worker that stops', () => {
     const closing = performance.now()
     await worker.close()
     expect(performance.now() - closing).toBeLessThan(1_000)
+  })
+
+  test('while its server is silent: leaves the client that it was given', async () => {
+    const server = await startServer()
+    fixture.defer(() => server.close())
+    const connection = new Redis(server.url, { maxRetriesPerRequest: null })
+    fixture.defer(() => {
+      connection.disconnect()
+    })
+    const worker = await work(() => Promise.resolve(), { connection, autorun: false })
+    await worker.waitUntilReady()
+    await server.freeze()
+    void worker.run()
+    await until('it fetches', () => worker.isRunning() && !worker.isStarting())
+    await worker.close()
+    await server.thaw()
+    expect(await connection.ping()).toBe('PONG')
   })
 
   test('with its Redlock, at the same moment: the signal aborts, and the job is requeued', async () => {
