@@ -678,7 +678,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'deploy/tls': [['late-error-ends-no-process', 'never', 'ends no process']],
-  'sharded/start': [['worker-waits-for-the-first-shard', 'removed', 'another number']],
+  'sharded/start': [
+    ['open-call-keeps-no-process', 'removed', 'leaves no timer'],
+    ['worker-waits-for-the-first-shard', 'removed', 'another number'],
+  ],
   'sharded/calls-in-outages': [
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
     ['silent-shard-ends-its-call', 'never', 'hangs'],
