@@ -51,6 +51,21 @@ export const systemClock: Clock = {
   random: Math.random,
 }
 
+/** Its timers keep no process alive: the connection that is waited for does. */
+export const idleClock: Clock = {
+  ...systemClock,
+  after(delayMs, run) {
+    const timer = systemClock.after(delayMs, run)
+    // rule: open-call-keeps-no-process
+    timer.unref?.()
+    return {
+      cancel() {
+        timer.cancel()
+      },
+    }
+  },
+}
+
 /** A test of a user may have replaced these by some that stand still. */
 const { setImmediate } = globalThis
 let atEnd: (() => unknown)[] = []

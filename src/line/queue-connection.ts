@@ -3,7 +3,7 @@
 import * as bullmq from 'bullmq'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import pRetry from 'p-retry'
-import { systemClock } from '../clock.ts'
+import { systemClock, withinMs } from '../clock.ts'
 import { hearLateErrors, type Sockets } from '../ioredis.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME, type Client } from './line-runner.ts'
@@ -28,6 +28,7 @@ interface UnreadyClient extends Sockets {
   disconnect(): void
 }
 
+export const DISCONNECT_LIMIT_MS = 500
 /** A replica refuses many calls at once, and ioredis would end the same connection for each. */
 const LEAVE_ONCE_MS = 50
 /** BullMQ's longest wait before it connects anew is 20 s. Jobs would wait as long for workers. */
@@ -73,6 +74,16 @@ export abstract class ConnectedBackend extends Backend {
     // rule: closed-cluster-is-connected-again
     if (client?.status === 'close' && client.manuallyClosing === true) client.status = 'end'
     await super.reconnectBlocking()
+  }
+
+  override async disconnectBlocking(wait?: boolean): Promise<void> {
+    await this.blockingConnection?.client
+    const client = unreadyClientOf(this.blockingConnection)
+    // ioredis that is told to disconnect between two tries does not try again, and tells no end.
+    // Before its first try it ends at once.
+    // rule: client-ends-between-two-tries
+    if (client?.status === 'reconnecting') client.status = 'wait'
+    await super.disconnectBlocking(wait)
   }
 
   override async close(force?: boolean): Promise<void> {
@@ -137,9 +148,27 @@ export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<s
   return options?.host === undefined ? undefined : tlsMismatch(options as never)
 }
 
-/** BullMQ waits for a connection before it closes it; this ends its clients at once. */
+/** BullMQ waits for a connection before it closes it; this ends its own clients at once. */
 export function disconnectNow({ connection, blockingConnection }: RedisQueueBackend): void {
-  for (const each of [connection, blockingConnection]) unreadyClientOf(each)?.disconnect()
+  for (const each of [connection, blockingConnection]) {
+    const { extraOptions } = (each ?? {}) as { readonly extraOptions?: { shared?: boolean } }
+    // rule: given-client-is-left-to-its-owner
+    if (extraOptions?.shared !== true) unreadyClientOf(each)?.disconnect()
+  }
+}
+
+/** Whether BullMQ has closed in time: it waits without end for a server that is away. */
+export async function closedWithin(
+  limitMs: number,
+  backend: RedisQueueBackend,
+  closing: Promise<unknown>,
+): Promise<boolean> {
+  const closed = closing.then(() => true)
+  // rule: close-waits-for-no-silent-server
+  if (await withinMs(systemClock, limitMs, closed)) return true
+  disconnectNow(backend)
+  await withinMs(systemClock, DISCONNECT_LIMIT_MS, closed)
+  return false
 }
 
 /** Whether all of its connections are ready: the one that waits for jobs may be so long before. */

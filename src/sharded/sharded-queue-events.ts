@@ -1,8 +1,10 @@
 import { QueueEvents, type QueueEventsOptions } from 'bullmq'
+import { closedWithin } from '../line/queue-connection.ts'
 import { objectOption, refuse } from '../options.ts'
+import { CLOSE_LIMIT_MS } from '../worker/locked-queue.ts'
 import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
-import { found, later, Shards } from './shards.ts'
+import { found, Shards } from './shards.ts'
 
 /** BullMQ's, and how many shards the queue has. */
 export interface ShardedQueueEventsOptions extends Omit<QueueEventsOptions, 'lastEventId'> {
@@ -37,9 +39,13 @@ export class ShardedQueueEvents extends QueueEvents {
     for (const each of all) each.emit = this.emit.bind(this)
     this.#parts = new Shards<QueueEvents>([this, ...all])
     this.#parts.lend(this, 'waitUntilReady', found)
-    const end = (closing: readonly unknown[]): unknown => {
+    const end = (closing: readonly Promise<void>[]): unknown => {
       this.#ended.abort()
-      return later(closing)
+      const all = closing.map((each, shard) => {
+        const backend = this.#parts.at(shard).getBackend()
+        return closedWithin(CLOSE_LIMIT_MS, backend, each)
+      })
+      return Promise.all(all).then(() => undefined)
     }
     this.#parts.lend(this, 'close disconnect', end, true)
     if (autorun) this.run().catch((error: unknown): unknown => this.closing ?? this.#tell(error))

@@ -1,7 +1,7 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { allEnded } from '../all-ended.ts'
-import { Deadlines, Expiring, leave, systemClock, withinMs } from '../clock.ts'
+import { Deadlines, Expiring, idleClock, leave, withinMs } from '../clock.ts'
 import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { touchedName } from '../names.ts'
@@ -27,7 +27,7 @@ export const found = (answers: readonly unknown[]): unknown => answers.find(Bool
 /** The same of promises. */
 export const later = (answers: readonly unknown[]): unknown => Promise.all(answers).then(found)
 
-const openCalls = new Deadlines<OpenCall>(systemClock)
+const openCalls = new Deadlines<OpenCall>(idleClock)
 
 /**
  * A call that has not ended. It asks its server for a sign of life, and ends without one: a `pause`
@@ -52,7 +52,7 @@ class OpenCall extends Expiring {
 
   override expire(): void {
     const isAlive = this.#backend.getQueueMetaField(SHARDS_FIELD).then(() => true)
-    withinMs(systemClock, PATIENCE_MS, isAlive).then((answers) => {
+    withinMs(idleClock, PATIENCE_MS, isAlive).then((answers) => {
       // rule: silent-shard-ends-its-call
       if (answers !== true) this.#giveUp(`The server has not answered for ${PATIENCE_MS} ms`)
       else if (this.#isOpen) openCalls.in(PATIENCE_MS, this)

@@ -10,6 +10,7 @@ import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, leaveLines, skipJob } from '../line/cancel.ts'
 import type { CancelOptions, Cancelled } from '../line/cancel.ts'
 import { LineLimits, type LimitOptions, type Rate, type ResourceLimits } from '../line/limits.ts'
+import { closedWithin } from '../line/queue-connection.ts'
 import { checkedTenant, rateText, shareText, type LinePlacement } from '../line/placement.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
 import { resourcesOf, touchedName } from '../names.ts'
@@ -24,6 +25,8 @@ export type { LockedQueueOptions } from './locked-queue-options.ts'
 const START_MS = 1_000
 /** A queue whose Redis is away closes without an answer. */
 const COMPARE_LIMIT_MS = 500
+/** How long its server may take for calls that are under way when it closes. */
+export const CLOSE_LIMIT_MS = 5_000
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /**
@@ -198,12 +201,15 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     })
   }
 
-  /** As BullMQ's. What is known of processes with other settings is emitted before. */
+  /**
+   * As BullMQ's, but it ends also when the queue's Redis does not answer. What is known of
+   * processes with other settings is emitted before.
+   */
   override async close(): Promise<void> {
     if (this.#comparing !== undefined) {
       await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
     }
-    return super.close()
+    await closedWithin(CLOSE_LIMIT_MS, this.#lines, super.close())
   }
 
   /** A plain `Worker` would run the first job of each line and wake none behind it. */

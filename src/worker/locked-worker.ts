@@ -13,7 +13,7 @@ import { integerOption } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
-import { disconnectNow } from '../line/queue-connection.ts'
+import { closedWithin, DISCONNECT_LIMIT_MS } from '../line/queue-connection.ts'
 import { explainJob, inspectResource, noSuchJob } from './inspection.ts'
 import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
@@ -39,8 +39,7 @@ export interface DrainOptions {
 const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
 const CLOSE_LIMIT_MS = 2_000
-const DISCONNECT_LIMIT_MS = 500
-/** Before a refused fetch is repeated. */
+/** Before what was refused is asked again. */
 const REFUSED_MS = 100
 /** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
 const MIN_WAIT_MS = 100
@@ -310,9 +309,11 @@ export class LockedWorker<
     }
   }
 
-  /** BullMQ pauses for five seconds when a connection ends. */
-  override delay(...[ms, ...rest]: Parameters<Worker['delay']>): Promise<void> {
-    return super.delay(this.#runs.isLeaving ? 1 : ms, ...rest)
+  /** BullMQ pauses for `runRetryDelay` when a connection ends, also where the worker closes. */
+  override delay(...[ms, ends]: Parameters<Worker['delay']>): Promise<void> {
+    const isEnding = this.#runs.isLeaving || this.#closing.signal.aborted
+    // rule: closing-worker-ends-its-pauses
+    return super.delay(isEnding ? REFUSED_MS : ms, ends ?? (this.#closing as never))
   }
 
   /**
@@ -372,17 +373,13 @@ export class LockedWorker<
       this.#runs.stop(new ShutdownError())
       await this.#runs.visits.close(true)
     }
-    const closing = super.close(force).then(() => 'closed')
+    const closing = super.close(force)
     // BullMQ waits for running jobs and for connections without a limit. Only the first is meant.
     // rule: forced-close-waits-for-no-job
-    const idle = this.#runs.visits
-      .idleWithin(force ? 0 : Infinity)
-      .then(() => withinMs(systemClock, CLOSE_LIMIT_MS, closing))
-    if ((await Promise.race([closing, idle])) === undefined) {
-      disconnectNow(this.#lines)
-      await this.lockManager.close() // Its timer would keep the process alive.
-      await withinMs(systemClock, DISCONNECT_LIMIT_MS, closing)
-    }
+    const idle = this.#runs.visits.idleWithin(force ? 0 : Infinity)
+    await Promise.race([closing, idle])
+    // BullMQ's timer would keep the process alive.
+    if (!(await closedWithin(CLOSE_LIMIT_MS, this.#lines, closing))) await this.lockManager.close()
     await this.#runs.visits.close(false)
   }
 

@@ -4,7 +4,7 @@
  */
 import pRetry from 'p-retry'
 import type { Channel } from '../channel.ts'
-import { sleep, systemClock, withinMs } from '../clock.ts'
+import { idleClock, sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import { addressOf, tlsProblemOf } from '../line/queue-connection.ts'
@@ -131,7 +131,7 @@ async function reportSilentQueue(starting: Starting): Promise<void> {
   let explain = (): string | Promise<string | undefined> => tlsProblemOf(lines)
   while (!isClosing()) {
     let silentMs = 0
-    while (!(await withinMs(systemClock, QUEUE_PATIENCE_MS, answered))) {
+    while (!(await withinMs(idleClock, QUEUE_PATIENCE_MS, answered))) {
       const cause = await explain()
       if (isClosing()) return
       silentMs += QUEUE_PATIENCE_MS

@@ -451,6 +451,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['refused-end-fails-no-job', 'always', 'is taken when the server'],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
+    ['client-ends-between-two-tries', 'removed', 'paused and resumed while'],
+    ['close-waits-for-no-silent-server', ['limitMs, closed', '1e9, closed'], 'closes while its'],
+    ['given-client-is-left-to-its-owner', [' !== true', ' !== null'], 'that it was given'],
+    ['closing-worker-ends-its-pauses', [' ?? (this.#closing as never)', ''], 'closes at once'],
   ],
   'worker/queue-cuts': [
     ['result-that-is-not-stored-ends-its-job', 'always', 'whose end the server refuses for longer'],
@@ -692,7 +696,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'deploy/tls': [['late-error-ends-no-process', 'never', 'ends no process']],
-  'sharded/start': [['worker-waits-for-the-first-shard', 'removed', 'another number']],
+  'sharded/start': [
+    ['open-call-keeps-no-process', 'removed', 'leaves no timer'],
+    ['worker-waits-for-the-first-shard', 'removed', 'another number'],
+  ],
   'sharded/calls-in-outages': [
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
     ['silent-shard-ends-its-call', 'never', 'hangs'],

@@ -3,6 +3,7 @@ import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { ShardedQueue, ShardedQueueEvents, ShardedWorker, silentLogger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { watchLeaks } from '../support/leaks.ts'
 import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 
 const fixture = useFleet({ masters: 1 })
@@ -78,6 +79,20 @@ test('pause, resume and close need no answer', async () => {
   await makeRoom()
   await until('all ran', () => ran.length === CUSTOMERS.length)
   expect(other.ran).toEqual([])
+})
+
+test('a worker that closes before its server has answered leaves no timer', async () => {
+  const redlock = await fixture.redlock()
+  const leaks = watchLeaks({ settleMs: 4_000 })
+  const worker = new ShardedWorker(fixture.namespace, () => Promise.resolve(), {
+    ...{ connection: { port: 1 }, shards: 2, redlock, resource: () => 'a', logger: silentLogger },
+  })
+  let errors = 0
+  worker.on('error', () => errors++)
+  await until('it has tried', () => errors > 2)
+  await worker.close()
+  await redlock.close()
+  await leaks.assertNone()
 })
 
 test('another number of shards is told once, also where it is resumed', async () => {

@@ -6,12 +6,13 @@ import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
 import {
   JobLockLostError,
   LockedQueue,
   LockedWorker,
+  ShardedQueueEvents,
   silentLogger,
   type LeasedProcessor,
   type LockedWorkerOptions,
@@ -259,6 +260,39 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
   expect(await queue.getFailedCount()).toBe(0)
 })
 
+test('a worker that is paused and resumed while its server is away runs jobs when it is back', async () => {
+  const server = await startServer()
+  fixture.defer(() => server.close())
+  const connection = { host: server.host, port: server.port }
+  const ran: (string | undefined)[] = []
+  const worker = await work(({ id }) => Promise.resolve(ran.push(id)), { connection })
+  await worker.waitUntilReady()
+  await until('it fetches', () => worker.isRunning() && !worker.isStarting())
+  const client = await worker.getBackend().client
+  await server.kill()
+  await until('it waits for its next try', () => client.status === 'reconnecting')
+  void worker.pause()
+  await delay(300)
+  await worker.resume()
+  await server.restart()
+  const queue = fixture.plainQueue<{ nr: number }>(fixture.namespace, { connection })
+  await queue.add('charge', { nr: 1 })
+  await until('the job runs', () => ran.length > 0)
+  await queue.close()
+})
+
+test('a queue closes while its server is silent, and a listener while there is none', async () => {
+  const server = await startServer()
+  fixture.defer(() => server.close())
+  const queue = new LockedQueue('calls', { connection: { port: server.port }, resource: () => 'a' })
+  await queue.waitUntilReady()
+  await server.freeze()
+  const events = new ShardedQueueEvents('calls', { connection: { port: 1 }, shards: 2 })
+  events.on('error', () => undefined)
+  const closed = Promise.all([queue.close(), events.close()])
+  expect(await withinMs(systemClock, 10_000, closed)).toBeDefined()
+})
+
 describe('a worker that stops', () => {
   test('just after a check for stalled jobs has failed: leaves no timer', async () => {
     const redlock = await fixture.redlock()
@@ -273,6 +307,34 @@ describe('a worker that stops', () => {
     await redis.call(...(end as [string]))
     await Promise.all([worker.close(), redlock.close()])
     await leaks.assertNone()
+  })
+
+  test('while it pauses because its connection has ended: closes at once', async () => {
+    const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
+    await connection.quit()
+    const worker = await work(() => Promise.resolve(), { connection })
+    const delays = vi.spyOn(worker, 'delay')
+    await until('it pauses', () => delays.mock.calls.some(([ms = 0]) => ms > 1_000))
+    const closing = performance.now()
+    await worker.close()
+    expect(performance.now() - closing).toBeLessThan(1_000)
+  })
+
+  test('while its server is silent: leaves the client that it was given', async () => {
+    const server = await startServer()
+    fixture.defer(() => server.close())
+    const connection = new Redis(server.url, { maxRetriesPerRequest: null })
+    fixture.defer(() => {
+      connection.disconnect()
+    })
+    const worker = await work(() => Promise.resolve(), { connection, autorun: false })
+    await worker.waitUntilReady()
+    await server.freeze()
+    void worker.run()
+    await until('it fetches', () => worker.isRunning() && !worker.isStarting())
+    await worker.close()
+    await server.thaw()
+    expect(await connection.ping()).toBe('PONG')
   })
 
   test('with its Redlock, at the same moment: the signal aborts, and the job is requeued', async () => {
