@@ -76,16 +76,6 @@ export abstract class ConnectedBackend extends Backend {
     await super.reconnectBlocking()
   }
 
-  override async disconnectBlocking(wait?: boolean): Promise<void> {
-    await this.blockingConnection?.client
-    const client = unreadyClientOf(this.blockingConnection)
-    // ioredis that is told to disconnect between two tries does not try again, and tells no end.
-    // Before its first try it ends at once.
-    // rule: client-ends-between-two-tries
-    if (client?.status === 'reconnecting') client.status = 'wait'
-    await super.disconnectBlocking(wait)
-  }
-
   override async close(force?: boolean): Promise<void> {
     await super.close(force)
     for (const each of [this.connection, this.blockingConnection]) {

@@ -451,7 +451,6 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['refused-end-fails-no-job', 'always', 'is taken when the server'],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
-    ['client-ends-between-two-tries', 'removed', 'paused and resumed while'],
     ['close-waits-for-no-silent-server', ['limitMs, closed', '1e9, closed'], 'closes while its'],
     ['given-client-is-left-to-its-owner', [' !== true', ' !== null'], 'that it was given'],
     ['closing-worker-ends-its-pauses', [' ?? (this.#closing as never)', ''], 'closes at once'],

@@ -260,27 +260,6 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
   expect(await queue.getFailedCount()).toBe(0)
 })
 
-test('a worker that is paused and resumed while its server is away runs jobs when it is back', async () => {
-  const server = await startServer()
-  fixture.defer(() => server.close())
-  const connection = { host: server.host, port: server.port }
-  const ran: (string | undefined)[] = []
-  const worker = await work(({ id }) => Promise.resolve(ran.push(id)), { connection })
-  await worker.waitUntilReady()
-  await until('it fetches', () => worker.isRunning() && !worker.isStarting())
-  const client = await worker.getBackend().client
-  await server.kill()
-  await until('it waits for its next try', () => client.status === 'reconnecting')
-  void worker.pause()
-  await delay(300)
-  await worker.resume()
-  await server.restart()
-  const queue = fixture.plainQueue<{ nr: number }>(fixture.namespace, { connection })
-  await queue.add('charge', { nr: 1 })
-  await until('the job runs', () => ran.length > 0)
-  await queue.close()
-})
-
 test('a queue closes while its server is silent, and a listener while there is none', async () => {
   const server = await startServer()
   fixture.defer(() => server.close())
