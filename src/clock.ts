@@ -58,6 +58,7 @@ export const idleClock: Clock = {
     const timer = systemClock.after(delayMs, run)
     // rule: open-call-keeps-no-process
     timer.unref?.()
+    // `Deadlines` would hold the process again by `ref`.
     return {
       cancel() {
         timer.cancel()

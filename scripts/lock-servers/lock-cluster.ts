@@ -9,21 +9,14 @@ export interface LockMember {
   readonly process: ServiceProcess
 }
 
-export interface Sessions {
-  /** What each member has of them and of their nodes. */
-  readonly told: string
-  /** Which members keep nodes of sessions that have ended: a fault of the service. */
-  readonly kept: readonly string[]
-}
-
 export interface LockCluster extends AsyncDisposable {
   /** As `--locks` and `openLocks` take it. */
   readonly address: string
   readonly members: readonly LockMember[]
   /** Resolves when one is elected. */
   leader(): Promise<LockMember>
-  /** Of a service with sessions. */
-  sessions?(): Promise<Sessions>
+  /** What each member has of sessions and their nodes, and which nodes outlived their session. */
+  sessions?(): Promise<readonly string[]>
   close(): Promise<void>
 }
 

@@ -91,7 +91,7 @@ export async function startZooKeeper(
           .filter(([, id = '']) => live !== '' && !live.includes(id))
           .map(([, id]) => `${name} keeps nodes of session ${id}, which has ended`),
       )
-      return { told: members.map(({ name }, index) => `${name}: ${said[index]}`).join('\n'), kept }
+      return [...members.map(({ name }, index) => `${name}: ${said[index]}`), ...kept]
     },
     close,
     [Symbol.asyncDispose]: close,

@@ -1,5 +1,6 @@
 /** The connections by which BullMQ reaches the queue's Redis, with what its types hide of them. */
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
+import type { EventEmitter } from 'node:events'
 import * as bullmq from 'bullmq'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import pRetry from 'p-retry'
@@ -12,6 +13,7 @@ import { PASSING, says, UNANSWERED } from './refusals.ts'
 type Connection = RedisQueueBackend['connection']
 
 interface UnreadyClient extends Sockets {
+  readonly stream?: EventEmitter & { readonly bytesRead?: number }
   /** A cluster has no `host`. */
   readonly options?: {
     readonly host?: string
@@ -28,6 +30,8 @@ interface UnreadyClient extends Sockets {
   disconnect(): void
 }
 
+/** How long the server of a queue may be silent while the queue closes. */
+export const SILENCE_LIMIT_MS = 5_000
 export const DISCONNECT_LIMIT_MS = 500
 /** A replica refuses many calls at once, and ioredis would end the same connection for each. */
 const LEAVE_ONCE_MS = 50
@@ -139,26 +143,46 @@ export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<s
 }
 
 /** BullMQ waits for a connection before it closes it; this ends its own clients at once. */
-export function disconnectNow({ connection, blockingConnection }: RedisQueueBackend): void {
-  for (const each of [connection, blockingConnection]) {
-    const { extraOptions } = (each ?? {}) as { readonly extraOptions?: { shared?: boolean } }
-    // rule: given-client-is-left-to-its-owner
-    if (extraOptions?.shared !== true) unreadyClientOf(each)?.disconnect()
-  }
+export function disconnectNow(backend: RedisQueueBackend): void {
+  for (const client of ownClients(backend)) client.disconnect()
 }
 
-/** Whether BullMQ has closed in time: it waits without end for a server that is away. */
-export async function closedWithin(
-  limitMs: number,
-  backend: RedisQueueBackend,
+/**
+ * Whether BullMQ has closed: it waits without end for a server that is away.
+ * @param silentMs so long the server may send nothing. Then its clients end, and what waits with
+ * them.
+ */
+export async function hasClosed(
   closing: Promise<unknown>,
+  backend: RedisQueueBackend,
+  silentMs: number,
 ): Promise<boolean> {
   const closed = closing.then(() => true)
+  let received = receivedBy(backend)
   // rule: close-waits-for-no-silent-server
-  if (await withinMs(systemClock, limitMs, closed)) return true
-  disconnectNow(backend)
-  await withinMs(systemClock, DISCONNECT_LIMIT_MS, closed)
-  return false
+  while (!(await withinMs(systemClock, silentMs, closed))) {
+    const before = received
+    received = receivedBy(backend)
+    // rule: close-waits-while-the-server-answers
+    if (received > before) continue
+    disconnectNow(backend)
+    await withinMs(systemClock, DISCONNECT_LIMIT_MS, closed)
+    return false
+  }
+  return true
+}
+
+/** In bytes; 0 where the clients do not tell. */
+function receivedBy(backend: RedisQueueBackend): number {
+  return ownClients(backend).reduce((sum, { stream }) => sum + (stream?.bytesRead ?? 0), 0)
+}
+
+function ownClients(backend: RedisQueueBackend): readonly UnreadyClient[] {
+  return [backend.connection, backend.blockingConnection].flatMap((each) => {
+    const { extraOptions } = (each ?? {}) as { readonly extraOptions?: { shared?: boolean } }
+    // rule: given-client-is-left-to-its-owner
+    return extraOptions?.shared === true ? [] : (unreadyClientOf(each) ?? [])
+  })
 }
 
 /** Whether all of its connections are ready: the one that waits for jobs may be so long before. */

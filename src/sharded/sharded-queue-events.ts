@@ -1,7 +1,6 @@
 import { QueueEvents, type QueueEventsOptions } from 'bullmq'
-import { closedWithin } from '../line/queue-connection.ts'
+import { hasClosed, SILENCE_LIMIT_MS } from '../line/queue-connection.ts'
 import { objectOption, refuse } from '../options.ts'
-import { CLOSE_LIMIT_MS } from '../worker/locked-queue.ts'
 import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
 import { found, Shards } from './shards.ts'
@@ -43,7 +42,7 @@ export class ShardedQueueEvents extends QueueEvents {
       this.#ended.abort()
       const all = closing.map((each, shard) => {
         const backend = this.#parts.at(shard).getBackend()
-        return closedWithin(CLOSE_LIMIT_MS, backend, each)
+        return hasClosed(each, backend, SILENCE_LIMIT_MS)
       })
       return Promise.all(all).then(() => undefined)
     }

@@ -10,7 +10,7 @@ import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, leaveLines, skipJob } from '../line/cancel.ts'
 import type { CancelOptions, Cancelled } from '../line/cancel.ts'
 import { LineLimits, type LimitOptions, type Rate, type ResourceLimits } from '../line/limits.ts'
-import { closedWithin } from '../line/queue-connection.ts'
+import { hasClosed, SILENCE_LIMIT_MS } from '../line/queue-connection.ts'
 import { checkedTenant, rateText, shareText, type LinePlacement } from '../line/placement.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
 import { resourcesOf, touchedName } from '../names.ts'
@@ -25,8 +25,6 @@ export type { LockedQueueOptions } from './locked-queue-options.ts'
 const START_MS = 1_000
 /** A queue whose Redis is away closes without an answer. */
 const COMPARE_LIMIT_MS = 500
-/** How long its server may take for calls that are under way when it closes. */
-export const CLOSE_LIMIT_MS = 5_000
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
 /**
@@ -202,14 +200,14 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
   }
 
   /**
-   * As BullMQ's, but it ends also when the queue's Redis does not answer. What is known of
+   * As BullMQ's, but it ends also when the queue's Redis has sent nothing for 5 s. What is known of
    * processes with other settings is emitted before.
    */
   override async close(): Promise<void> {
     if (this.#comparing !== undefined) {
       await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
     }
-    await closedWithin(CLOSE_LIMIT_MS, this.#lines, super.close())
+    await hasClosed(super.close(), this.#lines, SILENCE_LIMIT_MS)
   }
 
   /** A plain `Worker` would run the first job of each line and wake none behind it. */

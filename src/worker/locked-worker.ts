@@ -13,7 +13,7 @@ import { integerOption } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
-import { closedWithin, DISCONNECT_LIMIT_MS } from '../line/queue-connection.ts'
+import { DISCONNECT_LIMIT_MS, hasClosed } from '../line/queue-connection.ts'
 import { explainJob, inspectResource, noSuchJob } from './inspection.ts'
 import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
@@ -379,7 +379,7 @@ export class LockedWorker<
     const idle = this.#runs.visits.idleWithin(force ? 0 : Infinity)
     await Promise.race([closing, idle])
     // BullMQ's timer would keep the process alive.
-    if (!(await closedWithin(CLOSE_LIMIT_MS, this.#lines, closing))) await this.lockManager.close()
+    if (!(await hasClosed(closing, this.#lines, CLOSE_LIMIT_MS))) await this.lockManager.close()
     await this.#runs.visits.close(false)
   }
 

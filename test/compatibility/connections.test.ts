@@ -113,6 +113,19 @@ differs(
   },
 )
 
+differs(
+  'queue.close ends while the queue’s Redis is silent',
+  async (side) => {
+    const server = await startServer({ name: 'silent' })
+    side.defer(() => server.close())
+    const queue = side.queue({ connection: { host: server.host, port: server.port } })
+    await queue.waitUntilReady()
+    await server.freeze()
+    return { queue: await within(queue.close()) }
+  },
+  { bullmq: { queue: 'never' }, ours: { queue: 'ended' } },
+)
+
 ours(
   'drain ends within its time while the queue’s Redis is away',
   async (side) => {

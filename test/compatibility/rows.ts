@@ -747,6 +747,8 @@ export const ROWS: readonly Row[] = [
   differs('Ends, where BullMQ waits for the server.', {
     'worker.close ends while the queue’s Redis is away':
       '`worker.close` while the queue’s Redis is away',
+    'queue.close ends while the queue’s Redis is silent':
+      '`queue.close` while the queue’s Redis is silent',
     'drain ends within its time while the queue’s Redis is away':
       '`worker.drain` while the queue’s Redis is away',
   }),

@@ -37,8 +37,6 @@ export async function anomaliesOf(quiet: Quiet): Promise<readonly string[]> {
   ]
 }
 
-export const NOT_FREE = 'not free within'
-
 /** A newcomer gets every resource in time. */
 async function wedgedResources({ resources, ...options }: Quiet): Promise<readonly string[]> {
   const limitMs = 2 * options.maxLeaseMs + 5_000
@@ -50,7 +48,7 @@ async function wedgedResources({ resources, ...options }: Quiet): Promise<readon
       await using lease = await locks.acquire(resource, { waitMs })
       return lease.remainingMs() > 0 ? [] : [`${resource}: granted without any time left`]
     } catch (error) {
-      return [`${resource}: ${NOT_FREE} ${limitMs} ms: ${String(error)}`]
+      return [`${resource}: not free within ${limitMs} ms: ${String(error)}`]
     }
   })
   const wedged = (await Promise.all(tries)).flat()

@@ -272,6 +272,27 @@ test('a queue closes while its server is silent, and a listener while there is n
   expect(await withinMs(systemClock, 10_000, closed)).toBeDefined()
 })
 
+test('a queue closes when its slow server has taken what was added', async () => {
+  const proxy = await startProxy(fixture.fleet.queue.port)
+  fixture.defer(() => proxy.close())
+  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
+    connection: { url: proxy.url },
+    resource: ({ nr }) => `customer:${nr}`,
+  })
+  await queue.waitUntilReady()
+  let delayMs = 0
+  proxy.delay({ repliesMs: () => (delayMs += 3_000) })
+  const adds: Promise<unknown>[] = []
+  for (let nr = 0; nr < 2; nr++) {
+    adds.push(queue.add('charge', { nr }))
+    await delay(100)
+  }
+  adds.push(queue.close())
+  expect((await Promise.allSettled(adds)).map(({ status }) => status)).toEqual(
+    adds.map(() => 'fulfilled'),
+  )
+})
+
 describe('a worker that stops', () => {
   test('just after a check for stalled jobs has failed: leaves no timer', async () => {
     const redlock = await fixture.redlock()
