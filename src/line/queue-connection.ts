@@ -31,7 +31,7 @@ interface UnreadyClient extends Sockets {
 }
 
 /** How long the server of a queue may be silent while the queue closes. */
-export const SILENCE_LIMIT_MS = 5_000
+const SILENCE_LIMIT_MS = 5_000
 export const DISCONNECT_LIMIT_MS = 500
 /** A replica refuses many calls at once, and ioredis would end the same connection for each. */
 const LEAVE_ONCE_MS = 50
@@ -148,28 +148,34 @@ export function disconnectNow(backend: RedisQueueBackend): void {
 }
 
 /**
- * Whether BullMQ has closed: it waits without end for a server that is away.
- * @param silentMs so long the server may send nothing. Then its clients end, and what waits with
- * them.
+ * Whether BullMQ has closed within the time: it waits without end for a server that is away. Then
+ * its clients end, and what waits with them.
  */
 export async function hasClosed(
   closing: Promise<unknown>,
   backend: RedisQueueBackend,
-  silentMs: number,
+  limitMs: number,
 ): Promise<boolean> {
   const closed = closing.then(() => true)
-  let received = receivedBy(backend)
   // rule: close-waits-for-no-silent-server
-  while (!(await withinMs(systemClock, silentMs, closed))) {
-    const before = received
+  if (await withinMs(systemClock, limitMs, closed)) return true
+  disconnectNow(backend)
+  await withinMs(systemClock, DISCONNECT_LIMIT_MS, closed)
+  return false
+}
+
+/** As {@link hasClosed}, and a server that still sends replies has time for all of them. */
+export async function hasClosedOrIsSilent(
+  closing: Promise<unknown>,
+  backend: RedisQueueBackend,
+): Promise<void> {
+  const closed = closing.then(() => true)
+  // rule: close-waits-while-the-server-answers
+  for (let received = -1; receivedBy(backend) > received;) {
     received = receivedBy(backend)
-    // rule: close-waits-while-the-server-answers
-    if (received > before) continue
-    disconnectNow(backend)
-    await withinMs(systemClock, DISCONNECT_LIMIT_MS, closed)
-    return false
+    if (await withinMs(systemClock, SILENCE_LIMIT_MS, closed)) return
   }
-  return true
+  await hasClosed(closing, backend, 0)
 }
 
 /** In bytes; 0 where the clients do not tell. */

@@ -1,5 +1,5 @@
 import { QueueEvents, type QueueEventsOptions } from 'bullmq'
-import { hasClosed, SILENCE_LIMIT_MS } from '../line/queue-connection.ts'
+import { hasClosedOrIsSilent } from '../line/queue-connection.ts'
 import { objectOption, refuse } from '../options.ts'
 import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
@@ -42,7 +42,7 @@ export class ShardedQueueEvents extends QueueEvents {
       this.#ended.abort()
       const all = closing.map((each, shard) => {
         const backend = this.#parts.at(shard).getBackend()
-        return hasClosed(each, backend, SILENCE_LIMIT_MS)
+        return hasClosedOrIsSilent(each, backend)
       })
       return Promise.all(all).then(() => undefined)
     }

@@ -10,7 +10,7 @@ import { LineBackend } from '../line/line-backend.ts'
 import { cancelJobs, leaveLines, skipJob } from '../line/cancel.ts'
 import type { CancelOptions, Cancelled } from '../line/cancel.ts'
 import { LineLimits, type LimitOptions, type Rate, type ResourceLimits } from '../line/limits.ts'
-import { hasClosed, SILENCE_LIMIT_MS } from '../line/queue-connection.ts'
+import { hasClosedOrIsSilent } from '../line/queue-connection.ts'
 import { checkedTenant, rateText, shareText, type LinePlacement } from '../line/placement.ts'
 import { positionOf, type LinePosition } from '../line/position.ts'
 import { resourcesOf, touchedName } from '../names.ts'
@@ -207,7 +207,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     if (this.#comparing !== undefined) {
       await withinMs(systemClock, COMPARE_LIMIT_MS, this.#comparing)
     }
-    await hasClosed(super.close(), this.#lines, SILENCE_LIMIT_MS)
+    await hasClosedOrIsSilent(super.close(), this.#lines)
   }
 
   /** A plain `Worker` would run the first job of each line and wake none behind it. */

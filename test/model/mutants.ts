@@ -451,10 +451,10 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['refused-end-fails-no-job', 'always', 'is taken when the server'],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
-    ['close-waits-for-no-silent-server', ['silentMs, closed', '1e9, closed'], 'closes while its'],
+    ['close-waits-for-no-silent-server', ['limitMs, closed', '1e9, closed'], 'closes while its'],
     [
       'close-waits-while-the-server-answers',
-      ['received > before', 'false'],
+      ['receivedBy(backend) > received', 'received < 0'],
       'closes when its slow server',
     ],
     ['given-client-is-left-to-its-owner', ['=== true', '=== null'], 'that it was given'],
