@@ -12,6 +12,7 @@ import type {
 import type { Cli } from '../cli.ts'
 import { numberOption, type CommandSpec } from '../command.ts'
 import { EXIT, UsageError, type ExitCode } from '../exit-code.ts'
+import { MAX_SLOTS } from '../../../slots.ts'
 import { printable } from '../../operator/words.ts'
 import { wholeNumber } from '../settings.ts'
 import { table } from '../output.ts'
@@ -75,7 +76,7 @@ export const limit: CommandSpec = {
     'limit invoices api:eu --reset rate',
   ],
   options: [
-    numberOption('--slots <n>', 'how many jobs of it run at once', POSITIVE),
+    numberOption('--slots <n>', 'how many jobs of it run at once', [1, MAX_SLOTS]),
     new Option('--rate <limit/ms>', 'how many of its jobs may start in how many milliseconds'),
     numberOption('--burst <n>', 'how many of them may start at once; default: 1', POSITIVE),
     new Option('--reset <slots|rate>', 'return to the options').choices(['slots', 'rate']),
@@ -88,11 +89,15 @@ export const limit: CommandSpec = {
     if (!isSet && (flags.forMs ?? flags.reason) !== undefined) {
       throw new UsageError('--for-ms and --reason need --slots or --rate')
     }
+    if (reset !== undefined && (reset === 'slots' ? slots : given) !== undefined) {
+      throw new UsageError(`--reset ${reset} and --${reset} exclude each other`)
+    }
     const rate = given === undefined ? undefined : { ...rateIn(given), ...(burst && { burst }) }
     return change(cli, queue, resource, async (limits) => {
-      if (reset !== undefined) await limits.end(resource, reset)
       if (slots !== undefined) await limits.set(resource, 'slots', slots, said(flags))
       if (rate !== undefined) await limits.set(resource, 'rate', rate, said(flags))
+      // Last: where a value above is refused, nothing has changed.
+      if (reset !== undefined) await limits.end(resource, reset)
     })
   },
 }
