@@ -1,6 +1,6 @@
 /** Jobs that are taken out of a queue: none of them runs, and none holds up those behind it. */
 import { expect } from 'vitest'
-import { refused, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
+import { differs, refused, same, sameAndAsSoon, useSides, type Scenario } from './differential.ts'
 import { range, type Side, type WorkJob, type WorkQueue } from './side.ts'
 
 useSides()
@@ -196,6 +196,28 @@ same(
     return { refusal }
   },
   { refusal: 'Cannot obliterate queue with active jobs' },
+)
+
+differs(
+  'obliterate takes a parent whose child waits in another queue, and the child runs',
+  async (side) => {
+    const children = `${side.queueName}-children`
+    const [queue, others] = [side.queue(), side.queue({ queueName: children })]
+    const node = { name: 'work', data: { customer: 'a', nr: 1 } }
+    const { job: parent } = await side.flows().add({
+      ...{ ...node, queueName: side.queueName },
+      children: [{ ...node, queueName: children }],
+    })
+    await queue.obliterate()
+    const isThere = (await queue.getJob(parent.id ?? '')) !== undefined
+    side.worker(() => 'done', { queueName: children })
+    await side.until('the child is done', async () => (await others.getCompletedCount()) === 1)
+    return { isThere, runs: side.runs.length, errors: side.errors.length }
+  },
+  {
+    bullmq: { isThere: true, runs: 1, errors: 0 },
+    ours: { isThere: false, runs: 1, errors: 0 },
+  },
 )
 
 sameAndAsSoon(

@@ -294,6 +294,11 @@ export const ROWS: readonly Row[] = [
     },
   ),
 
+  differs('It goes with its queue. With BullMQ it stays, and runs when its child has ended.', {
+    'obliterate takes a parent whose child waits in another queue, and the child runs':
+      '`obliterate` and a parent whose child waits in another queue',
+  }),
+
   // Jobs of a plain queue, and schedulers
   same('They take their place at their first start, in the order of adding.', {
     'jobs of a plain Queue and a cold worker of concurrency 2: in order':
