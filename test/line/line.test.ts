@@ -402,16 +402,19 @@ describe('turns', () => {
   test('two queues of one resource take turns, burst by burst', async () => {
     const numbers = Array.from({ length: 40 }, (_, nr) => nr)
     const ran: string[] = []
-    for (const name of ['one', 'two']) {
-      await makeQueue({}, `${fixture.namespace}-${name}`).addBulk(jobs('a', ...numbers))
-    }
-    for (const name of ['one', 'two']) {
+    const names = ['one', 'two']
+    for (const name of names) {
       const record = async (): Promise<void> => {
         await pause(5)
         ran.push(name)
       }
-      await work({}, record, `${fixture.namespace}-${name}`)
+      const { worker } = await work({}, record, `${fixture.namespace}-${name}`)
+      await worker.waitUntilReady()
     }
+    // Both begin together, however long a worker takes to start.
+    const add = (name: string) =>
+      makeQueue({}, `${fixture.namespace}-${name}`).addBulk(jobs('a', ...numbers))
+    await Promise.all(names.map(add))
     await until('all ran', () => ran.length === 80)
     // When the first queue has done all, the other one has done a good part.
     const rest = ran.length - 1 - ran.lastIndexOf(ran.at(-1) === 'one' ? 'two' : 'one')
