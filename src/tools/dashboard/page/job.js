@@ -52,7 +52,7 @@ export async function drawJob() {
   section.hidden = false
   if (!answer.ok) {
     setText(byId('job-why'), await answer.text())
-    syncRows('job-facts', [], String, () => [])
+    syncRows('job-facts', [], String)
     byId('job-stack').hidden = true
     return
   }
@@ -83,7 +83,7 @@ function drawDetail(detail) {
     'job-facts',
     facts,
     ([fact, , key = '']) => `${fact}\n${key}`,
-    ([fact, value]) => [fact, value],
+    ([Fact, Value]) => ({ Fact, Value }),
   )
   byId('job-stack').hidden = stacks.length === 0
   setText(byId('job-stack-text'), stacks.join('\n\n'))

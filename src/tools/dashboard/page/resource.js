@@ -31,12 +31,12 @@ async function drawResource() {
     'resource-masters',
     detail.masters,
     ({ master }) => master,
-    ({ master, holder, ttlMs, counter, problem }) => [
-      master,
-      problem === undefined ? holder : `does not answer: ${problem}`,
-      known(ttlMs, duration),
-      known(counter, String),
-    ],
+    ({ master, holder, ttlMs, counter, problem }) => ({
+      Server: master,
+      Holder: problem === undefined ? holder : `does not answer: ${problem}`,
+      'Time left': known(ttlMs, duration),
+      'Largest fencing token': known(counter, String),
+    }),
   )
   drawQueues(name, detail.queues)
   drawLine(detail)
@@ -44,13 +44,13 @@ async function drawResource() {
     'resource-ended',
     detail.ended,
     jobName,
-    ({ outcome, endedAt, tookMs, reason, ...job }) => [
-      jobLink(job),
-      outcome,
-      clockTime(endedAt),
-      duration(tookMs),
-      reason === '' ? undefined : reason,
-    ],
+    ({ outcome, endedAt, tookMs, reason, ...job }) => ({
+      Job: jobLink(job),
+      Outcome: outcome,
+      Ended: clockTime(endedAt),
+      Took: duration(tookMs),
+      Reason: reason === '' ? undefined : reason,
+    }),
   )
   section.hidden = false
 }
@@ -62,11 +62,11 @@ function drawQueues(resource, queues) {
     'resource-queues',
     queues.filter((one) => mayAct() || isUsed(one)),
     ({ queue }) => queue,
-    ({ queue, jobs, limits }) => [
-      queue,
-      String(jobs),
-      limitsInWords(limits),
-      buttons([
+    ({ queue, jobs, limits }) => ({
+      Queue: queue,
+      Jobs: String(jobs),
+      Set: limitsInWords(limits),
+      Actions: buttons([
         limits.paused || limits.asleepUntil
           ? { label: 'Resume', action: 'resume', queue, resource }
           : { label: 'Pause', action: 'pause', queue, resource },
@@ -79,7 +79,7 @@ function drawQueues(resource, queues) {
           ? [{ label: 'Reset rate', action: 'rate', limit: 0, queue, resource }]
           : []),
       ]),
-    ],
+    }),
   )
 }
 
@@ -96,13 +96,14 @@ function drawLine({ line, missing }) {
     'resource-line',
     entries,
     jobName,
-    ({ state, waitsFor, addedAt, stepsDone, ...entry }) => [
-      jobLink(entry),
-      state,
-      stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
-      clockTime(addedAt),
-      jobActs({ ...entry, state, holdsLine: state === 'failed' }),
-    ],
+    ({ state, waitsFor, addedAt, stepsDone, ...entry }) => ({
+      Job: jobLink(entry),
+      State: state,
+      'Waits for':
+        stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
+      Joined: clockTime(addedAt),
+      Actions: jobActs({ ...entry, state, holdsLine: state === 'failed' }),
+    }),
   )
   const note = byId('resource-note')
   note.hidden = entries.length > 0 && missing === undefined

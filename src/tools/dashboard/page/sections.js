@@ -48,12 +48,12 @@ function finding({ severity, where, fact, fix }) {
 export function drawFound({ jobs, search }) {
   byId('found').hidden = jobs.length === 0
   setText(byId('found-title'), `Jobs with the id “${search}”`)
-  syncRows('found-jobs', jobs, jobName, ({ state, why, resources, ...job }) => [
-    jobLink(job),
-    state,
-    resources.length === 0 ? undefined : resourceLink(resources[0]),
-    why,
-  ])
+  syncRows('found-jobs', jobs, jobName, ({ state, why, resources, ...job }) => ({
+    Job: jobLink(job),
+    State: state,
+    Resource: resources.length === 0 ? undefined : resourceLink(resources[0]),
+    Why: why,
+  }))
 }
 
 export function drawFailed({ failed, queues }) {
@@ -72,15 +72,15 @@ export function drawFailed({ failed, queues }) {
     'failed',
     failed,
     jobName,
-    ({ resources, failedReason, attempts, endedAt, holdsLine, ...job }) => [
-      jobLink(job),
-      resources.length === 0 ? undefined : resourceLink(resources[0]),
-      holdsLine ? stateOf('soon', 'holds its line') : undefined,
-      failedReason,
-      String(attempts),
-      clockTime(endedAt),
-      jobActs({ ...job, state: 'failed', holdsLine }),
-    ],
+    ({ resources, failedReason, attempts, endedAt, holdsLine, ...job }) => ({
+      Job: jobLink(job),
+      Resource: resources.length === 0 ? undefined : resourceLink(resources[0]),
+      State: holdsLine ? stateOf('soon', 'holds its line') : undefined,
+      Reason: failedReason,
+      Attempts: String(attempts),
+      'Failed at': clockTime(endedAt),
+      Actions: jobActs({ ...job, state: 'failed', holdsLine }),
+    }),
   )
 }
 
@@ -91,13 +91,13 @@ export function drawDone(done) {
     'done',
     done,
     ({ at, what }) => `${at}\n${what}`,
-    ({ at, who, what, ok, outcome }) => [
-      what,
-      who,
-      stateOf(ok ? 'good' : 'bad', ok ? 'done' : 'not done'),
-      outcome,
-      clockTime(at),
-    ],
+    ({ at, who, what, ok, outcome }) => ({
+      Command: what,
+      Who: who,
+      State: stateOf(ok ? 'good' : 'bad', ok ? 'done' : 'not done'),
+      Outcome: outcome,
+      At: clockTime(at),
+    }),
   )
 }
 
@@ -110,14 +110,14 @@ export function drawFleet({ service, verdict, masters }) {
     'masters',
     masters,
     ({ master }) => master,
-    ({ master, state, role, version, clockOffMs, roundTripMs, uptimeMs }) => [
-      master,
-      stateOf(state, role),
-      version,
-      known(clockOffMs, signed),
-      known(roundTripMs, (ms) => `${ms.toFixed(1)} ms`),
-      known(uptimeMs, duration),
-    ],
+    ({ master, state, role, version, clockOffMs, roundTripMs, uptimeMs }) => ({
+      Server: master,
+      State: stateOf(state, role),
+      Version: version,
+      Clock: known(clockOffMs, signed),
+      'Round trip': known(roundTripMs, (ms) => `${ms.toFixed(1)} ms`),
+      Up: known(uptimeMs, duration),
+    }),
   )
 }
 
@@ -149,15 +149,15 @@ export function drawLeases(leases, { search, lines, fleet }) {
     'leases',
     rows,
     ({ resource, holder }) => `${resource}\n${holder}`,
-    ({ resource, state, holder, fencingToken, freeInMs, votes, job }) => [
-      resourceLink(resource),
-      stateOf(state),
-      holder,
-      known(job, jobCell),
-      duration(freeInMs),
-      `${votes} of ${masters}`,
-      known(fencingToken, String),
-    ],
+    ({ resource, state, holder, fencingToken, freeInMs, votes, job }) => ({
+      Resource: resourceLink(resource),
+      State: stateOf(state),
+      Holder: holder,
+      Job: known(job, jobCell),
+      'Time left': duration(freeInMs),
+      Votes: `${votes} of ${masters}`,
+      'Fencing token': known(fencingToken, String),
+    }),
   )
 }
 
@@ -188,15 +188,15 @@ export function drawQueues(queues, rates) {
     ({ queue }) => queue,
     ({ queue, waiting, delayed, active, failed, done, missing }) => {
       const atLeast = (words) => (missing === undefined ? words : `≥ ${words}`)
-      return [
-        queue,
-        known(rateOf(queue)?.completed, (rate) => atLeast(perSecond(rate))),
-        atLeast(whole(waiting)),
-        atLeast(whole(delayed)),
-        atLeast(whole(active)),
-        stateOf(failed > 0 ? 'soon' : '', atLeast(whole(failed))),
-        atLeast(whole(done)),
-      ]
+      return {
+        Queue: queue,
+        Completed: known(rateOf(queue)?.completed, (rate) => atLeast(perSecond(rate))),
+        Waiting: atLeast(whole(waiting)),
+        Delayed: atLeast(whole(delayed)),
+        Active: atLeast(whole(active)),
+        Failed: stateOf(failed > 0 ? 'soon' : '', atLeast(whole(failed))),
+        Done: atLeast(whole(done)),
+      }
     },
   )
 }
@@ -215,14 +215,14 @@ export function drawLines(lines, search) {
     'lines',
     lines.lines ?? [],
     ({ queue, resource }) => `${queue}\n${resource}`,
-    ({ queue, resource, jobs, first, limits }) => [
-      resourceLink(resource),
-      queue,
-      whole(jobs),
-      known(first[0]?.share, tenantOf),
-      limitsInWords(limits),
-      list(first.map(inLine)),
-    ],
+    ({ queue, resource, jobs, first, limits }) => ({
+      Resource: resourceLink(resource),
+      Queue: queue,
+      Jobs: whole(jobs),
+      Tenant: known(first[0]?.share, tenantOf),
+      Set: limitsInWords(limits),
+      'First jobs': list(first.map(inLine)),
+    }),
   )
 }
 
@@ -247,7 +247,11 @@ export function drawSeen({ lapsed, unknown }) {
     'lapsed',
     lapsed,
     ({ resource, holder, at }) => `${resource}\n${holder}\n${at}`,
-    ({ resource, holder, at }) => [resourceLink(resource), holder, clockTime(at)],
+    ({ resource, holder, at }) => ({
+      Resource: resourceLink(resource),
+      Holder: holder,
+      'Gone at': clockTime(at),
+    }),
   )
   say('lapsed', lapsed.length === 0 ? '' : `A lease ran out: ${lapsed[0].resource}`)
 }
