@@ -159,7 +159,8 @@ export function reportError(out: Output, error: unknown): ExitCode {
   const text = messageOf(error)
   const said = redacted(error instanceof UsageError ? withoutArguments(text) : text)
   const message = said.startsWith('OOM ') ? `${FULL} ${said}` : said
-  const code = codeOf(error)
+  const { code: given } = (error ?? {}) as { readonly code?: unknown }
+  const code = typeof given === 'string' ? given : 'ERROR'
   out.note(`bullmq-redlock: ${message}`, { event: 'error', code, message })
   if (error instanceof UsageError) return EXIT.usage
   return code === 'QUORUM_UNREACHABLE' ? EXIT.noQuorum : EXIT.attention
@@ -175,9 +176,4 @@ function withoutArguments(text: string): string {
   return given
     .filter(Boolean)
     .reduce((said, one) => said.replaceAll(one, () => shownValue(one)), text)
-}
-
-function codeOf(error: unknown): string {
-  const { code } = (error ?? {}) as { readonly code?: unknown }
-  return typeof code === 'string' ? code : 'ERROR'
 }

@@ -41,11 +41,9 @@ export function numberOption(
   [min, max]: readonly [min: number, max: number],
   byDefault?: number,
 ): Option {
-  const [name = flags] = flags.split(' ', 1)
-  const option = new Option(flags, help).argParser((value) =>
-    wholeNumber({ value, source: name }, min, max),
-  )
-  return byDefault === undefined ? option : option.default(byDefault)
+  const [source = flags] = flags.split(' ', 1)
+  const parse = (value: string): number => wholeNumber({ value, source }, min, max)
+  return new Option(flags, help).argParser(parse).default(byDefault)
 }
 
 /** May be given several times. */
