@@ -1,7 +1,4 @@
-import type { Clock, Timer } from '../clock.ts'
-
-/** A test may have replaced it by one that stands still as well. */
-const { setImmediate } = globalThis
+import { ownCallback, type Clock, type Timer } from '../clock.ts'
 
 interface Due {
   readonly at: number
@@ -61,24 +58,17 @@ export class FakeClock implements Clock {
 
   /**
    * Moves on by `ms`. Timers run at their times, in order, and what each sets off settles before
-   * the next.
+   * the next: promise chains, however deep, are done when the event loop comes round.
    */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms
-    await settle()
+    await ownCallback()
     for (let due = this.#due[0]; due !== undefined && due.at <= until; due = this.#due[0]) {
       this.#due.shift()
       this.#now = due.at
       due.run()
-      await settle()
+      await ownCallback()
     }
     this.#now = until
   }
-}
-
-/** Promise chains, however deep, are done when the event loop comes round. */
-function settle(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve)
-  })
 }
