@@ -11,19 +11,16 @@ import { slotNames } from '../../lock/slots.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 import { commandLine } from '../../command-line.ts'
-import { findingsOf, type Finding } from '../../services/service-health.ts'
+import { findingsOf, type Finding, type ListedLease } from '../../services/service-health.ts'
 import { globEscape } from './glob.ts'
 
-export interface LiveLease {
-  readonly resource: string
+export interface LiveLease extends Omit<ListedLease, 'fencingToken'> {
   /**
    * `held`: a quorum of the masters has its key. `leftover`: fewer have, so it is no lease: what
    * remains of an attempt or of a holder that died. `unknown`: masters that do not answer might
    * make it a quorum.
    */
   readonly state: 'held' | 'leftover' | 'unknown'
-  /** Owner and the beginning of the token. */
-  readonly holder: string
   /** What a quorum agrees on; undefined unless it is held. */
   readonly fencingToken: number | undefined
   /** Until fewer than a quorum have its key; for a leftover, until the last one is gone. */
