@@ -2,7 +2,7 @@
 import { styleText, stripVTControlCharacters } from 'node:util'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
-import { printableLines } from '../operator/words.ts'
+import { printable } from '../operator/words.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
 
@@ -26,7 +26,8 @@ export class Output {
 
   /** For people; with --json an event. Control characters in it are shown, not obeyed. */
   note(text: string, event: Readonly<{ event: string } & Record<string, unknown>>): void {
-    process.stderr.write(`${this.#shown(this.json ? jsonText(event) : printableLines(text))}\n`)
+    const lines = text.split('\n').map(printable).join('\n')
+    process.stderr.write(`${this.#shown(this.json ? jsonText(event) : lines)}\n`)
   }
 
   /** Long lines go on below. */

@@ -50,10 +50,8 @@ export const dashboard: CommandSpec = {
   async run(cli, flags: DashboardFlags) {
     const { out, signal } = cli
     const { host, port } = flags
-    const handler = dashboardHandler(await optionsOf(cli, flags))
-    cli.defer(() => handler.close())
-    const server = await listen(createServer(handler), { host, port, flag: '--port' })
-    cli.defer(() => server.close())
+    const handler = cli.closes(dashboardHandler(await optionsOf(cli, flags)))
+    const server = cli.closes(await listen(createServer(handler), { host, port, flag: '--port' }))
     const url = `http://${host.includes(':') ? `[${host}]` : host}:${server.port}/`
     out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: server.port })
     await aborted(signal)

@@ -10,11 +10,9 @@ export const jobLink = ({ queue, jobId }, text = `${queue} ${jobId}`) =>
 
 export const jobActs = ({ queue, jobId, state, holdsLine }) =>
   buttons([
-    ...(state === 'failed' ? [{ label: 'Retry', action: 'retry', queue, jobId }] : []),
-    ...(holdsLine ? [{ label: 'Skip', action: 'skip', queue, jobId }] : []),
-    ...(['failed', 'completed'].includes(state)
-      ? []
-      : [{ label: 'Cancel', action: 'cancel', queue, jobId }]),
+    state === 'failed' && { label: 'Retry', action: 'retry', queue, jobId },
+    holdsLine && { label: 'Skip', action: 'skip', queue, jobId },
+    !['failed', 'completed'].includes(state) && { label: 'Cancel', action: 'cancel', queue, jobId },
   ])
 
 /** Where Bull Board is mounted; null where that is not known. */

@@ -135,23 +135,15 @@ const field = byId('text')
 field.value = page.search
 field.addEventListener('input', () => {
   clearTimeout(typing)
-  typing = setTimeout(() => {
-    searchFor(field.value.trim())
-  }, TYPING_MS)
+  typing = setTimeout(() => searchFor(field.value.trim()), TYPING_MS)
 })
 byId('search').addEventListener('submit', (event) => {
   event.preventDefault()
   searchFor(field.value.trim())
 })
-byId('sort').addEventListener('change', ({ target }) => {
-  show({ sort: target.value, number: 1 })
-})
-byId('previous').addEventListener('click', () => {
-  show({ number: page.number - 1 })
-})
-byId('next').addEventListener('click', () => {
-  show({ number: page.number + 1 })
-})
+byId('sort').addEventListener('change', ({ target }) => show({ sort: target.value, number: 1 }))
+byId('previous').addEventListener('click', () => show({ number: page.number - 1 }))
+byId('next').addEventListener('click', () => show({ number: page.number + 1 }))
 openable()
 listen(drawPanels)
 setInterval(showConnection, 1_000)

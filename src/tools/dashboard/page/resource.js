@@ -20,12 +20,11 @@ async function drawResource() {
   if (!answer.ok || openResource() !== name) return
   const detail = await answer.json()
   setText(byId('resource-title'), name)
-  const why = byId('resource-why')
-  why.hidden = detail.why === undefined
-  setText(why, detail.why ?? '')
+  byId('resource-why').hidden = detail.why === undefined
+  setText(byId('resource-why'), detail.why ?? '')
   setText(byId('resource-holder'), holderOf(detail))
   const release = { label: 'Release', action: 'release', resource: name }
-  buttons(detail.holder === undefined ? [] : [release]).update(byId('resource-release'))
+  buttons([detail.holder && release]).update(byId('resource-release'))
   byId('resource-settings').hidden = !mayAct() || detail.queues.length === 0
   syncRows(
     'resource-masters',
@@ -71,13 +70,9 @@ function drawQueues(resource, queues) {
           ? { label: 'Resume', action: 'resume', queue, resource }
           : { label: 'Pause', action: 'pause', queue, resource },
         { label: 'Set slots', action: 'slots', queue, resource },
-        ...(limits.slots
-          ? [{ label: 'Reset slots', action: 'slots', slots: 0, queue, resource }]
-          : []),
+        limits.slots && { label: 'Reset slots', action: 'slots', slots: 0, queue, resource },
         { label: 'Set rate', action: 'rate', queue, resource },
-        ...(limits.rate
-          ? [{ label: 'Reset rate', action: 'rate', limit: 0, queue, resource }]
-          : []),
+        limits.rate && { label: 'Reset rate', action: 'rate', limit: 0, queue, resource },
       ]),
     }),
   )

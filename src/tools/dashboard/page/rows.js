@@ -25,9 +25,7 @@ export function setText(target, text) {
  */
 const plain = (text) => ({
   make: () => element('span'),
-  update: (span) => {
-    setText(span, text)
-  },
+  update: (span) => setText(span, text),
 })
 
 export const stateOf = (state, text = state) => ({
