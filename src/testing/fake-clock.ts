@@ -58,10 +58,11 @@ export class FakeClock implements Clock {
 
   /**
    * Moves on by `ms`. Timers run at their times, in order, and what each sets off settles before
-   * the next: promise chains, however deep, are done when the event loop comes round.
+   * the next.
    */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms
+    // Promise chains, however deep, are done when the event loop comes round.
     await ownCallback()
     for (let due = this.#due[0]; due !== undefined && due.at <= until; due = this.#due[0]) {
       this.#due.shift()
