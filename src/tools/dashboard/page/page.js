@@ -4,17 +4,7 @@ import { drawCharts } from './charts.js'
 import { setBullBoard } from './job.js'
 import { drawPanels, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'
-import {
-  drawDone,
-  drawFailed,
-  drawFleet,
-  drawFound,
-  drawLeases,
-  drawLines,
-  drawNow,
-  drawQueues,
-  drawSeen,
-} from './sections.js'
+import { drawSections } from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
 /** After this many snapshot periods without news, and at least this time, what is shown is old. */
@@ -37,22 +27,14 @@ const page = {
 }
 
 function draw(state) {
-  const { namespace, fleet, leases, lines, changes, search, queues, history } = state
+  const { namespace, fleet, leases, search } = state
   setText(byId('namespace'), namespace)
   setText(byId('looked'), `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
   setOperator(state)
   setBullBoard(state.bullBoard)
-  drawNow(state)
-  drawCharts(history, state)
-  drawFound(state)
-  drawFailed(state)
-  drawFleet(fleet)
-  drawQueues(queues, state.rates)
-  drawLines(lines, search)
-  drawLeases(leases, state)
+  drawCharts(state)
+  drawSections(state)
   page.number = leases.page
-  drawSeen(changes)
-  drawDone(state.done)
   const votes = `${fleet.voting}/${fleet.masters.length}`
   document.title = `${fleet.healthy ? '' : '⚠ '}${votes} – bullmq-redlock`
   if (search !== '') say(`search ${search}`, `${count(leases.matching, 'lease')} found`)

@@ -13,8 +13,20 @@ import {
 } from './rows.js'
 import { clockTime, count, duration, known, limitsInWords, perSecond, whole } from './words.js'
 
+export function drawSections(state) {
+  drawNow(state)
+  drawFound(state)
+  drawFailed(state)
+  drawLines(state)
+  drawLeases(state)
+  drawQueues(state)
+  drawFleet(state)
+  drawSeen(state)
+  drawDone(state)
+}
+
 /** The first thing that one sees: what is wrong, worst first, and what to do. */
-export function drawNow({ fleet, queues }) {
+function drawNow({ fleet, queues }) {
   const shown = fleet.findings.filter(({ severity }) => severity !== 'note')
   const areKnown = Array.isArray(queues)
   const [worst] = shown
@@ -45,7 +57,7 @@ function finding({ severity, where, fact, fix }) {
 }
 
 /** Jobs that were searched for by id. */
-export function drawFound({ jobs, search }) {
+function drawFound({ jobs, search }) {
   byId('found').hidden = jobs.length === 0
   setText(byId('found-title'), `Jobs with the id “${search}”`)
   syncRows('found-jobs', jobs, jobName, ({ state, why, resources, ...job }) => ({
@@ -56,7 +68,7 @@ export function drawFound({ jobs, search }) {
   }))
 }
 
-export function drawFailed({ failed, queues }) {
+function drawFailed({ failed, queues }) {
   const rows = Array.isArray(queues) ? queues : undefined
   const total = rows?.reduce((sum, one) => sum + one.failed, 0)
   const atLeast = rows?.some(({ missing }) => missing !== undefined) ? 'At least ' : ''
@@ -85,7 +97,7 @@ export function drawFailed({ failed, queues }) {
 }
 
 /** What operators did. */
-export function drawDone(done) {
+function drawDone({ done }) {
   byId('acted').hidden = done.length === 0
   syncRows(
     'done',
@@ -101,7 +113,7 @@ export function drawDone(done) {
   )
 }
 
-export function drawFleet({ service, verdict, masters }) {
+function drawFleet({ fleet: { service, verdict, masters } }) {
   setText(byId('fleet-title'), service === null ? 'Fleet' : 'Lock service')
   setText(byId('fleet-summary'), verdict.text)
   byId('fleet-summary').dataset.state = verdict.state
@@ -123,7 +135,7 @@ export function drawFleet({ service, verdict, masters }) {
 
 const signed = (ms) => (ms === 0 ? '0 ms' : `${ms < 0 ? '−' : '+'}${duration(Math.abs(ms))}`)
 
-export function drawLeases(leases, { search, lines, fleet }) {
+function drawLeases({ leases, search, lines, fleet }) {
   const { rows, matching, truncated, masters, sort, page, pages } = leases
   const which = search === '' ? '' : ` with “${search}” in the name`
   const more = truncated
@@ -174,7 +186,7 @@ function drawPager(page, pages) {
   byId('next').disabled = page >= pages
 }
 
-export function drawQueues(queues, rates) {
+function drawQueues({ queues, rates }) {
   const rateOf = (name) => rates.find(({ queue }) => queue === name)
   const rows = Array.isArray(queues) ? queues : []
   const summary = byId('queues-summary')
@@ -209,7 +221,7 @@ const inLine = (entry) =>
     ? `${jobName(entry)} is running`
     : `${jobName(entry)} (${entry.state}) waits for ${entry.waitsFor}`
 
-export function drawLines(lines, search) {
+function drawLines({ lines, search }) {
   setText(byId('lines-summary'), linesSummary(lines, search))
   syncRows(
     'lines',
@@ -240,7 +252,7 @@ function linesSummary(lines, search) {
   return `${count(total, 'line')} in which jobs sleep until it is their turn${shown}.${more}`
 }
 
-export function drawSeen({ lapsed, unknown }) {
+function drawSeen({ changes: { lapsed, unknown } }) {
   const none = lapsed.length === 0 ? 'No lease has run out.' : ''
   setText(byId('seen-summary'), unknown === undefined ? none : `Not known: ${unknown}.`)
   syncRows(
