@@ -41,6 +41,7 @@ export const STATUS = '/v3/maintenance/status'
 const MAX_LINE = 1_000_000
 
 export class EtcdGateway {
+  readonly endpoints: readonly string[]
   readonly #options: GatewayOptions
   readonly #agents: { readonly http: HttpAgent; readonly https: HttpsAgent }
   readonly #watches = new Set<ClientRequest>()
@@ -51,6 +52,7 @@ export class EtcdGateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options
+    this.endpoints = options.endpoints
     const settings = { keepAlive: true, maxSockets: 64 }
     this.#agents = {
       http: new HttpAgent(settings),
@@ -79,10 +81,6 @@ export class EtcdGateway {
   /** Undefined before the first answer. */
   get clusterId(): string | undefined {
     return this.#clusterId
-  }
-
-  get endpoints(): readonly string[] {
-    return this.#options.endpoints
   }
 
   /** Asks one member. */
