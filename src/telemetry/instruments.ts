@@ -4,6 +4,7 @@
  * recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
+import { added } from '../added.ts'
 import type { Facts, LineCensus, MasterStatus, ToldLock, ToldWorker } from '../facts.ts'
 import { getOrInsert } from '../get-or-insert.ts'
 
@@ -226,8 +227,6 @@ function censuses(
   return byName
 }
 
-const MOST: ReadonlySet<string> = new Set<keyof LineCensus>(['longest', 'oldestMs'])
-
 /** They keep their value when the last worker has closed; gauges do not. */
 const LINE_COUNTERS = {
   'redlock.line.refused': ({ refused }) => refused,
@@ -256,15 +255,12 @@ async function observeLines(
   observe: Observe,
 ): Promise<void> {
   const answers = await Promise.all([...asked.values()].map((census) => census()))
-  const [first, ...more] = answers.filter((each) => each !== undefined)
+  const parts = answers.filter((each) => each !== undefined)
   // A part of a queue is not the queue.
-  if (first === undefined || more.length + 1 < asked.size) return
-  const found: { -readonly [Name in keyof LineCensus]: number } = { ...first }
-  for (const other of more) {
-    for (const [name, value] of Object.entries(other) as [keyof LineCensus, number][]) {
-      found[name] = MOST.has(name) ? Math.max(found[name], value) : found[name] + value
-    }
-  }
+  if (parts.length < asked.size) return
+  const longest = Math.max(...parts.map((part) => part.longest))
+  const oldestMs = Math.max(...parts.map((part) => part.oldestMs))
+  const found = { ...added(parts), longest, oldestMs }
   for (const [name, valueOf] of Object.entries({ ...LINE_GAUGES, ...LINE_COUNTERS })) {
     observe(name as keyof OfLines, valueOf(found), ofQueue(queue))
   }

@@ -48,10 +48,8 @@ export function numberOption(
 
 /** May be given several times. */
 export function listOption(flags: string, help: string): Option {
-  return new Option(flags, help).argParser((value, before?: readonly string[]) => [
-    ...(before ?? []),
-    value,
-  ])
+  const add = (value: string, before: readonly string[] = []): string[] => [...before, value]
+  return new Option(flags, help).argParser(add)
 }
 
 /** Without its action. */

@@ -246,11 +246,8 @@ export class WrongTokens {
   /** Resolves when the answer to a wrong token may go out. */
   async delay(address = ''): Promise<void> {
     this.#count(address, 1)
-    try {
-      await sleep(systemClock, DELAY_MS)
-    } finally {
-      this.#count(address, -1)
-    }
+    await sleep(systemClock, DELAY_MS)
+    this.#count(address, -1)
   }
 
   #count(address: string, change: 1 | -1): void {

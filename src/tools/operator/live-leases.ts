@@ -105,26 +105,21 @@ export function mergeLeases(
   }
   const unreachable = answers.filter(({ ok }) => !ok).length
   return [...groups.values()]
-    .flatMap((views) => leaseOf(views, quorum, unreachable) ?? [])
+    .map((views) => leaseOf(views, quorum, unreachable))
     .sort((a, b) =>
       a.resource < b.resource ? -1 : a.resource > b.resource ? 1 : b.votes - a.votes,
     )
 }
 
-function leaseOf(
-  views: readonly KeyView[],
-  quorum: number,
-  unreachable: number,
-): LiveLease | undefined {
-  const [first] = views
-  if (first === undefined) return undefined
+function leaseOf(views: readonly KeyView[], quorum: number, unreachable: number): LiveLease {
+  const [{ resource, token }] = views as [KeyView]
   const votes = views.length
   const held = heldBy(views, quorum)
   const unsettled = votes + unreachable >= quorum ? 'unknown' : 'leftover'
   return {
-    resource: first.resource,
+    resource,
     state: held === undefined ? unsettled : 'held',
-    holder: describeToken(first.token),
+    holder: describeToken(token),
     fencingToken: held?.fencingToken,
     freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs }) => ttlMs)),
     votes,
