@@ -16,8 +16,8 @@ const ANY_INTERFACE = '0.0.0.0'
 const ENGINE_LIMIT_MS = 10_000
 const START_LIMIT_MS = 60_000
 
-type Client = Awaited<ReturnType<typeof getContainerRuntimeClient>>
-type Engine = ReturnType<Client['container']['getById']>
+type Docker = Awaited<ReturnType<typeof getContainerRuntimeClient>>
+type Engine = ReturnType<Docker['container']['getById']>
 
 /** A kill and a restart keep the container, and with it the port and the data. */
 export class ContainerServer extends BaseServer {
