@@ -10,8 +10,7 @@ let offsetMs: number | undefined
  * What to add to `systemClock.now()` for the monotonic clock that all processes of a machine share.
  */
 export function machineOffsetMs(): number {
-  offsetMs ??= measuredOffsetMs()
-  return offsetMs
+  return (offsetMs ??= measuredOffsetMs())
 }
 
 /** Of several readings the one that took least: a process may be interrupted between two clocks. */
@@ -33,8 +32,7 @@ let machine: string | undefined
  * Names the machine, and on Linux its boot: what has the same name has the same monotonic clock.
  */
 export function machineId(): string {
-  machine ??= readMachineId()
-  return machine
+  return (machine ??= readMachineId())
 }
 
 function readMachineId(): string {

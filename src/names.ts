@@ -17,13 +17,13 @@ export function resourceNames(resource: unknown): readonly string[] {
   if (names.length === 0 || names.length > MAX_RESOURCES) {
     refuse('resource', `a string or a list of 1 to ${MAX_RESOURCES} strings`, resource)
   }
-  for (const name of names) if (problemOf(name) !== undefined) refuseName(name)
-  return names.length === 1 ? (names as string[]) : [...new Set(names as string[])].sort()
+  const checked = names.map(resourceName)
+  return checked.length === 1 ? checked : [...new Set(checked)].sort()
 }
 
 /** @throws TypeError for what can be the name of no resource. */
 export function resourceName(name: unknown): string {
-  return problemOf(name) === undefined ? (name as string) : refuseName(name)
+  return problemOf(name) === undefined ? (name as string) : refuse('resource', A_NAME, name)
 }
 
 /** @throws TypeError for what jobs cannot name. */
@@ -32,10 +32,6 @@ export function touchedName(name: unknown): string {
   const gap = NOT_A_NAME.exec(found)?.[0]
   if (gap === undefined) return found
   return refuse('resource', `the name of a resource, and \`${gap}\` in it names nothing`, name)
-}
-
-function refuseName(name: unknown): never {
-  return refuse('resource', A_NAME, name)
 }
 
 /**

@@ -119,9 +119,7 @@ export class FencedTable {
    */
   async claim(client: FencedClient, lease: Fenced, key: Row, defaults: Row = {}): Promise<Row> {
     await this.#write(client, lease, key, this.#statements(lease, key, defaults, {}))
-    const { text, values } = this.#select(key)
-    const { rows } = await client.query(text, values)
-    return rows[0] as Row
+    return (await this.#stored(client, key)) as Row
   }
 
   /**
@@ -194,9 +192,11 @@ export class FencedTable {
     throw duplicate // Of another unique column.
   }
 
-  #select(key: Row): Statement {
+  async #stored(client: FencedClient, key: Row): Promise<Row | undefined> {
     const values: unknown[] = []
-    return { text: `SELECT * FROM ${this.#table} WHERE ${this.#where(values, key)}`, values }
+    const text = `SELECT * FROM ${this.#table} WHERE ${this.#where(values, key)}`
+    const { rows } = await client.query(text, values)
+    return (rows as readonly Row[])[0]
   }
 
   #where(values: unknown[], key: Row): string {
@@ -244,9 +244,7 @@ export class FencedTable {
     key: Row,
     mayBeMissing: boolean,
   ): Promise<void> {
-    const { text, values } = this.#select(key)
-    const { rows } = await client.query(text, values)
-    const [row] = rows as readonly Row[]
+    const row = await this.#stored(client, key)
     // rule: missing-row-is-not-stale
     if (row === undefined && mayBeMissing) return
     const stored = row?.[this.#token.slice(1, -1)]

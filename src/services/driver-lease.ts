@@ -4,9 +4,8 @@ import { withinMs, type Instant } from '../clock.ts'
 import type { MasterStatus } from '../facts.ts'
 import type { MasterAnswer } from '../lock-errors.ts'
 import { messageOf } from '../message-of.ts'
-import { HeldLease, type Renewed } from '../lock/held-lease.ts'
+import { HeldLease, type Grant, type Renewed } from '../lock/held-lease.ts'
 import type { LeaseRegistry } from '../lock/lease-registry.ts'
-import type { LeaseTerms } from '../lock/lease-options.ts'
 import type { Claim, ClaimOutcome, LockDriver, Wish } from './lock-driver.ts'
 import type { LockSettings } from './service-settings.ts'
 import { trustFrom, type Trust } from '../lock/trust.ts'
@@ -122,17 +121,11 @@ export class DriverLease<Granted extends Claim> extends HeldLease {
   /** @internal */
   constructor(
     registry: LeaseRegistry,
+    grant: Grant,
     server: BoundedDriver<Granted>,
-    { resources, token }: Wish,
     claim: Granted,
-    terms: LeaseTerms,
-    start: Instant,
-    trust: Trust,
   ) {
-    super(registry, {
-      ...{ resources, token, fencingToken: claim.fencingToken },
-      ...{ terms, start, trust },
-    })
+    super(registry, grant)
     this.claim = claim
     this.#server = server
   }

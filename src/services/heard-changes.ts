@@ -1,41 +1,38 @@
 import type { Turns } from '../lock/waiting.ts'
 import type { Listening } from './lock-driver.ts'
 
+export interface HeardChanges extends Turns {
+  readonly wake: () => void
+  stop(): void
+}
+
 /**
  * What wakes one waiter: changes that a driver announces, heard from the beginning of an attempt
  * on, and the end of its client.
+ * @param listen returns undefined where the driver announces nothing.
  */
-export class HeardChanges implements Turns {
-  readonly #listening: Listening | undefined
-  #isHeard = false
-  #react: ((place: number) => void) | undefined
-
-  /** @param listen undefined where the driver announces nothing. */
-  constructor(listen: ((wake: () => void) => Listening | undefined) | undefined) {
-    this.#listening = listen?.(this.wake)
+export function heardChanges(listen: (wake: () => void) => Listening | undefined): HeardChanges {
+  let isHeard = false
+  let react: ((place: number) => void) | undefined
+  const wake = (): void => {
+    isHeard = true
+    react?.(0)
   }
-
-  readonly wake = (): void => {
-    this.#isHeard = true
-    this.#react?.(0)
-  }
-
-  isLive(): boolean {
-    return this.#listening !== undefined
-  }
-
-  onTurn(react: (place: number) => void): void {
-    this.#react = react
-    if (this.#isHeard) react(0)
-  }
-
-  forget(): void {
-    this.#react = undefined
-    this.#isHeard = false
-    this.#listening?.again?.()
-  }
-
-  stop(): void {
-    this.#listening?.stop()
+  const listening = listen(wake)
+  return {
+    wake,
+    isLive: () => listening !== undefined,
+    onTurn(reacts) {
+      react = reacts
+      if (isHeard) react(0)
+    },
+    forget() {
+      react = undefined
+      isHeard = false
+      listening?.again?.()
+    },
+    stop() {
+      listening?.stop()
+    },
   }
 }

@@ -23,7 +23,7 @@ import { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { Inspection } from '../lock/inspection.ts'
 import type { ListedLease, ServiceHealth } from './service-health.ts'
 import type { Lease } from '../lock/lease.ts'
-import { HeardChanges } from './heard-changes.ts'
+import { heardChanges, type HeardChanges } from './heard-changes.ts'
 import type { Claim, LockDriver, Wish } from './lock-driver.ts'
 import type { LockSettings } from './service-settings.ts'
 import type { Capability, LockService } from '../lock/lock-service.ts'
@@ -114,9 +114,8 @@ export class LockClient implements LockService, AsyncDisposable {
     signal?.throwIfAborted()
     const startedAt = clock.now()
     const waiter = waitMs > 0 && slots === 1 ? randomBytes(10).toString('hex') : undefined
-    const driver = this.#driver
-    const turns = new HeardChanges(
-      waiter === undefined ? undefined : (wake) => driver.listen?.(names, waiter, wake),
+    const turns = heardChanges((wake) =>
+      waiter === undefined ? undefined : this.#driver.listen?.(names, waiter, wake),
     )
     this.#waiting.add(turns)
     const attempt = (): Promise<AcquireOutcome> => this.#try(names, options, waiter)
@@ -268,16 +267,13 @@ export class LockClient implements LockService, AsyncDisposable {
     const isLate = trust.until <= this.#settings.clock.now()
     if (isLate || !Number.isSafeInteger(fencingToken)) {
       void this.#server.release(claim)
-      return this.#unreachable(
-        wish,
-        isLate
-          ? 'the lease was over before it was granted'
-          : `fencing token ${fencingToken} is not a safe integer`,
-      )
+      const bad = `fencing token ${fencingToken} is not a safe integer`
+      return this.#unreachable(wish, isLate ? 'the lease was over before it was granted' : bad)
     }
-    const granted = { ...terms, leaseMs }
-    const server = this.#server
-    const lease = new DriverLease(this.#leases, server, wish, claim, granted, startedAt, trust)
+    const { resources, token } = wish
+    const granted = { terms: { ...terms, leaseMs }, start: startedAt, trust }
+    const grant = { resources, token, fencingToken, ...granted }
+    const lease = new DriverLease(this.#leases, grant, this.#server, claim)
     return { status: 'granted', lease }
   }
 

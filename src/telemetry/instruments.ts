@@ -4,6 +4,7 @@
  * recorded as they happen.
  */
 import type { Attributes, Counter, Histogram, Meter, Observable } from '@opentelemetry/api'
+import { added } from '../added.ts'
 import type { Facts, LineCensus, MasterStatus, ToldLock, ToldWorker } from '../facts.ts'
 import { getOrInsert } from '../get-or-insert.ts'
 
@@ -105,24 +106,15 @@ interface Tally {
   count: number
 }
 
-interface MasterSeen {
-  readonly by: Attributes
-  state: MasterStatus['state']
-}
-
-type Observe = (name: NameOf<'gauge' | 'observed counter'>, value: number, by: Attributes) => void
+type Observed = [name: NameOf<'gauge' | 'observed counter'>, value: number, by: Attributes]
+type Observe = (...observed: Observed) => void
 
 export class Instruments {
   readonly #sources: Sources
   readonly #histograms = new Map<string, Histogram>()
   readonly #counters = new Map<string, Counter>()
-  /** By namespace. */
-  readonly #leases = new Map<string, number>()
-  /** By namespace. */
-  readonly #quorums = new Map<string, number>()
-  readonly #masters = new Map<string, MasterSeen>()
-  /** By queue. */
-  readonly #breakers = new Map<string, boolean>()
+  /** What was reported once, as it is when all that it is about has closed. */
+  readonly #closed = new Map<string, Observed>()
   /** Whose lines were reported. */
   readonly #queues = new Set<string>()
   readonly #tallies = new Map<string, Tally>()
@@ -169,48 +161,43 @@ export class Instruments {
   }
 
   async #observe(observe: Observe): Promise<void> {
-    // What was reported once is reported on, because an SDK keeps the last value of what is not: 0
-    // after a close.
-    const active = this.#leases
-    for (const namespace of active.keys()) active.set(namespace, 0)
-    for (const master of this.#masters.values()) master.state = 'closed'
-    const voting = new Map<string, number>()
+    // What was reported once is reported on, because an SDK keeps the last value of what is not.
+    const all = new Map(this.#closed)
+    const tell = ([name, value, by]: Observed, closed = 0): void => {
+      const key = JSON.stringify([name, by])
+      this.#closed.set(key, [name, closed, by])
+      all.set(key, [name, value, by])
+    }
+    const active = new Map<string, number>()
     for (const lock of this.#sources.locks) {
       const { namespace, quorum } = lock
       const { masters, leases } = lock.status()
-      active.set(namespace, (active.get(namespace) ?? 0) + leases)
-      this.#quorums.set(namespace, quorum)
-      voting.set(namespace, masters.filter(({ state }) => state === 'voting').length)
+      const held = (active.get(namespace) ?? 0) + leases
+      active.set(namespace, held)
+      const ofLock = { 'redlock.namespace': namespace }
+      tell(['redlock.lease.active', held, ofLock])
+      const voting = masters.filter(({ state }) => state === 'voting').length
+      tell(['redlock.quorum.margin', voting - quorum, ofLock], -quorum)
       for (const { name, state, clockOffsetMs } of masters) {
-        const by = { 'redlock.namespace': namespace, 'redlock.master': name }
-        this.#masters.set(`${namespace} ${name}`, { by, state })
+        const by = { ...ofLock, 'redlock.master': name }
         if (clockOffsetMs !== undefined) {
           observe('redlock.master.clock_offset', clockOffsetMs / 1_000, by)
         }
+        for (const each of MASTER_STATES) {
+          const ofState = { ...by, 'redlock.master.state': each }
+          const isClosed = each === 'closed' ? 1 : 0
+          tell(['redlock.master.state', each === state ? 1 : 0, ofState], isClosed)
+        }
       }
     }
-    for (const { by, state } of this.#masters.values()) {
-      for (const each of MASTER_STATES) {
-        const value = each === state ? 1 : 0
-        observe('redlock.master.state', value, { ...by, 'redlock.master.state': each })
-      }
-    }
-    for (const [namespace, quorum] of this.#quorums) {
-      const margin = (voting.get(namespace) ?? 0) - quorum
-      observe('redlock.quorum.margin', margin, { 'redlock.namespace': namespace })
-    }
-    for (const [namespace, leases] of active) {
-      observe('redlock.lease.active', leases, { 'redlock.namespace': namespace })
-    }
-    for (const { by, count } of this.#tallies.values()) observe('redlock.master.votes', count, by)
-    const open = this.#breakers
-    for (const queue of open.keys()) open.set(queue, false)
+    const open = new Set<string>()
     for (const worker of this.#sources.workers) {
-      open.set(worker.queue, open.get(worker.queue) === true || worker.breakerOpen())
+      if (worker.breakerOpen()) open.add(worker.queue)
+      const isOpen = open.has(worker.queue) ? 1 : 0
+      tell(['redlock.worker.breaker.open', isOpen, ofQueue(worker.queue)])
     }
-    for (const [queue, isOpen] of open) {
-      observe('redlock.worker.breaker.open', isOpen ? 1 : 0, ofQueue(queue))
-    }
+    for (const each of all.values()) observe(...each)
+    for (const { by, count } of this.#tallies.values()) observe('redlock.master.votes', count, by)
     const asked = censuses(this.#sources.workers)
     for (const queue of this.#queues) {
       if (!asked.has(queue)) observeNoLines(queue, observe)
@@ -240,8 +227,6 @@ function censuses(
   return byName
 }
 
-const MOST: ReadonlySet<string> = new Set<keyof LineCensus>(['longest', 'oldestMs'])
-
 /** They keep their value when the last worker has closed; gauges do not. */
 const LINE_COUNTERS = {
   'redlock.line.refused': ({ refused }) => refused,
@@ -270,15 +255,12 @@ async function observeLines(
   observe: Observe,
 ): Promise<void> {
   const answers = await Promise.all([...asked.values()].map((census) => census()))
-  const [first, ...more] = answers.filter((each) => each !== undefined)
+  const parts = answers.filter((each) => each !== undefined)
   // A part of a queue is not the queue.
-  if (first === undefined || more.length + 1 < asked.size) return
-  const found: { -readonly [Name in keyof LineCensus]: number } = { ...first }
-  for (const other of more) {
-    for (const [name, value] of Object.entries(other) as [keyof LineCensus, number][]) {
-      found[name] = MOST.has(name) ? Math.max(found[name], value) : found[name] + value
-    }
-  }
+  if (parts.length < asked.size) return
+  const longest = Math.max(...parts.map((part) => part.longest))
+  const oldestMs = Math.max(...parts.map((part) => part.oldestMs))
+  const found = { ...added(parts), longest, oldestMs }
   for (const [name, valueOf] of Object.entries({ ...LINE_GAUGES, ...LINE_COUNTERS })) {
     observe(name as keyof OfLines, valueOf(found), ofQueue(queue))
   }

@@ -2,7 +2,7 @@
  * A Redis server in a container, for machines without a server program. testcontainers finds the
  * engine, and removes the containers of a process that has ended.
  */
-import type { StartedTestContainer } from 'testcontainers'
+import type { getContainerRuntimeClient, StartedTestContainer } from 'testcontainers'
 import { systemClock, withinMs } from '../clock.ts'
 import { messageOf } from '../message-of.ts'
 import { BaseServer } from './base-server.ts'
@@ -16,14 +16,8 @@ const ANY_INTERFACE = '0.0.0.0'
 const ENGINE_LIMIT_MS = 10_000
 const START_LIMIT_MS = 60_000
 
-/** As much of dockerode's container as is used. */
-interface Engine {
-  kill(): Promise<unknown>
-  pause(): Promise<unknown>
-  unpause(): Promise<unknown>
-  start(): Promise<unknown>
-  wait(): Promise<unknown>
-}
+type Docker = Awaited<ReturnType<typeof getContainerRuntimeClient>>
+type Engine = ReturnType<Docker['container']['getById']>
 
 /** A kill and a restart keep the container, and with it the port and the data. */
 export class ContainerServer extends BaseServer {

@@ -1,7 +1,4 @@
-import type { Clock, Timer } from '../clock.ts'
-
-/** A test may have replaced it by one that stands still as well. */
-const { setImmediate } = globalThis
+import { ownCallback, type Clock, type Timer } from '../clock.ts'
 
 interface Due {
   readonly at: number
@@ -65,20 +62,14 @@ export class FakeClock implements Clock {
    */
   async advance(ms: number): Promise<void> {
     const until = this.#now + ms
-    await settle()
+    // Promise chains, however deep, are done when the event loop comes round.
+    await ownCallback()
     for (let due = this.#due[0]; due !== undefined && due.at <= until; due = this.#due[0]) {
       this.#due.shift()
       this.#now = due.at
       due.run()
-      await settle()
+      await ownCallback()
     }
     this.#now = until
   }
-}
-
-/** Promise chains, however deep, are done when the event loop comes round. */
-function settle(): Promise<void> {
-  return new Promise((resolve) => {
-    setImmediate(resolve)
-  })
 }

@@ -4,6 +4,7 @@
  * returns to it.
  */
 
+import { once } from 'node:events'
 import { mkdirSync, readlinkSync, rmdirSync, rmSync, symlinkSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -68,16 +69,13 @@ function linkOf(port: number): string {
   return join(RESERVED, `${port}`)
 }
 
-function isFree(host: string, port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = createServer()
-    probe.once('error', () => {
-      resolve(false)
-    })
-    probe.listen(port, host, () => {
-      probe.close(() => {
-        resolve(true)
-      })
-    })
-  })
+async function isFree(host: string, port: number): Promise<boolean> {
+  const probe = createServer().listen(port, host)
+  try {
+    await once(probe, 'listening')
+  } catch {
+    return false
+  }
+  await once(probe.close(), 'close')
+  return true
 }

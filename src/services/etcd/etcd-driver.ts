@@ -18,7 +18,7 @@ import {
   type ServerAnswers,
   type Finding,
 } from '../service-health.ts'
-import { STATUS, type EtcdGateway } from './gateway.ts'
+import type { EtcdGateway } from './gateway.ts'
 import { EtcdError, type Reply } from './replies.ts'
 
 export interface EtcdClaim extends Claim {
@@ -149,7 +149,7 @@ export class EtcdDriver implements LockDriver<EtcdClaim> {
     const servers = this.#gateway.endpoints.map((endpoint) => {
       const server = new URL(endpoint).host
       const ask = async (): Promise<ServerAnswers> => {
-        const status = (await this.#gateway.callAt(endpoint, STATUS, {})) as Status
+        const status = (await this.#gateway.statusOf(endpoint)) as Status
         const { version = '?', leader, header } = status
         const role = leader === header?.member_id ? 'leader' : 'follower'
         return { version, role, findings: checked(server, status) }

@@ -36,11 +36,12 @@ export interface GatewayOptions {
 const ELSEWHERE = new Set([4, 14])
 /** etcd hashes the password slowly on purpose. */
 const LOGIN_MS = 10_000
-export const STATUS = '/v3/maintenance/status'
+const STATUS = '/v3/maintenance/status'
 /** Longer than any message of a watch. */
 const MAX_LINE = 1_000_000
 
 export class EtcdGateway {
+  readonly endpoints: readonly string[]
   readonly #options: GatewayOptions
   readonly #agents: { readonly http: HttpAgent; readonly https: HttpsAgent }
   readonly #watches = new Set<ClientRequest>()
@@ -51,6 +52,7 @@ export class EtcdGateway {
 
   constructor(options: GatewayOptions) {
     this.#options = options
+    this.endpoints = options.endpoints
     const settings = { keepAlive: true, maxSockets: 64 }
     this.#agents = {
       http: new HttpAgent(settings),
@@ -81,15 +83,11 @@ export class EtcdGateway {
     return this.#clusterId
   }
 
-  get endpoints(): readonly string[] {
-    return this.#options.endpoints
-  }
-
-  /** Asks one member. */
-  async callAt(endpoint: string, path: string, body: object): Promise<Reply> {
+  /** Of one member. */
+  async statusOf(endpoint: string): Promise<Reply> {
     const { username, timeoutMs } = this.#options
     const token = username === undefined ? undefined : await this.#authenticate(username)
-    return this.#post(endpoint, path, JSON.stringify(body), token, timeoutMs)
+    return this.#post(endpoint, STATUS, '{}', token, timeoutMs)
   }
 
   /** Hears every message of a watch; `onEnd` when it ends by itself. Returns how to stop it. */

@@ -25,9 +25,9 @@ const SILENT = 1 / 3
 
 export class Session {
   readonly client: Client
+  readonly connected: Promise<void>
   readonly #clock: Clock
   readonly #tickMs: number
-  readonly #connected: Promise<void>
   readonly #touches: Touches
   /** Ends what is asked for when the session is over. The library would leave it unanswered. */
   readonly #asking = new Set<(error: Error) => void>()
@@ -42,7 +42,7 @@ export class Session {
     this.client = createClient(servers, { sessionTimeout: timeoutMs, spinDelay: 100, retries: 0 })
     guard(this.#library)
     if (auth !== undefined) this.client.addAuthInfo(auth.scheme, Buffer.from(auth.auth))
-    this.#connected = new Promise((resolve, reject) => {
+    this.connected = new Promise((resolve, reject) => {
       this.client.on('connected', () => {
         const id = this.client.getSessionId().toString('hex')
         this.#id ??= id
@@ -58,7 +58,7 @@ export class Session {
         })
       }
     })
-    this.#connected.catch(() => undefined) // Reported to those who wait for it.
+    this.connected.catch(() => undefined) // Reported to those who wait for it.
     this.client.on('disconnected', () => {
       this.#touches.broken(clock.now())
     })
@@ -73,10 +73,6 @@ export class Session {
   /** As negotiated: the servers raise and lower what was asked for. */
   get timeoutMs(): number {
     return this.client.getSessionTimeout()
-  }
-
-  connected(): Promise<void> {
-    return this.#connected
   }
 
   /** One request. Sent when the session is connected; the caller has a deadline. */
@@ -109,7 +105,7 @@ export class Session {
   }
 
   async #send(send: (callback: Callback) => void): Promise<unknown> {
-    await this.#connected
+    await this.connected
     if (this.#isOver) throw new Error(OVER)
     const startedAt = this.#clock.now()
     const value = await new Promise((resolve, reject) => {

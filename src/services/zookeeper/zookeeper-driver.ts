@@ -60,7 +60,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   async ready(): Promise<void> {
-    await this.#current().connected()
+    await this.#current().connected
   }
 
   async acquire(wish: Wish): Promise<ClaimOutcome<ZooKeeperClaim>> {
@@ -163,7 +163,7 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
     const asks = addresses.map((server) => [server, () => healthOfServer(server)] as const)
     return healthOf(this.name, new Map(asks), async () => {
       const late = `no session within ${timeoutMs} ms`
-      await mustAnswer(clock, timeoutMs, this.#current().connected(), late)
+      await mustAnswer(clock, timeoutMs, this.#current().connected, late)
     })
   }
 

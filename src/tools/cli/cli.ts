@@ -16,13 +16,17 @@ import type { CommandSpec } from './command.ts'
 import { mastersOf, queueRedisOf, readSettings, type CliSettings, type Flags } from './settings.ts'
 import { messageOf } from '../../message-of.ts'
 
+interface Closable {
+  close(): unknown
+}
+
 /** What a command works with. What it opens is closed after it. */
 export class Cli {
   readonly settings: CliSettings
   readonly out: Output
   /** Aborts at the first SIGINT or SIGTERM. */
   readonly signal: AbortSignal
-  readonly #closers: (() => unknown)[] = []
+  readonly #opened: Closable[] = []
 
   constructor(settings: CliSettings, out: Output, signal: AbortSignal) {
     this.settings = settings
@@ -30,13 +34,14 @@ export class Cli {
     this.signal = signal
   }
 
-  /** Calls `close` after the command, in reverse order. */
-  defer(close: () => unknown): void {
-    this.#closers.push(close)
+  /** Closes it after the command, in reverse order. */
+  closes<Opened extends Closable>(opened: Opened): Opened {
+    this.#opened.push(opened)
+    return opened
   }
 
   async close(): Promise<void> {
-    for (const close of this.#closers.reverse()) await close()
+    for (const opened of this.#opened.reverse()) await opened.close()
   }
 
   /** What `--locks` names; to look only, unless there are options. */
@@ -45,9 +50,7 @@ export class Cli {
   ): Promise<LockClient | undefined> {
     const { locks, namespace } = this.settings
     if (locks === undefined) return undefined
-    const opened = await openLocks(locks, { namespace, ...options })
-    this.defer(() => opened.close())
-    return opened
+    return this.closes(await openLocks(locks, { namespace, ...options }))
   }
 
   /** The masters. @throws UsageError when none are configured. */
@@ -56,11 +59,7 @@ export class Cli {
     masters: readonly MasterAddress[] = mastersOf(this.settings),
   ): FleetProbe {
     const { namespace } = this.settings
-    const opened = new FleetProbe({ masters, namespace, timeoutMs })
-    this.defer(() => {
-      opened.close()
-    })
-    return opened
+    return this.closes(new FleetProbe({ masters, namespace, timeoutMs }))
   }
 
   /** What `--locks` names, or else the masters. */
@@ -78,9 +77,7 @@ export class Cli {
   queue(timeoutMs: number = this.settings.timeoutMs): QueueView | undefined {
     const { queueRedis, prefix } = this.settings
     if (queueRedis === undefined) return undefined
-    const view = new QueueView(queueRedis, prefix, timeoutMs)
-    this.defer(() => view.close())
-    return view
+    return this.closes(new QueueView(queueRedis, prefix, timeoutMs))
   }
 
   /**
@@ -159,7 +156,8 @@ export function reportError(out: Output, error: unknown): ExitCode {
   const text = messageOf(error)
   const said = redacted(error instanceof UsageError ? withoutArguments(text) : text)
   const message = said.startsWith('OOM ') ? `${FULL} ${said}` : said
-  const code = codeOf(error)
+  const { code: given } = (error ?? {}) as { readonly code?: unknown }
+  const code = typeof given === 'string' ? given : 'ERROR'
   out.note(`bullmq-redlock: ${message}`, { event: 'error', code, message })
   if (error instanceof UsageError) return EXIT.usage
   return code === 'QUORUM_UNREACHABLE' ? EXIT.noQuorum : EXIT.attention
@@ -175,9 +173,4 @@ function withoutArguments(text: string): string {
   return given
     .filter(Boolean)
     .reduce((said, one) => said.replaceAll(one, () => shownValue(one)), text)
-}
-
-function codeOf(error: unknown): string {
-  const { code } = (error ?? {}) as { readonly code?: unknown }
-  return typeof code === 'string' ? code : 'ERROR'
 }

@@ -41,19 +41,15 @@ export function numberOption(
   [min, max]: readonly [min: number, max: number],
   byDefault?: number,
 ): Option {
-  const [name = flags] = flags.split(' ', 1)
-  const option = new Option(flags, help).argParser((value) =>
-    wholeNumber({ value, source: name }, min, max),
-  )
-  return byDefault === undefined ? option : option.default(byDefault)
+  const [source = flags] = flags.split(' ', 1)
+  const parse = (value: string): number => wholeNumber({ value, source }, min, max)
+  return new Option(flags, help).argParser(parse).default(byDefault)
 }
 
 /** May be given several times. */
 export function listOption(flags: string, help: string): Option {
-  return new Option(flags, help).argParser((value, before?: readonly string[]) => [
-    ...(before ?? []),
-    value,
-  ])
+  const add = (value: string, before: readonly string[] = []): string[] => [...before, value]
+  return new Option(flags, help).argParser(add)
 }
 
 /** Without its action. */

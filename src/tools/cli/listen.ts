@@ -27,11 +27,10 @@ export async function listen(
   }
   return {
     port: (server.address() as AddressInfo).port,
-    async close() {
-      const end = once(server, 'close')
-      server.close()
+    close() {
+      const closed = server[Symbol.asyncDispose]()
       server.closeAllConnections()
-      await end
+      return closed
     },
   }
 }

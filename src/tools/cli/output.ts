@@ -2,7 +2,7 @@
 import { styleText, stripVTControlCharacters } from 'node:util'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
-import { printableLines } from '../operator/words.ts'
+import { printable } from '../operator/words.ts'
 
 export type Style = 'red' | 'yellow' | 'green' | 'dim'
 
@@ -26,11 +26,14 @@ export class Output {
 
   /** For people; with --json an event. Control characters in it are shown, not obeyed. */
   note(text: string, event: Readonly<{ event: string } & Record<string, unknown>>): void {
-    process.stderr.write(`${this.#shown(this.json ? jsonText(event) : printableLines(text))}\n`)
+    const lines = text.split('\n').map(printable).join('\n')
+    process.stderr.write(`${this.#shown(this.json ? jsonText(event) : lines)}\n`)
   }
 
+  /** Long lines go on below. */
   #shown(text: string): string {
-    return this.#wraps ? wrapped(redacted(text)) : redacted(text)
+    const shown = redacted(text)
+    return this.#wraps ? shown.split('\n').map(wrapped).join('\n') : shown
   }
 
   paint(style: Style, text: string): string {
@@ -108,12 +111,8 @@ function textWidth(text: string): number {
   return Array.from(stripVTControlCharacters(text)).length
 }
 
-/** Long lines go on below, indented as they begin. A command in backquotes stays on one line. */
-function wrapped(text: string): string {
-  return text.split('\n').map(wrappedLine).join('\n')
-}
-
-function wrappedLine(line: string): string {
+/** A long line goes on below, indented as it begins. A command in backquotes stays whole. */
+function wrapped(line: string): string {
   const width = outputWidth()
   if (textWidth(line) <= width) return line
   const [start = ''] = /^(?:\S+ {2,})? */.exec(stripVTControlCharacters(line)) ?? []

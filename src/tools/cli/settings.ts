@@ -8,6 +8,7 @@ import {
   type MasterAddress,
 } from '../../redlock/wire/connection-settings.ts'
 import { UsageError } from './exit-code.ts'
+import { isQueueAddress } from '../dashboard/options.ts'
 import { isLocksAddress, LOCKS_ADDRESS } from '../operator/open-locks.ts'
 import { shortened } from '../../options.ts'
 import { printable } from '../operator/words.ts'
@@ -274,9 +275,7 @@ function addressOf({ value, source }: Given): MasterAddress {
 
 /** Sentinels say where the queue's server is; a lock master has no replica that could follow it. */
 function queueAddressOf(found: Given): MasterAddress {
-  const { value } = found
-  const isOfSentinels = typeof value === 'object' && value !== null && 'sentinels' in value
-  return isOfSentinels && 'name' in value ? (value as MasterAddress) : addressOf(found)
+  return isQueueAddress(found.value) ? found.value : addressOf(found)
 }
 
 function name(found: Given): string {

@@ -116,8 +116,7 @@ export class Access {
    */
   cookie(token: string, who: string, path: string, secure: boolean): string {
     const name = who.trim().slice(0, MAX_WHO) || UNNAMED
-    const isOperator = this.#roleOf(token) === 'operator'
-    const session = isOperator ? this.#operatorSession(name) : this.#session()
+    const session = this.#session(this.#roleOf(token) ?? 'viewer', name)
     const attributes = `Path=${path}; Max-Age=${COOKIE_SECONDS}; HttpOnly; SameSite=Strict`
     return `${COOKIE}=${session ?? ''}; ${attributes}${secure ? '; Secure' : ''}`
   }
@@ -137,17 +136,17 @@ export class Access {
     }
     const session = cookieIn(headers.cookie)
     if (session === undefined) return undefined
-    if (isSame(session, this.#session())) return {}
     const who = Buffer.from(session.split('.')[0] ?? '', 'base64url').toString()
-    return isSame(session, this.#operatorSession(who)) ? { operator: who } : undefined
+    if (isSame(session, this.#session('viewer', who))) return {}
+    return isSame(session, this.#session('operator', who)) ? { operator: who } : undefined
   }
 
-  #session(): string | undefined {
-    return signed(this.#options.token, COOKIE)
-  }
-
-  #operatorSession(who: string): string | undefined {
-    const signature = signed(this.#options.operatorToken, `${COOKIE} ${who}`)
+  /** Undefined where there is no token for this role. */
+  #session(role: 'viewer' | 'operator', who: string): string | undefined {
+    const { token, operatorToken } = this.#options
+    const key = role === 'operator' ? operatorToken : token
+    const signature =
+      key && createHmac('sha256', key).update(`${COOKIE} ${who}`).digest('base64url')
     return signature && `${Buffer.from(who).toString('base64url')}.${signature}`
   }
 
@@ -164,10 +163,6 @@ function checkToken(name: string, token: unknown): void {
   const got = typeof token === 'string' ? `one of ${token.length} characters` : typeof token
   const expected = `a string of at least ${MIN_TOKEN_LENGTH} characters`
   throw new TypeError(`Expected \`${name}\` to be ${expected}, got ${got}`)
-}
-
-function signed(token: string | undefined, text: string): string | undefined {
-  return token && createHmac('sha256', token).update(text).digest('base64url')
 }
 
 /**
@@ -251,11 +246,8 @@ export class WrongTokens {
   /** Resolves when the answer to a wrong token may go out. */
   async delay(address = ''): Promise<void> {
     this.#count(address, 1)
-    try {
-      await sleep(systemClock, DELAY_MS)
-    } finally {
-      this.#count(address, -1)
-    }
+    await sleep(systemClock, DELAY_MS)
+    this.#count(address, -1)
   }
 
   #count(address: string, change: 1 | -1): void {

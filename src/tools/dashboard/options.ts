@@ -66,7 +66,7 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   const { masters = [], locks, queueRedis, maxLeaseMs, basePath = '', bullBoard } = options
   if (locks !== undefined && masters.length > 0) refuse('locks', 'absent beside `masters`', locks)
   if (locks === undefined) mastersOption(masters)
-  if (queueRedis !== undefined && !isAddress(queueRedis)) {
+  if (queueRedis !== undefined && !isQueueAddress(queueRedis)) {
     // A mistyped URL may have a password in it, so it is not repeated.
     throw new TypeError(
       `Expected \`queueRedis\` to be ${REDIS_URL}, or ioredis options. The value is not shown.`,
@@ -92,7 +92,7 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   }
 }
 
-function isAddress(value: unknown): boolean {
+export function isQueueAddress(value: unknown): value is MasterAddress {
   if (typeof value !== 'object' || value === null) return isRedisUrl(value)
   return 'host' in value || 'path' in value || ('sentinels' in value && 'name' in value)
 }

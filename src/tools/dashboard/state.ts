@@ -55,8 +55,14 @@ interface MasterRow extends Pick<MasterHealth, 'master' | 'state' | 'clockOffMs'
 
 /** As long as a resource's name may be. */
 export const MAX_NAME = 512
-const LEASE_SORTS = ['resource', 'holder', 'left', 'votes'] as const
-type LeaseSort = (typeof LEASE_SORTS)[number]
+/** The one that needs attention comes first. Leases come in the order of their resources. */
+const ORDERS: Readonly<Record<LeaseSort, (a: LiveLease, b: LiveLease) => number>> = {
+  resource: () => 0,
+  holder: (a, b) => (a.holder < b.holder ? -1 : a.holder > b.holder ? 1 : 0),
+  left: (a, b) => a.freeInMs - b.freeInMs,
+  votes: (a, b) => a.votes - b.votes,
+}
+type LeaseSort = 'resource' | 'holder' | 'left' | 'votes'
 
 export interface View {
   readonly search: string
@@ -67,9 +73,10 @@ export interface View {
 
 export function viewIn(query: URLSearchParams): View {
   const page = Number(query.get('page'))
+  const sort = query.get('sort') ?? ''
   return {
     search: (query.get('search') ?? '').slice(0, MAX_NAME),
-    sort: LEASE_SORTS.find((sort) => sort === query.get('sort')) ?? 'resource',
+    sort: Object.hasOwn(ORDERS, sort) ? (sort as LeaseSort) : 'resource',
     page: Number.isSafeInteger(page) && page > 0 ? page : 1,
   }
 }
@@ -87,17 +94,8 @@ export interface LeasePage {
 export function leasePage({ leases }: LiveLeases, { sort, page: wanted }: View): LeasePage {
   const pages = Math.max(1, Math.ceil(leases.length / ROWS))
   const page = Math.min(wanted, pages)
-  const sorted = sort === 'resource' ? leases : [...leases].sort(ORDERS[sort])
+  const sorted = [...leases].sort(ORDERS[sort])
   return { rows: sorted.slice((page - 1) * ROWS, page * ROWS), page, pages }
-}
-
-/** The one that needs attention comes first. */
-const ORDERS: Readonly<
-  Record<Exclude<LeaseSort, 'resource'>, (a: LiveLease, b: LiveLease) => number>
-> = {
-  holder: (a, b) => (a.holder < b.holder ? -1 : a.holder > b.holder ? 1 : 0),
-  left: (a, b) => a.freeInMs - b.freeInMs,
-  votes: (a, b) => a.votes - b.votes,
 }
 
 export function stateOf(

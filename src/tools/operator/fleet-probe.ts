@@ -25,6 +25,7 @@ interface FleetProbeOptions {
 export class FleetProbe {
   readonly namespace: string
   readonly keys: Keyspace
+  readonly size: number
   readonly quorum: number
   readonly #probes: readonly Probe[]
   readonly #batch: Script
@@ -33,12 +34,9 @@ export class FleetProbe {
     this.namespace = namespace
     this.#batch = batchScript({ namespace })
     this.keys = keyspace(namespace)
-    this.quorum = quorumOf(masters.length)
+    this.size = masters.length
+    this.quorum = quorumOf(this.size)
     this.#probes = masters.map((address) => new Probe(address, timeoutMs))
-  }
-
-  get size(): number {
-    return this.#probes.length
   }
 
   /** Asks all masters at once; the answers are in the order of the masters. */

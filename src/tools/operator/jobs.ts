@@ -2,7 +2,7 @@
 import { lineOf, type Inspect } from './lines.ts'
 import type { Places, QueuePlace } from './places.ts'
 import { known } from './queue-server.ts'
-import { linesIn, type QueueView } from './queue-view.ts'
+import { linesIn, type JobExplanation, type QueueView } from './queue-view.ts'
 import { keyIn } from '../../line/line-runner.ts'
 import { luaText, defineScript } from '../../lua.ts'
 import { stepsKey } from '../../worker/run/results.ts'
@@ -34,11 +34,7 @@ export interface JobRecord extends JobName {
   readonly holdsLine: boolean
 }
 
-export interface FoundJob extends JobName {
-  readonly state: string
-  readonly resources: readonly string[]
-  readonly why: string
-}
+export interface FoundJob extends JobName, Pick<JobExplanation, 'state' | 'resources' | 'why'> {}
 
 /** A job from all sides. Its data and its result are not shown: they may be personal. */
 export interface JobDetail extends JobRecord, FoundJob {

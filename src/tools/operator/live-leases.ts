@@ -11,19 +11,16 @@ import { slotNames } from '../../lock/slots.ts'
 import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 import { commandLine } from '../../command-line.ts'
-import { findingsOf, type Finding } from '../../services/service-health.ts'
+import { findingsOf, type Finding, type ListedLease } from '../../services/service-health.ts'
 import { globEscape } from './glob.ts'
 
-export interface LiveLease {
-  readonly resource: string
+export interface LiveLease extends Omit<ListedLease, 'fencingToken'> {
   /**
    * `held`: a quorum of the masters has its key. `leftover`: fewer have, so it is no lease: what
    * remains of an attempt or of a holder that died. `unknown`: masters that do not answer might
    * make it a quorum.
    */
   readonly state: 'held' | 'leftover' | 'unknown'
-  /** Owner and the beginning of the token. */
-  readonly holder: string
   /** What a quorum agrees on; undefined unless it is held. */
   readonly fencingToken: number | undefined
   /** Until fewer than a quorum have its key; for a leftover, until the last one is gone. */
@@ -108,26 +105,21 @@ export function mergeLeases(
   }
   const unreachable = answers.filter(({ ok }) => !ok).length
   return [...groups.values()]
-    .flatMap((views) => leaseOf(views, quorum, unreachable) ?? [])
+    .map((views) => leaseOf(views, quorum, unreachable))
     .sort((a, b) =>
       a.resource < b.resource ? -1 : a.resource > b.resource ? 1 : b.votes - a.votes,
     )
 }
 
-function leaseOf(
-  views: readonly KeyView[],
-  quorum: number,
-  unreachable: number,
-): LiveLease | undefined {
-  const [first] = views
-  if (first === undefined) return undefined
+function leaseOf(views: readonly KeyView[], quorum: number, unreachable: number): LiveLease {
+  const [{ resource, token }] = views as [KeyView]
   const votes = views.length
   const held = heldBy(views, quorum)
   const unsettled = votes + unreachable >= quorum ? 'unknown' : 'leftover'
   return {
-    resource: first.resource,
+    resource,
     state: held === undefined ? unsettled : 'held',
-    holder: describeToken(first.token),
+    holder: describeToken(token),
     fencingToken: held?.fencingToken,
     freeInMs: held?.freeInMs ?? Math.max(...views.map(({ ttlMs }) => ttlMs)),
     votes,

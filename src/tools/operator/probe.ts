@@ -23,6 +23,7 @@ import {
   parseInfo,
   readClock,
   setting,
+  type ServerFacts,
 } from '../../redlock/wire/server-facts.ts'
 
 /** The most keys that a server looks at in one step of a scan. */
@@ -188,13 +189,8 @@ export class Probe {
  * What a server says of itself to an operator: more than a lock needs, and nothing of it is trusted
  * by one.
  */
-export interface ServerSurvey {
-  /** As in {@link ServerFacts.runId}. */
-  readonly runId: string
-  readonly version: string
-  readonly role: string
+export interface ServerSurvey extends Omit<ServerFacts, 'durable'> {
   readonly uptimeMs: number
-  readonly maxmemoryPolicy: string
   readonly usedBytes: number
   /** 0 for no limit. */
   readonly maxBytes: number
@@ -205,8 +201,6 @@ export interface ServerSurvey {
   readonly writesRefused: string | undefined
   /** Of a node, the slots that its cluster serves; undefined where it serves all, or is none. */
   readonly slotsServed: number | undefined
-  /** The server's clock minus ours, to within half of the shortest round trip. */
-  readonly clockOffsetMs: number
   /** The median of a few round trips. */
   readonly roundTripMs: number
 }

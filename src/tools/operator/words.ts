@@ -25,8 +25,3 @@ export function printable(text: string): string {
     return code > 0xff ? `\\u${hex}` : `\\x${hex.padStart(2, '0')}`
   })
 }
-
-/** The same for a text of several lines: a newline stays. */
-export function printableLines(text: string): string {
-  return text.split('\n').map(printable).join('\n')
-}

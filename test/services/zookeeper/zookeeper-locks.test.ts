@@ -380,7 +380,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
       ...{ auth: undefined, clock: systemClock },
     })
     closers.add(() => session.closed())
-    await session.connected()
+    await session.connected
     const before = session.client.getSessionId().toString('hex')
     // The client asks for no session that the server could know.
     const { connectionManager } = session.client as unknown as {

@@ -50,10 +50,8 @@ export const dashboard: CommandSpec = {
   async run(cli, flags: DashboardFlags) {
     const { out, signal } = cli
     const { host, port } = flags
-    const handler = dashboardHandler(await optionsOf(cli, flags))
-    cli.defer(() => handler.close())
-    const server = await listen(createServer(handler), { host, port, flag: '--port' })
-    cli.defer(() => server.close())
+    const handler = cli.closes(dashboardHandler(await optionsOf(cli, flags)))
+    const server = cli.closes(await listen(createServer(handler), { host, port, flag: '--port' }))
     const url = `http://${host.includes(':') ? `[${host}]` : host}:${server.port}/`
     out.note(`dashboard at ${url}`, { event: 'dashboard', url, port: server.port })
     await aborted(signal)
@@ -63,16 +61,17 @@ export const dashboard: CommandSpec = {
 
 async function optionsOf(cli: Cli, flags: DashboardFlags): Promise<DashboardOptions> {
   const { settings } = cli
-  const { allowedHost = [], everyMs, limit } = flags
+  const { host, allowedHost = [], everyMs, limit } = flags
   const locks = await cli.locks()
   const { namespace, prefix, timeoutMs, maxLeaseMs, queueRedis } = settings
-  const operatorToken = checkedToken(
-    '--operator-token',
-    OPERATOR_TOKEN_VARIABLE,
-    flags.operatorToken,
-  )
-  const token = checkedToken('--token', TOKEN_VARIABLE, flags.token)
-  if (token === undefined && operatorToken === undefined) onlyThisMachine(flags.host)
+  const token = checkedToken('token', TOKEN_VARIABLE, flags.token)
+  const operatorToken = checkedToken('operator-token', OPERATOR_TOKEN_VARIABLE, flags.operatorToken)
+  if ((token ?? operatorToken) === undefined && !isLoopback(host)) {
+    throw new UsageError(
+      `--host ${host} lets other machines in, so a token is needed: set ${TOKEN_VARIABLE} (\`openssl rand -hex 24\` makes one) or give ` +
+        '--token, or leave --host at 127.0.0.1 and go through `ssh -L`.',
+    )
+  }
   return {
     ...(locks === undefined ? { masters: mastersOf(settings) } : { locks }),
     ...{ namespace, prefix, timeoutMs },
@@ -84,15 +83,6 @@ async function optionsOf(cli: Cli, flags: DashboardFlags): Promise<DashboardOpti
   }
 }
 
-/** @throws UsageError where others could look without a token. */
-function onlyThisMachine(host: string): void {
-  if (isLoopback(host)) return
-  throw new UsageError(
-    `--host ${host} lets other machines in, so a token is needed: set ${TOKEN_VARIABLE} (\`openssl rand -hex 24\` makes one) or give ` +
-      '--token, or leave --host at 127.0.0.1 and go through `ssh -L`.',
-  )
-}
-
 /** @throws UsageError for one that is too short. */
 function checkedToken(
   flag: string,
@@ -101,6 +91,6 @@ function checkedToken(
 ): string | undefined {
   if (given === undefined || given.length >= MIN_TOKEN_LENGTH) return given
   throw new UsageError(
-    `Expected ${flag} or ${variable} to have at least ${MIN_TOKEN_LENGTH} characters, got ${given.length}; \`openssl rand -hex 24\` makes one`,
+    `Expected --${flag} or ${variable} to have at least ${MIN_TOKEN_LENGTH} characters, got ${given.length}; \`openssl rand -hex 24\` makes one`,
   )
 }

@@ -1,5 +1,10 @@
 /** Who holds what: all leases, one resource, and how to take one from its holder. */
-import { slotsOf, type LiveLease, type LiveLeases } from '../../operator/live-leases.ts'
+import {
+  slotsOf,
+  type LeaseSearch,
+  type LiveLease,
+  type LiveLeases,
+} from '../../operator/live-leases.ts'
 import { jobsUnder, type JobsByResource } from '../../operator/jobs.ts'
 import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
@@ -21,11 +26,6 @@ import { shortened } from '../../../options.ts'
 import { fewAnswer, hasQuorum, tooFewAnswer, type Coverage } from '../../operator/fleet-probe.ts'
 import { table, type Output } from '../output.ts'
 
-interface LeasesFlags {
-  readonly match: string
-  readonly limit: number
-}
-
 export const leases: CommandSpec = {
   usage: 'leases',
   summary: 'who holds what now',
@@ -39,7 +39,7 @@ export const leases: CommandSpec = {
     new Option('--match <glob>', 'only resources with a matching name').default('*'),
     numberOption('--limit <n>', 'the most leases to show', [1, 1_000_000], 100),
   ],
-  async run(cli, search: LeasesFlags) {
+  async run(cli, search: LeaseSearch) {
     const { out } = cli
     const found = await (await cli.view()).leases(search)
     const jobs = await jobsOf(cli, found.leases)

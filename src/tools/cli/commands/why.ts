@@ -31,7 +31,8 @@ export const why: CommandSpec = {
       return EXIT.attention
     }
     const log = await logOf(view.places, queue, jobId)
-    const shown = log.length === 0 ? [] : ['', 'Its log says last:', ...log.map(indented)]
+    const lines = log.map((line) => `  ${printable(line)}`)
+    const shown = log.length === 0 ? [] : ['', 'Its log says last:', ...lines]
     out.result({ queue, jobId, ...job, log }, () => [printable(job.why), ...shown].join('\n'))
     return answeredByQuorum(cli, leastCoverage(seen))
   },
@@ -57,8 +58,4 @@ async function inspector(cli: Cli, seen: ResourceView[]): Promise<Inspect> {
     seen.push(view)
     return view
   }
-}
-
-function indented(line: string): string {
-  return `  ${printable(line)}`
 }

@@ -96,7 +96,7 @@ async function start(
 ): Promise<void> {
   const { out, signal } = cli
   const metrics = await metricsFor(flags)
-  if (metrics !== undefined) cli.defer(() => metrics.close())
+  if (metrics !== undefined) cli.closes(metrics)
   const { maxLeaseMs } = cli.settings
   const locks = await cli.locks(maxLeaseMs === undefined ? {} : { maxLeaseMs })
   const context = await contextFor(cli, locks)
@@ -134,11 +134,7 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
   const maxLeaseMs = masters.length === 0 ? undefined : await cli.maxLeaseMs()
   const server = cli.queue()?.server
   const cluster = queueRedis && server && (await clusterAt(queueRedis, server))
-  if (cluster) {
-    cli.defer(() => {
-      cluster.disconnect()
-    })
-  }
+  if (cluster) cli.closes({ close: cluster.disconnect.bind(cluster) })
   let redlock: LockService | undefined = locks
   return {
     prefix,
@@ -153,13 +149,12 @@ async function contextFor(cli: Cli, locks: LockClient | undefined): Promise<Work
           ...(previousMasters.length > 0 && { masters: previousMasters }),
           ...(previousMaxLeaseMs !== undefined && { maxLeaseMs: previousMaxLeaseMs }),
         }
-        const made = new Redlock({
+        const options = {
           ...{ masters: mastersOf(settings), namespace },
           ...(maxLeaseMs !== undefined && { maxLeaseMs }),
           ...(Object.keys(previous).length > 0 && { previous }),
-        })
-        redlock = made
-        cli.defer(() => made.close())
+        }
+        redlock = cli.closes(new Redlock(options))
       }
       return redlock
     },
@@ -183,8 +178,7 @@ async function serveHealth(
   const asksMasters = atMostOnceASecond(votesOf(cli, locks, workers, timeoutMs))
   const pages = new Map(healthPages({ workers, signal, votes: asksMasters, asksQueue }))
   pages.set('/metrics', () => metrics.page())
-  const server = await listen(pageServer(pages), { host, port, flag: '--health-port' })
-  cli.defer(() => server.close())
+  const server = cli.closes(await listen(pageServer(pages), { host, port, flag: '--health-port' }))
   const at = `http://${host}:${server.port}`
   const { problem } = metrics
   const served = problem === undefined ? `metrics at ${at}/metrics` : `no metrics: ${problem}`

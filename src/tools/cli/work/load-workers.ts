@@ -27,7 +27,8 @@ export async function loadWorkers(
   path: string,
   context: WorkerContext,
 ): Promise<readonly RunnableWorker[]> {
-  const module = await importModule(path)
+  const { href } = pathToFileURL(resolve(path))
+  const module = await named(path, () => import(href) as Promise<Record<string, unknown>>)
   const exported = NAMES.map((name) => module[name]).find((value) => value !== undefined)
   if (exported === undefined) {
     throw new UsageError(
@@ -43,11 +44,6 @@ export async function loadWorkers(
   throw new UsageError(
     `${path}: expected a LockedWorker, a list of them, or a function that returns one of these`,
   )
-}
-
-async function importModule(path: string): Promise<Readonly<Record<string, unknown>>> {
-  const url = pathToFileURL(resolve(path))
-  return named(path, () => import(url.href) as Promise<Record<string, unknown>>)
 }
 
 /** Node 20 reads no TypeScript; newer ones read what needs no more than leaving out the types. */

@@ -17,11 +17,11 @@ export function setOperator(state) {
 
 export const mayAct = () => operator !== null
 
-/** Buttons in a cell; `acts` are `{ label, action, … }`. */
+/** Buttons in a cell; `acts` are `{ label, action, … }`, or what is false for none. */
 export const buttons = (acts) => ({
   make: () => element('div', { className: 'acts' }),
   update: (div) => {
-    const wanted = operator === null ? [] : acts
+    const wanted = operator === null ? [] : acts.filter(Boolean)
     const text = JSON.stringify(wanted)
     if (div.dataset.wanted === text) return
     div.dataset.wanted = text

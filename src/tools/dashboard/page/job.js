@@ -10,11 +10,9 @@ export const jobLink = ({ queue, jobId }, text = `${queue} ${jobId}`) =>
 
 export const jobActs = ({ queue, jobId, state, holdsLine }) =>
   buttons([
-    ...(state === 'failed' ? [{ label: 'Retry', action: 'retry', queue, jobId }] : []),
-    ...(holdsLine ? [{ label: 'Skip', action: 'skip', queue, jobId }] : []),
-    ...(['failed', 'completed'].includes(state)
-      ? []
-      : [{ label: 'Cancel', action: 'cancel', queue, jobId }]),
+    state === 'failed' && { label: 'Retry', action: 'retry', queue, jobId },
+    holdsLine && { label: 'Skip', action: 'skip', queue, jobId },
+    !['failed', 'completed'].includes(state) && { label: 'Cancel', action: 'cancel', queue, jobId },
   ])
 
 /** Where Bull Board is mounted; null where that is not known. */
@@ -52,7 +50,7 @@ export async function drawJob() {
   section.hidden = false
   if (!answer.ok) {
     setText(byId('job-why'), await answer.text())
-    syncRows('job-facts', [], String, () => [])
+    syncRows('job-facts', [], String)
     byId('job-stack').hidden = true
     return
   }
@@ -83,7 +81,7 @@ function drawDetail(detail) {
     'job-facts',
     facts,
     ([fact, , key = '']) => `${fact}\n${key}`,
-    ([fact, value]) => [fact, value],
+    ([Fact, Value]) => ({ Fact, Value }),
   )
   byId('job-stack').hidden = stacks.length === 0
   setText(byId('job-stack-text'), stacks.join('\n\n'))

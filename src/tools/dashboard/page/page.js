@@ -4,17 +4,7 @@ import { drawCharts } from './charts.js'
 import { setBullBoard } from './job.js'
 import { drawPanels, openable } from './resource.js'
 import { byId, expectNews, say, setText } from './rows.js'
-import {
-  drawDone,
-  drawFailed,
-  drawFleet,
-  drawFound,
-  drawLeases,
-  drawLines,
-  drawNow,
-  drawQueues,
-  drawSeen,
-} from './sections.js'
+import { drawSections } from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
 /** After this many snapshot periods without news, and at least this time, what is shown is old. */
@@ -37,22 +27,14 @@ const page = {
 }
 
 function draw(state) {
-  const { namespace, fleet, leases, lines, changes, search, queues, history } = state
+  const { namespace, fleet, leases, search } = state
   setText(byId('namespace'), namespace)
   setText(byId('looked'), `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
   setOperator(state)
   setBullBoard(state.bullBoard)
-  drawNow(state)
-  drawCharts(history, state)
-  drawFound(state)
-  drawFailed(state)
-  drawFleet(fleet)
-  drawQueues(queues, state.rates)
-  drawLines(lines, search)
-  drawLeases(leases, state)
+  drawCharts(state)
+  drawSections(state)
   page.number = leases.page
-  drawSeen(changes)
-  drawDone(state.done)
   const votes = `${fleet.voting}/${fleet.masters.length}`
   document.title = `${fleet.healthy ? '' : '⚠ '}${votes} – bullmq-redlock`
   if (search !== '') say(`search ${search}`, `${count(leases.matching, 'lease')} found`)
@@ -135,23 +117,15 @@ const field = byId('text')
 field.value = page.search
 field.addEventListener('input', () => {
   clearTimeout(typing)
-  typing = setTimeout(() => {
-    searchFor(field.value.trim())
-  }, TYPING_MS)
+  typing = setTimeout(() => searchFor(field.value.trim()), TYPING_MS)
 })
 byId('search').addEventListener('submit', (event) => {
   event.preventDefault()
   searchFor(field.value.trim())
 })
-byId('sort').addEventListener('change', ({ target }) => {
-  show({ sort: target.value, number: 1 })
-})
-byId('previous').addEventListener('click', () => {
-  show({ number: page.number - 1 })
-})
-byId('next').addEventListener('click', () => {
-  show({ number: page.number + 1 })
-})
+byId('sort').addEventListener('change', ({ target }) => show({ sort: target.value, number: 1 }))
+byId('previous').addEventListener('click', () => show({ number: page.number - 1 }))
+byId('next').addEventListener('click', () => show({ number: page.number + 1 }))
 openable()
 listen(drawPanels)
 setInterval(showConnection, 1_000)

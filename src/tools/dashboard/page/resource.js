@@ -20,23 +20,22 @@ async function drawResource() {
   if (!answer.ok || openResource() !== name) return
   const detail = await answer.json()
   setText(byId('resource-title'), name)
-  const why = byId('resource-why')
-  why.hidden = detail.why === undefined
-  setText(why, detail.why ?? '')
+  byId('resource-why').hidden = detail.why === undefined
+  setText(byId('resource-why'), detail.why ?? '')
   setText(byId('resource-holder'), holderOf(detail))
   const release = { label: 'Release', action: 'release', resource: name }
-  buttons(detail.holder === undefined ? [] : [release]).update(byId('resource-release'))
+  buttons([detail.holder && release]).update(byId('resource-release'))
   byId('resource-settings').hidden = !mayAct() || detail.queues.length === 0
   syncRows(
     'resource-masters',
     detail.masters,
     ({ master }) => master,
-    ({ master, holder, ttlMs, counter, problem }) => [
-      master,
-      problem === undefined ? holder : `does not answer: ${problem}`,
-      known(ttlMs, duration),
-      known(counter, String),
-    ],
+    ({ master, holder, ttlMs, counter, problem }) => ({
+      Server: master,
+      Holder: problem === undefined ? holder : `does not answer: ${problem}`,
+      'Time left': known(ttlMs, duration),
+      'Largest fencing token': known(counter, String),
+    }),
   )
   drawQueues(name, detail.queues)
   drawLine(detail)
@@ -44,13 +43,13 @@ async function drawResource() {
     'resource-ended',
     detail.ended,
     jobName,
-    ({ outcome, endedAt, tookMs, reason, ...job }) => [
-      jobLink(job),
-      outcome,
-      clockTime(endedAt),
-      duration(tookMs),
-      reason === '' ? undefined : reason,
-    ],
+    ({ outcome, endedAt, tookMs, reason, ...job }) => ({
+      Job: jobLink(job),
+      Outcome: outcome,
+      Ended: clockTime(endedAt),
+      Took: duration(tookMs),
+      Reason: reason === '' ? undefined : reason,
+    }),
   )
   section.hidden = false
 }
@@ -62,24 +61,20 @@ function drawQueues(resource, queues) {
     'resource-queues',
     queues.filter((one) => mayAct() || isUsed(one)),
     ({ queue }) => queue,
-    ({ queue, jobs, limits }) => [
-      queue,
-      String(jobs),
-      limitsInWords(limits),
-      buttons([
+    ({ queue, jobs, limits }) => ({
+      Queue: queue,
+      Jobs: String(jobs),
+      Set: limitsInWords(limits),
+      Actions: buttons([
         limits.paused || limits.asleepUntil
           ? { label: 'Resume', action: 'resume', queue, resource }
           : { label: 'Pause', action: 'pause', queue, resource },
         { label: 'Set slots', action: 'slots', queue, resource },
-        ...(limits.slots
-          ? [{ label: 'Reset slots', action: 'slots', slots: 0, queue, resource }]
-          : []),
+        limits.slots && { label: 'Reset slots', action: 'slots', slots: 0, queue, resource },
         { label: 'Set rate', action: 'rate', queue, resource },
-        ...(limits.rate
-          ? [{ label: 'Reset rate', action: 'rate', limit: 0, queue, resource }]
-          : []),
+        limits.rate && { label: 'Reset rate', action: 'rate', limit: 0, queue, resource },
       ]),
-    ],
+    }),
   )
 }
 
@@ -96,13 +91,14 @@ function drawLine({ line, missing }) {
     'resource-line',
     entries,
     jobName,
-    ({ state, waitsFor, addedAt, stepsDone, ...entry }) => [
-      jobLink(entry),
-      state,
-      stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
-      clockTime(addedAt),
-      jobActs({ ...entry, state, holdsLine: state === 'failed' }),
-    ],
+    ({ state, waitsFor, addedAt, stepsDone, ...entry }) => ({
+      Job: jobLink(entry),
+      State: state,
+      'Waits for':
+        stepsDone === undefined ? waitsFor : `${waitsFor}; steps done: ${stepsDone.join(', ')}`,
+      Joined: clockTime(addedAt),
+      Actions: jobActs({ ...entry, state, holdsLine: state === 'failed' }),
+    }),
   )
   const note = byId('resource-note')
   note.hidden = entries.length > 0 && missing === undefined

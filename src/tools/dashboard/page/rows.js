@@ -25,9 +25,7 @@ export function setText(target, text) {
  */
 const plain = (text) => ({
   make: () => element('span'),
-  update: (span) => {
-    setText(span, text)
-  },
+  update: (span) => setText(span, text),
 })
 
 export const stateOf = (state, text = state) => ({
@@ -60,35 +58,34 @@ export const list = (texts) => ({
   },
 })
 
-/** The names of a table's columns, which its HTML lists. */
-const columnsOf = (table) => table.dataset.columns.split(', ')
+/** The table whose rows have this id. */
+export const tableOf = (id) => document.querySelector(`[data-rows=${id}]`)
 
-// The style sheet changes how tables are laid out, so their roles are said too.
-for (const table of document.querySelectorAll('table')) {
-  const heads = columnsOf(table).map((textContent) =>
+/** The style sheet changes how tables are laid out, so their roles are said too. */
+function bodyOf(table, columns) {
+  const heads = columns.map((textContent) =>
     element('th', { role: 'columnheader', scope: 'col', 'data-column': textContent, textContent }),
   )
-  const row = element('tr', { role: 'row' }, ...heads)
+  const body = element('tbody', { role: 'rowgroup', id: table.dataset.rows })
+  const head = element('thead', { role: 'rowgroup' }, element('tr', { role: 'row' }, ...heads))
   table.setAttribute('role', 'table')
-  table.append(
-    element('thead', { role: 'rowgroup' }, row),
-    element('tbody', { role: 'rowgroup', id: table.dataset.rows }),
-  )
+  const { caption } = table.dataset
+  if (caption !== undefined) table.createCaption().textContent = caption
+  table.append(head, body)
+  return body
 }
-
-/** The table whose rows have this id. */
-export const tableOf = (id) => byId(id).parentElement
 
 /**
  * Makes the rows with this id agree with `items`, and hides their table where there are none;
- * `cellsOf` gives what stands in each cell. A row that stays is not moved: that would take the
- * focus from it.
+ * `cellsOf` gives what stands in each cell, by its column. A row that stays is not moved: that
+ * would take the focus from it.
  */
 export function syncRows(id, items, keyOf, cellsOf) {
-  const body = byId(id)
   const table = tableOf(id)
-  const columns = columnsOf(table)
   table.hidden = items.length === 0
+  const [first] = items
+  const body = byId(id) ?? (first && bodyOf(table, Object.keys(cellsOf(first))))
+  if (body === undefined) return
   const wanted = new Set(items.map(keyOf))
   const rows = new Map([...body.children].map((row) => [row.dataset.key, row]))
   for (const [key, row] of rows) {
@@ -101,14 +98,14 @@ export function syncRows(id, items, keyOf, cellsOf) {
   for (const item of items) {
     const key = keyOf(item)
     const row = rows.get(key) ?? element('tr', { role: 'row', 'data-key': key })
-    syncCells(row, columns, cellsOf(item))
+    syncCells(row, Object.entries(cellsOf(item)))
     if (place === row) place = row.nextElementSibling
     else body.insertBefore(row, place)
   }
 }
 
-function syncCells(row, columns, cells) {
-  for (const [index, given] of cells.entries()) {
+function syncCells(row, cells) {
+  for (const [index, [column, given]] of cells.entries()) {
     const content = given?.make === undefined ? plain(given ?? NOTHING) : given
     let cell = row.children[index]
     if (cell === undefined) {
@@ -116,8 +113,8 @@ function syncCells(row, columns, cells) {
         index === 0
           ? element('th', { role: 'rowheader', scope: 'row' })
           : element('td', { role: 'cell' })
-      cell.dataset.column = columns[index]
-      if (WIDE.includes(columns[index])) cell.dataset.wide = ''
+      cell.dataset.column = column
+      if (WIDE.includes(column)) cell.dataset.wide = ''
       cell.append(content.make())
       row.append(cell)
     }

@@ -13,8 +13,20 @@ import {
 } from './rows.js'
 import { clockTime, count, duration, known, limitsInWords, perSecond, whole } from './words.js'
 
+export function drawSections(state) {
+  drawNow(state)
+  drawFound(state)
+  drawFailed(state)
+  drawLines(state)
+  drawLeases(state)
+  drawQueues(state)
+  drawFleet(state)
+  drawSeen(state)
+  drawDone(state)
+}
+
 /** The first thing that one sees: what is wrong, worst first, and what to do. */
-export function drawNow({ fleet, queues }) {
+function drawNow({ fleet, queues }) {
   const shown = fleet.findings.filter(({ severity }) => severity !== 'note')
   const areKnown = Array.isArray(queues)
   const [worst] = shown
@@ -45,18 +57,18 @@ function finding({ severity, where, fact, fix }) {
 }
 
 /** Jobs that were searched for by id. */
-export function drawFound({ jobs, search }) {
+function drawFound({ jobs, search }) {
   byId('found').hidden = jobs.length === 0
   setText(byId('found-title'), `Jobs with the id “${search}”`)
-  syncRows('found-jobs', jobs, jobName, ({ state, why, resources, ...job }) => [
-    jobLink(job),
-    state,
-    resources.length === 0 ? undefined : resourceLink(resources[0]),
-    why,
-  ])
+  syncRows('found-jobs', jobs, jobName, ({ state, why, resources, ...job }) => ({
+    Job: jobLink(job),
+    State: state,
+    Resource: resources.length === 0 ? undefined : resourceLink(resources[0]),
+    Why: why,
+  }))
 }
 
-export function drawFailed({ failed, queues }) {
+function drawFailed({ failed, queues }) {
   const rows = Array.isArray(queues) ? queues : undefined
   const total = rows?.reduce((sum, one) => sum + one.failed, 0)
   const atLeast = rows?.some(({ missing }) => missing !== undefined) ? 'At least ' : ''
@@ -72,36 +84,36 @@ export function drawFailed({ failed, queues }) {
     'failed',
     failed,
     jobName,
-    ({ resources, failedReason, attempts, endedAt, holdsLine, ...job }) => [
-      jobLink(job),
-      resources.length === 0 ? undefined : resourceLink(resources[0]),
-      holdsLine ? stateOf('soon', 'holds its line') : undefined,
-      failedReason,
-      String(attempts),
-      clockTime(endedAt),
-      jobActs({ ...job, state: 'failed', holdsLine }),
-    ],
+    ({ resources, failedReason, attempts, endedAt, holdsLine, ...job }) => ({
+      Job: jobLink(job),
+      Resource: resources.length === 0 ? undefined : resourceLink(resources[0]),
+      State: holdsLine ? stateOf('soon', 'holds its line') : undefined,
+      Reason: failedReason,
+      Attempts: String(attempts),
+      'Failed at': clockTime(endedAt),
+      Actions: jobActs({ ...job, state: 'failed', holdsLine }),
+    }),
   )
 }
 
 /** What operators did. */
-export function drawDone(done) {
+function drawDone({ done }) {
   byId('acted').hidden = done.length === 0
   syncRows(
     'done',
     done,
     ({ at, what }) => `${at}\n${what}`,
-    ({ at, who, what, ok, outcome }) => [
-      what,
-      who,
-      stateOf(ok ? 'good' : 'bad', ok ? 'done' : 'not done'),
-      outcome,
-      clockTime(at),
-    ],
+    ({ at, who, what, ok, outcome }) => ({
+      Command: what,
+      Who: who,
+      State: stateOf(ok ? 'good' : 'bad', ok ? 'done' : 'not done'),
+      Outcome: outcome,
+      At: clockTime(at),
+    }),
   )
 }
 
-export function drawFleet({ service, verdict, masters }) {
+function drawFleet({ fleet: { service, verdict, masters } }) {
   setText(byId('fleet-title'), service === null ? 'Fleet' : 'Lock service')
   setText(byId('fleet-summary'), verdict.text)
   byId('fleet-summary').dataset.state = verdict.state
@@ -110,20 +122,20 @@ export function drawFleet({ service, verdict, masters }) {
     'masters',
     masters,
     ({ master }) => master,
-    ({ master, state, role, version, clockOffMs, roundTripMs, uptimeMs }) => [
-      master,
-      stateOf(state, role),
-      version,
-      known(clockOffMs, signed),
-      known(roundTripMs, (ms) => `${ms.toFixed(1)} ms`),
-      known(uptimeMs, duration),
-    ],
+    ({ master, state, role, version, clockOffMs, roundTripMs, uptimeMs }) => ({
+      Server: master,
+      State: stateOf(state, role),
+      Version: version,
+      Clock: known(clockOffMs, signed),
+      'Round trip': known(roundTripMs, (ms) => `${ms.toFixed(1)} ms`),
+      Up: known(uptimeMs, duration),
+    }),
   )
 }
 
 const signed = (ms) => (ms === 0 ? '0 ms' : `${ms < 0 ? '−' : '+'}${duration(Math.abs(ms))}`)
 
-export function drawLeases(leases, { search, lines, fleet }) {
+function drawLeases({ leases, search, lines, fleet }) {
   const { rows, matching, truncated, masters, sort, page, pages } = leases
   const which = search === '' ? '' : ` with “${search}” in the name`
   const more = truncated
@@ -149,15 +161,15 @@ export function drawLeases(leases, { search, lines, fleet }) {
     'leases',
     rows,
     ({ resource, holder }) => `${resource}\n${holder}`,
-    ({ resource, state, holder, fencingToken, freeInMs, votes, job }) => [
-      resourceLink(resource),
-      stateOf(state),
-      holder,
-      known(job, jobCell),
-      duration(freeInMs),
-      `${votes} of ${masters}`,
-      known(fencingToken, String),
-    ],
+    ({ resource, state, holder, fencingToken, freeInMs, votes, job }) => ({
+      Resource: resourceLink(resource),
+      State: stateOf(state),
+      Holder: holder,
+      Job: known(job, jobCell),
+      'Time left': duration(freeInMs),
+      Votes: `${votes} of ${masters}`,
+      'Fencing token': known(fencingToken, String),
+    }),
   )
 }
 
@@ -174,7 +186,7 @@ function drawPager(page, pages) {
   byId('next').disabled = page >= pages
 }
 
-export function drawQueues(queues, rates) {
+function drawQueues({ queues, rates }) {
   const rateOf = (name) => rates.find(({ queue }) => queue === name)
   const rows = Array.isArray(queues) ? queues : []
   const summary = byId('queues-summary')
@@ -188,15 +200,15 @@ export function drawQueues(queues, rates) {
     ({ queue }) => queue,
     ({ queue, waiting, delayed, active, failed, done, missing }) => {
       const atLeast = (words) => (missing === undefined ? words : `≥ ${words}`)
-      return [
-        queue,
-        known(rateOf(queue)?.completed, (rate) => atLeast(perSecond(rate))),
-        atLeast(whole(waiting)),
-        atLeast(whole(delayed)),
-        atLeast(whole(active)),
-        stateOf(failed > 0 ? 'soon' : '', atLeast(whole(failed))),
-        atLeast(whole(done)),
-      ]
+      return {
+        Queue: queue,
+        Completed: known(rateOf(queue)?.completed, (rate) => atLeast(perSecond(rate))),
+        Waiting: atLeast(whole(waiting)),
+        Delayed: atLeast(whole(delayed)),
+        Active: atLeast(whole(active)),
+        Failed: stateOf(failed > 0 ? 'soon' : '', atLeast(whole(failed))),
+        Done: atLeast(whole(done)),
+      }
     },
   )
 }
@@ -209,20 +221,20 @@ const inLine = (entry) =>
     ? `${jobName(entry)} is running`
     : `${jobName(entry)} (${entry.state}) waits for ${entry.waitsFor}`
 
-export function drawLines(lines, search) {
+function drawLines({ lines, search }) {
   setText(byId('lines-summary'), linesSummary(lines, search))
   syncRows(
     'lines',
     lines.lines ?? [],
     ({ queue, resource }) => `${queue}\n${resource}`,
-    ({ queue, resource, jobs, first, limits }) => [
-      resourceLink(resource),
-      queue,
-      whole(jobs),
-      known(first[0]?.share, tenantOf),
-      limitsInWords(limits),
-      list(first.map(inLine)),
-    ],
+    ({ queue, resource, jobs, first, limits }) => ({
+      Resource: resourceLink(resource),
+      Queue: queue,
+      Jobs: whole(jobs),
+      Tenant: known(first[0]?.share, tenantOf),
+      Set: limitsInWords(limits),
+      'First jobs': list(first.map(inLine)),
+    }),
   )
 }
 
@@ -240,14 +252,18 @@ function linesSummary(lines, search) {
   return `${count(total, 'line')} in which jobs sleep until it is their turn${shown}.${more}`
 }
 
-export function drawSeen({ lapsed, unknown }) {
+function drawSeen({ changes: { lapsed, unknown } }) {
   const none = lapsed.length === 0 ? 'No lease has run out.' : ''
   setText(byId('seen-summary'), unknown === undefined ? none : `Not known: ${unknown}.`)
   syncRows(
     'lapsed',
     lapsed,
     ({ resource, holder, at }) => `${resource}\n${holder}\n${at}`,
-    ({ resource, holder, at }) => [resourceLink(resource), holder, clockTime(at)],
+    ({ resource, holder, at }) => ({
+      Resource: resourceLink(resource),
+      Holder: holder,
+      'Gone at': clockTime(at),
+    }),
   )
   say('lapsed', lapsed.length === 0 ? '' : `A lease ran out: ${lapsed[0].resource}`)
 }

@@ -27,15 +27,11 @@ const because = (reason) => (reason === undefined ? '' : ` (${reason})`)
 
 /** What is set for a resource; undefined where nothing is. */
 export function limitsInWords({ paused, asleepUntil, slots, rate }) {
-  const words = []
-  if (paused) words.push(`paused${until(paused.until)}${because(paused.reason)}`)
-  if (asleepUntil) words.push(`asleep${until(asleepUntil)}`)
-  if (slots) {
-    words.push(`${count(slots.slots, 'slot')}${until(slots.until)}${because(slots.reason)}`)
-  }
-  if (rate) {
-    const { limit, perMs, until: end, reason } = rate
-    words.push(`${limit} in ${duration(perMs)}${until(end)}${because(reason)}`)
-  }
+  const words = [
+    paused && `paused${until(paused.until)}${because(paused.reason)}`,
+    asleepUntil && `asleep${until(asleepUntil)}`,
+    slots && `${count(slots.slots, 'slot')}${until(slots.until)}${because(slots.reason)}`,
+    rate && `${rate.limit} in ${duration(rate.perMs)}${until(rate.until)}${because(rate.reason)}`,
+  ].filter(Boolean)
   return words.length === 0 ? undefined : words.join('; ')
 }
