@@ -315,6 +315,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['results.keyOf(store)', "results.keyOf(store + (visit.job.id ?? ''))"],
       'compute it once',
     ],
+    ['step-has-a-name', 'never', 'whose name does not come back'],
     ['given-up-job-keeps-no-result', 'removed', 'given up keeps no other'],
     ['steps-belong-to-the-run-with-the-lock', 'always', 'an older run cannot'],
     ['only-a-larger-token-goes-on', ['>', '<'], 'an older holder cannot'],
