@@ -406,6 +406,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'worker/visits': [
     ['answer-about-waiters-ages', ['this.#burstMs', 'Infinity'], 'keeps its lease'],
     ['lost-lock-is-of-an-earlier-run', ['<= askedAt', '>= 0'], 'is not stopped by the lost lock'],
+    ['job-that-is-over-keeps-none-waiting', 'removed', 'keeps no job waiting'],
   ],
   'line/shares': [
     ['tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used']],
