@@ -195,6 +195,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['string.sub(key, 1, #BASE) == BASE', 'true'],
       'one of another queue',
     ],
+    ['job-of-another-queue-leaves-its-lines', 'removed', 'one of another queue'],
     ['job-without-data-fails', 'never', 'whose data are gone'],
     ['checkpoints-of-one-instance', 'never', 'are not those of'],
     ['job-without-a-hash-keeps-nothing', 'never', 'keeps no steps'],
