@@ -417,6 +417,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
   ],
+  'compatibility/worker': [['forced-close-gives-back-what-waits', 'removed', 'or goes back']],
   'compatibility/added-again': [
     ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
     ['what-was-added-is-sent-before-the-end', 'removed', 'queue.close without await'],
