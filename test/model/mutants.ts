@@ -375,6 +375,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['lines === undefined', 'lines === null'],
       'adds no more in a plain worker',
     ],
+    [
+      'closing-worker-keeps-no-scheduled-job',
+      [' && queue?.closing === undefined', ''],
+      'a plain worker closes while',
+    ],
     ['job-that-ends-adds-the-next-of-its-scheduler', 'removed', 'a scheduler goes on'],
   ],
   'bad-input/queue': [
