@@ -17,7 +17,7 @@ import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
-import type { Join, LineVisit } from './visit.ts'
+import { GIVE_BACK_LIMIT_MS, type Join, type LineVisit } from './visit.ts'
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
   ...args: infer Args
@@ -350,6 +350,9 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   override async close(force?: boolean): Promise<void> {
     // rule: what-was-added-is-sent-before-the-end
     await ownCallback()
+    // What waits for its lease goes back by itself, where the worker stops all.
+    // rule: forced-close-gives-back-what-waits
+    await this.settings.visits?.idleWithin(GIVE_BACK_LIMIT_MS, 'waiting')
     await super.close(force)
   }
 

@@ -6,6 +6,9 @@ import type { Job } from 'bullmq'
 import { Expiring } from '../clock.ts'
 import type { Slots } from '../slots.ts'
 
+/** A queue that takes no job back in this time finds it stalled; neither uses an attempt. */
+export const GIVE_BACK_LIMIT_MS = 1_000
+
 /** How a job's last trip moves its lines, as `lua/finish.lua` has it. */
 export interface Move {
   /** What its line has used of its burst then. It travels with the line's next job. */
@@ -72,6 +75,8 @@ export interface LineVisits {
   waiting(jobId: string): LineVisit | undefined
   /** Its job was moved by hand. */
   moved(jobId: string, visit: LineVisit): void
+  /** Whether none of the jobs waits for a lease any more within the time. */
+  idleWithin(limitMs: number, which: 'waiting'): Promise<boolean>
   /** A job's last trip begins: asked once. Undefined for a job of which nothing is to be said. */
   ending(job: Pick<Job, 'id'>): LineVisit | undefined
 }

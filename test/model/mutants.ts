@@ -195,6 +195,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['string.sub(key, 1, #BASE) == BASE', 'true'],
       'one of another queue',
     ],
+    ['job-of-another-queue-leaves-its-lines', 'removed', 'one of another queue'],
     ['job-without-data-fails', 'never', 'whose data are gone'],
     ['checkpoints-of-one-instance', 'never', 'are not those of'],
     ['job-without-a-hash-keeps-nothing', 'never', 'keeps no steps'],
@@ -315,6 +316,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['results.keyOf(store)', "results.keyOf(store + (visit.job.id ?? ''))"],
       'compute it once',
     ],
+    ['step-has-a-name', 'never', 'whose name does not come back'],
     ['given-up-job-keeps-no-result', 'removed', 'given up keeps no other'],
     ['steps-belong-to-the-run-with-the-lock', 'always', 'an older run cannot'],
     ['only-a-larger-token-goes-on', ['>', '<'], 'an older holder cannot'],
@@ -373,6 +375,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['lines === undefined', 'lines === null'],
       'adds no more in a plain worker',
     ],
+    [
+      'closing-worker-keeps-no-scheduled-job',
+      [' && queue?.closing === undefined', ''],
+      'a plain worker closes while',
+    ],
     ['job-that-ends-adds-the-next-of-its-scheduler', 'removed', 'a scheduler goes on'],
   ],
   'bad-input/queue': [
@@ -405,6 +412,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'worker/visits': [
     ['answer-about-waiters-ages', ['this.#burstMs', 'Infinity'], 'keeps its lease'],
     ['lost-lock-is-of-an-earlier-run', ['<= askedAt', '>= 0'], 'is not stopped by the lost lock'],
+    ['job-that-is-over-keeps-none-waiting', 'removed', 'keeps no job waiting'],
   ],
   'line/shares': [
     ['tenant-comes-back-without-credit', ['math.max(used, time or 0)', 'used']],
@@ -414,6 +422,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
   ],
+  'compatibility/worker': [['forced-close-gives-back-what-waits', 'removed', 'or goes back']],
   'compatibility/added-again': [
     ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
     ['what-was-added-is-sent-before-the-end', 'removed', 'queue.close without await'],

@@ -227,6 +227,7 @@ describe('a job', () => {
     await children.add('child', { customer: 'a' }, { ...opts, parent: to })
     await parent.remove()
     expect(await children.getJob('second')).toBeUndefined()
+    expect(await fixture.redis().keys(`bull:${name}:redlock:::line:*`)).toEqual([])
     const ran: string[] = []
     await work(({ name: ended }) => Promise.resolve(ran.push(ended)))
     await until('both ran', () => ran.length === 2, 5_000)

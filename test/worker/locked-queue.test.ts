@@ -2,6 +2,7 @@
  * LockedQueue beside what BullMQ offers: jobs that are added twice, that wait too long, flows and
  * schedulers.
  */
+import { once } from 'node:events'
 import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
 import type { LockedQueue } from '../../src/index.ts'
@@ -156,6 +157,25 @@ test('a scheduler that is faster than its jobs adds no more in a plain worker th
   const { waiting = 0, active = 0, delayed = 0 } = await queue.getJobCounts()
   await queue.removeJobScheduler('often')
   expect(waiting + active + delayed).toBeLessThanOrEqual(4)
+})
+
+test('a plain worker closes while the job of a scheduler waits for its lease', async () => {
+  const queue = fixture.plainQueue()
+  const redlock = await fixture.redlock()
+  const held = await redlock.acquire('customer:a', { autoExtend: true })
+  const options = { resource: () => 'customer:a', logger: silentLogger }
+  const processor = lockedProcessor(redlock, options, () => Promise.resolve())
+  const { connection, namespace } = fixture
+  const worker = new Worker(namespace, processor, { connection })
+  const active = once(worker, 'active')
+  await queue.upsertJobScheduler('hourly', { every: 3_600_000 }, { name: 'tick', data: {} })
+  await active
+  const closing = worker.close()
+  fixture.defer(() => closing)
+  const closed = await Promise.race([closing.then(() => 'closed'), pause(5_000)])
+  await held.release()
+  expect(closed).toBe('closed')
+  expect(await queue.getActiveCount()).toBe(0)
 })
 
 test('a client that the user has given keeps nothing of a queue that was closed', async () => {

@@ -70,6 +70,19 @@ describe('the visit of a job', () => {
     expect(visits.ending(job)).toBeUndefined()
   })
 
+  test('keeps no job waiting for its place when BullMQ ends it without its processor', () => {
+    const visits = visitsWith()
+    const passed: string[] = []
+    const fetchedIn = (id: string): Visit => {
+      const done = (): void => void passed.push(id)
+      return Object.assign(visits.fetched(id), { join: { earlier: Promise.resolve(), done } })
+    }
+    fetchedIn('a failed child')
+    visits.ending(jobOf('a failed child'))
+    visits.moved('by hand', fetchedIn('by hand'))
+    expect(passed).toEqual(['a failed child', 'by hand'])
+  })
+
   test('is that of the later run, when an earlier one ends', () => {
     const visits = visitsWith()
     const job = jobOf('1')

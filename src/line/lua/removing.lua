@@ -1,7 +1,7 @@
 --[[
   For the scripts by which BullMQ removes jobs: a job that it deletes leaves its lines, which are
   `left`, and is not ready any more. A script that wakes no heads of them leaves that to a sweep. So
-  does the removal of a child in another queue: a sweep there drops its place.
+  does the removal of a child in another queue.
 ]]
 --- @include "ready"
 local left, removed = {}, {}
@@ -32,6 +32,13 @@ local function removing(view, run)
       if job[1] and job[3] then leaveReady(id, job[3]) end
       -- rule: deleted-job-leaves
       if job[1] then leave(id, job[1], job[2]) end
+    else
+      local job = redis.pcall('HMGET', key, 'redlock:lines', 'timestamp')
+      local space, id = string.match(key, '^(.*:)(.*)$')
+      -- rule: job-of-another-queue-leaves-its-lines
+      for _, resource in ipairs(resourcesOf(job[1] or '[]')) do
+        redis.call('ZREM', space .. 'redlock:::line:' .. resource, placeOf(id, job[2]))
+      end
     end
     return redis.call(command, key, ...)
   end})

@@ -67,16 +67,21 @@ export async function takeTurn(
 /** @throws DelayedError for a job that went back; UnrecoverableError for one that is too late. */
 export async function admit(visit: Visit, options: AdmissionOptions): Promise<Lease> {
   const { lines } = options
-  const maxUnreachableMs = lines === undefined ? MAX_UNREACHABLE_MS : OUTAGE_SLEEP_MS
   const { job, token, stop } = visit
   // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
   // rule: scheduled-job-without-a-line-waits-in-place
-  const staysHere = lines === undefined && job.repeatJobKey !== undefined
+  const mayStay = lines === undefined && job.repeatJobKey !== undefined
+  const maxUnreachableMs = lines || mayStay ? OUTAGE_SLEEP_MS : MAX_UNREACHABLE_MS
+  // Protected in BullMQ's types: the worker.
+  const { queue } = job as unknown as { readonly queue?: { readonly closing?: unknown } }
   for (let tries = 0; ; tries++) {
     const outcome = await insistToStart(visit, options, leaseFor)
     if (outcome.status === 'granted') return outcome.lease
     if (await isLate(visit, options)) throw waitedTooLong(visit, options)
     const at = systemClock.now()
+    // BullMQ's worker waits for its jobs when it closes.
+    // rule: closing-worker-keeps-no-scheduled-job
+    const staysHere = mayStay && queue?.closing === undefined
     const goesBack = insistToStart(visit, options, async () => {
       if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
       const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)

@@ -11,7 +11,7 @@ import { systemClock } from '../../clock.ts'
 import { LeaseLostError } from '../../lock-errors.ts'
 import { ofJob } from '../../log.ts'
 import { childLogger, type Logger } from '../../logger.ts'
-import { integerOption } from '../../options.ts'
+import { integerOption, refuse } from '../../options.ts'
 import type { Checkpoints } from './results.ts'
 import { asError } from './failure.ts'
 import type { JobRunsOptions } from './job-runs.ts'
@@ -222,7 +222,9 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
-    if (name === '') throw new TypeError('Expected a step to have a name, got an empty one')
+    // Its result is looked for by it.
+    // rule: step-has-a-name
+    if (!isName(name)) refuse('name', 'that of a step: whole characters, at least one', name)
     const { channel } = this.#options
     const { job, stop } = this.#visit
     const lease = this.#lease
@@ -267,6 +269,11 @@ export class SteppedLease extends String implements JobLease {
     if (stop.isAborted) throw asError(stop.reason)
     this.#lease.assertHeld()
   }
+}
+
+/** Whether it comes back from a server as it is. */
+function isName(name: unknown): boolean {
+  return typeof name === 'string' && name !== '' && name.isWellFormed()
 }
 
 /** Why a lease that was not released may not be trusted any more, if so. */

@@ -17,6 +17,7 @@ import { JobLockLostError, StepNotAwaitedError, type ShutdownError } from '../..
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { dueAt, rest } from '../../line/turns.ts'
+import { GIVE_BACK_LIMIT_MS } from '../../line/visit.ts'
 import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
 import type { Logger } from '../../logger.ts'
 import { failureOf, hasMoved, isGivenBack, settledValue } from './failure.ts'
@@ -39,8 +40,6 @@ export interface JobRunsOptions extends AdmissionOptions {
   readonly onLocksClosed?: () => void
 }
 
-/** A queue that takes no job back in this time finds it stalled; neither uses an attempt. */
-const GIVE_BACK_LIMIT_MS = 1_000
 const GIVEN_BACK_MS = 100
 
 export class JobRuns {

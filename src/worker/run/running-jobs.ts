@@ -16,10 +16,11 @@ export class RunningJobs {
   /** A job is here twice when another run began while the first has no lock. */
   readonly running: Set<Visit> = new Set()
 
-  /** Whether none runs any more within the time. */
-  async idleWithin(limitMs: number): Promise<boolean> {
+  /** Whether none runs any more within the time; or only none of those that wait for a lease. */
+  async idleWithin(limitMs: number, which?: 'waiting'): Promise<boolean> {
     const until = systemClock.now() + limitMs
-    while (this.running.size > 0) {
+    const isLeft = ({ giveUp }: Visit): boolean => which === undefined || giveUp === undefined
+    while ([...this.running].some(isLeft)) {
       if (systemClock.now() >= until) return false
       await sleep(systemClock, IDLE_POLL_MS)
     }

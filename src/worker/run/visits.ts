@@ -128,6 +128,9 @@ export class Visits extends RunningJobs implements LineVisits {
   }
 
   drop(visit: Visit, jobId: string = visit.job.id ?? ''): void {
+    // BullMQ may have ended it without its processor, for a failed child.
+    // rule: job-that-is-over-keeps-none-waiting
+    visit.join?.done()
     if (this.byId.get(jobId) === visit) this.byId.delete(jobId)
   }
 
@@ -135,7 +138,7 @@ export class Visits extends RunningJobs implements LineVisits {
     const { id = '' } = job
     const visit = this.byId.get(id)
     // BullMQ may end a job that it has not started.
-    if (visit?.startedAt === undefined || visit.job === job) this.byId.delete(id)
+    if (visit && (visit.startedAt === undefined || visit.job === job)) this.drop(visit, id)
     return visit?.job === job ? visit : undefined
   }
 
@@ -175,7 +178,6 @@ export class Visits extends RunningJobs implements LineVisits {
   /** A job has ended here. BullMQ's trip asks only for one of which something is to be said. */
   end(visit: Visit): void {
     this.running.delete(visit)
-    visit.join?.done()
     if (visit.move === undefined) this.drop(visit)
   }
 
