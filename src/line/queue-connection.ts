@@ -176,6 +176,11 @@ export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<s
   return options?.host === undefined ? undefined : tlsMismatch(options as never)
 }
 
+/** It connects no more by itself. */
+export function hasEnded({ connection }: RedisQueueBackend): boolean {
+  return unreadyClientOf(connection)?.status === 'end'
+}
+
 /** BullMQ waits for a connection before it closes it; this ends its own clients at once. */
 export function disconnectNow(backend: RedisQueueBackend): void {
   for (const client of ownClients(backend)) endClient(client)

@@ -340,6 +340,23 @@ test('a queue closes when its slow server has taken what was added', async () =>
   )
 })
 
+test('a worker whose given client was closed says so, and goes on when it is connected again', async () => {
+  const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
+  fixture.defer(() => {
+    connection.disconnect()
+  })
+  let runs = 0
+  const worker = await work(() => Promise.resolve((runs += 1)), { connection })
+  const errors: string[] = []
+  worker.on('error', ({ message }) => errors.push(message))
+  await worker.waitUntilReady()
+  await connection.quit()
+  await until('it says so', () => errors.some((each) => each.includes('connect it again')), 15_000)
+  await connection.connect()
+  await plainQueue().add('charge', { nr: 1 })
+  await until('the job runs', () => runs === 1, 10_000)
+})
+
 describe('a worker that stops', () => {
   test.each(['close', 'drain'] as const)(
     'by %s while it is paused and was never connected: ends its pause',
