@@ -28,6 +28,8 @@ interface UnreadyClient extends Sockets {
   /** Of ioredis, with `failoverDetector`. */
   readonly connector?: { readonly failoverDetector?: { cleanup(): void } | null }
   disconnect(): void
+  /** Of ioredis. */
+  flushQueue?(error: Error): void
 }
 
 /** How long the server of a queue may be silent while the queue closes. */
@@ -47,6 +49,7 @@ export abstract class ConnectedBackend extends Backend {
   readonly options: QueueBaseOptions & Partial<WorkerOptions>
   /** Its server does not answer, although a connection may be open. */
   isSilent = false
+  #needsBlocking = true
 
   protected constructor(inner: RedisQueueBackend, name: string) {
     const { connection, blockingConnection, keys } = inner
@@ -72,12 +75,36 @@ export abstract class ConnectedBackend extends Backend {
   }
 
   override async reconnectBlocking(): Promise<void> {
+    // BullMQ connects it after a pause, also where the worker has closed meanwhile.
+    // rule: closed-worker-connects-no-more
+    if (!this.#needsBlocking) return
     const client = unreadyClientOf(this.blockingConnection)
     // An ioredis `Cluster` that has ended says `close` once more when its last node has closed.
     // BullMQ connects a client that has ended, and would wait for this one without end.
     // rule: closed-cluster-is-connected-again
     if (client?.status === 'close' && client.manuallyClosing === true) client.status = 'end'
     await super.reconnectBlocking()
+  }
+
+  override async disconnectBlocking(wait?: boolean): Promise<void> {
+    try {
+      await this.blockingConnection?.client
+      const client = unreadyClientOf(this.blockingConnection)
+      // ioredis that is told to disconnect between two tries does not try again, and tells no end.
+      // rule: client-between-two-tries-goes-on
+      if (client?.status === 'reconnecting') {
+        client.flushQueue?.(new Error('Connection is closed.')) // BullMQ does not report this one.
+      } else await super.disconnectBlocking(wait)
+    } catch {
+      // It was not connected.
+    }
+  }
+
+  /** Its worker closes, and needs no more the client that waits for jobs. */
+  endBlocking(): void {
+    this.#needsBlocking = false
+    const client = unreadyClientOf(this.blockingConnection)
+    if (client?.status === 'reconnecting') endClient(client)
   }
 
   override async close(force?: boolean): Promise<void> {
@@ -124,6 +151,13 @@ export abstract class ConnectedBackend extends Backend {
   }
 }
 
+/** Also one that waits for its next try: ioredis would tell no end of it. */
+function endClient(client: UnreadyClient): void {
+  // rule: client-ends-between-two-tries
+  if (client.status === 'reconnecting') client.status = 'wait'
+  client.disconnect()
+}
+
 /** There before it is connected. */
 function unreadyClientOf(connection: Connection | undefined): UnreadyClient | undefined {
   return (connection as { readonly _client?: UnreadyClient } | undefined)?._client
@@ -142,9 +176,14 @@ export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<s
   return options?.host === undefined ? undefined : tlsMismatch(options as never)
 }
 
+/** It connects no more by itself. */
+export function hasEnded({ connection }: RedisQueueBackend): boolean {
+  return unreadyClientOf(connection)?.status === 'end'
+}
+
 /** BullMQ waits for a connection before it closes it; this ends its own clients at once. */
 export function disconnectNow(backend: RedisQueueBackend): void {
-  for (const client of ownClients(backend)) client.disconnect()
+  for (const client of ownClients(backend)) endClient(client)
 }
 
 /**
@@ -160,7 +199,8 @@ export async function hasClosed(
   // rule: close-waits-for-no-silent-server
   if (await withinMs(systemClock, limitMs, closed)) return true
   disconnectNow(backend)
-  await withinMs(systemClock, DISCONNECT_LIMIT_MS, closed)
+  // It may reject with what the clients ended with.
+  await withinMs(systemClock, DISCONNECT_LIMIT_MS, closed).catch(() => undefined)
   return false
 }
 

@@ -368,6 +368,7 @@ export class LockedWorker<
 
   async #close(force: boolean): Promise<void> {
     this.#closing.abort()
+    this.#lines.endBlocking()
     this.#channel.tell('worker:closed', this.#told)
     if (force) {
       this.#runs.stop(new ShutdownError())

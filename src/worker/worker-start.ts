@@ -7,7 +7,7 @@ import type { Channel } from '../channel.ts'
 import { idleClock, sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
-import { addressOf, tlsProblemOf } from '../line/queue-connection.ts'
+import { addressOf, hasEnded, tlsProblemOf } from '../line/queue-connection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { SWEEP_MS, sweepOnce } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
@@ -18,6 +18,8 @@ import type { Visits } from './run/visits.ts'
 const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
 /** How long the queue's Redis may stay silent before that is reported. */
 const QUEUE_PATIENCE_MS = 5_000
+const ENDED =
+  'its client was closed, or its `retryStrategy` gave up: connect it again, or make a new worker'
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
 const PROBE_MS = { min: 200, spread: 200 }
@@ -126,22 +128,28 @@ async function reportSilentQueue(starting: Starting): Promise<void> {
   const queue = lines.qualifiedName.replace(/^bull:/, '')
   const isClosing = (): boolean => signal.aborted
   const isAnswered = (): true => true
+  // A client that has ended refuses at once.
+  const ask = (): Promise<boolean> => lines.dueAt('').then(isAnswered, () => !hasEnded(lines))
   // Closed before it was ready: BullMQ emits what went wrong.
-  let answered = connecting.then(isAnswered, isAnswered)
+  let answered: Promise<boolean> = connecting.then(isAnswered, isAnswered)
   let explain = (): string | Promise<string | undefined> => tlsProblemOf(lines)
   while (!isClosing()) {
     let silentMs = 0
-    while (!(await withinMs(idleClock, QUEUE_PATIENCE_MS, answered))) {
+    let reply: boolean | undefined
+    while (!(reply = await withinMs(idleClock, QUEUE_PATIENCE_MS, answered))) {
       const cause = await explain()
       if (isClosing()) return
       silentMs += QUEUE_PATIENCE_MS
       lines.isSilent = true
       onError(new QueueUnreachableError(queue, silentMs, cause))
+      if (reply === undefined) continue // It may still answer.
+      await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
+      answered = ask()
     }
     if (lines.isSilent) lines.endSilence()
-    explain = () => 'it is frozen, overloaded or cut off'
+    explain = () => (hasEnded(lines) ? ENDED : 'it is frozen, overloaded or cut off')
     await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
-    if (!isClosing()) answered = lines.dueAt('').then(isAnswered, isAnswered)
+    if (!isClosing()) answered = ask()
   }
 }
 

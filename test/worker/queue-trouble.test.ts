@@ -260,6 +260,53 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
   expect(await queue.getFailedCount()).toBe(0)
 })
 
+/** Pauses and resumes while the server is away, begun so many milliseconds after it went. */
+const PAUSES = [1, 2].flatMap((pauses) => [0, 200, 1_200].map((ms) => ({ pauses, ms })))
+
+test.each(['killed', 'refusing', 'silent'] as const)(
+  'a worker that is paused while its server is %s runs jobs when it is back',
+  async (how) => {
+    const server = await startServer()
+    fixture.defer(() => server.close())
+    const proxy = await startProxy(server.port)
+    fixture.defer(() => proxy.close())
+    const [begin, end] = {
+      killed: [() => server.kill(), () => server.restart()],
+      refusing: [() => proxy.refuse(), () => proxy.pass()],
+      silent: [() => server.freeze(), () => server.thaw()],
+    }[how] as [() => Promise<void>, () => Promise<void>]
+    const connection = { port: how === 'refusing' ? proxy.port : server.port }
+    const redlock = await fixture.redlock()
+    const ran = new Set<string>()
+    const workers = PAUSES.map((_, index) => {
+      const process = ({ name }: Job): Promise<unknown> => Promise.resolve(ran.add(name))
+      const options = { connection, redlock, resource, logger: silentLogger }
+      const worker = fixture.lockedWorker(process, options, `queue-${index}`)
+      return worker.on('error', () => undefined)
+    })
+    await Promise.all(workers.map((worker) => worker.waitUntilReady()))
+    await until('they fetch', () => workers.every((each) => each.isRunning() && !each.isStarting()))
+    await delay(200) // Now they wait for jobs.
+    await begin()
+    const pausing = PAUSES.map(async ({ pauses, ms }, index) => {
+      await delay(ms)
+      for (let times = 0; times < pauses; times++) {
+        void workers[index]?.pause()
+        await delay(100)
+        await workers[index]?.resume()
+      }
+    })
+    await Promise.all(pausing)
+    await end()
+    const names = PAUSES.map((_, index) => `queue-${index}`)
+    for (const [nr, name] of names.entries()) {
+      const queue = fixture.plainQueue<object>(name, { connection: { port: server.port } })
+      await queue.add(name, { nr })
+    }
+    await until('all ran', () => ran.size === names.length, 10_000)
+  },
+)
+
 test('a queue closes while its server is silent, and a listener while there is none', async () => {
   const server = await startServer()
   fixture.defer(() => server.close())
@@ -293,7 +340,62 @@ test('a queue closes when its slow server has taken what was added', async () =>
   )
 })
 
+test('a worker whose given client was closed says so, and goes on when it is connected again', async () => {
+  const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
+  fixture.defer(() => {
+    connection.disconnect()
+  })
+  let runs = 0
+  const worker = await work(() => Promise.resolve((runs += 1)), { connection })
+  const errors: string[] = []
+  worker.on('error', ({ message }) => errors.push(message))
+  await worker.waitUntilReady()
+  await connection.quit()
+  await until('it says so', () => errors.some((each) => each.includes('connect it again')), 15_000)
+  await connection.connect()
+  await plainQueue().add('charge', { nr: 1 })
+  await until('the job runs', () => runs === 1, 10_000)
+})
+
 describe('a worker that stops', () => {
+  test.each(['close', 'drain'] as const)(
+    'by %s while it is paused and was never connected: ends its pause',
+    async (how) => {
+      const worker = await work(() => Promise.resolve(), { connection: { port: 1 } })
+      await delay(300) // It waits for its next try.
+      const ended = [worker.pause(), how === 'close' ? worker.close() : worker.drain()]
+      expect(await withinMs(systemClock, 10_000, Promise.all(ended))).toBeDefined()
+    },
+  )
+
+  test.each(['there', 'away', 'silent'])(
+    'after it was paused and resumed while its server was %s: leaves no connection',
+    async (how) => {
+      const proxy = await startProxy(fixture.fleet.queue.port)
+      fixture.defer(() => proxy.close())
+      const redlock = await fixture.redlock()
+      const connection = { url: proxy.url }
+      const start = (): Promise<LockedWorker> =>
+        work(() => Promise.resolve(), { redlock, connection })
+      const workers = await Promise.all(Array.from({ length: 10 }, start))
+      await Promise.all(workers.map((worker) => worker.waitUntilReady()))
+      await delay(300) // They wait for jobs.
+      if (how !== 'there') await proxy.refuse()
+      for (const worker of workers) {
+        void worker.pause()
+        await worker.resume()
+      }
+      if (how === 'silent') await proxy.drop()
+      await delay(1_500) // They have tried again.
+      await Promise.all(workers.map((worker) => worker.close(how === 'silent')))
+      await delay(100)
+      const { connections } = proxy.counters
+      await proxy.pass()
+      await delay(1_500)
+      expect(proxy.counters).toMatchObject({ connections, open: 0 })
+    },
+  )
+
   test('just after a check for stalled jobs has failed: leaves no timer', async () => {
     const redlock = await fixture.redlock()
     const redis = fixture.redis()
