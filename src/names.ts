@@ -17,8 +17,8 @@ export function resourceNames(resource: unknown): readonly string[] {
   if (names.length === 0 || names.length > MAX_RESOURCES) {
     refuse('resource', `a string or a list of 1 to ${MAX_RESOURCES} strings`, resource)
   }
-  const checked = names.map(resourceName)
-  return checked.length === 1 ? checked : [...new Set(checked)].sort()
+  for (const name of names) if (problemOf(name) !== undefined) refuse('resource', A_NAME, name)
+  return names.length === 1 ? (names as string[]) : [...new Set(names as string[])].sort()
 }
 
 /** @throws TypeError for what can be the name of no resource. */

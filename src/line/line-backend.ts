@@ -129,7 +129,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   ): Promise<unknown> {
     const { base, absentKey, settings } = this
     // rule: added-job-is-there-for-the-next-call
-    this.#additions.flush()
+    void this.#additions.flush()
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
@@ -160,7 +160,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       return this.#additions.place(replaced, args, placement)
     }
     if (replaced === undefined || ADDS.includes(name)) {
-      this.#additions.flush()
+      void this.#additions.flush()
       return super.execCommand(client as never, name, args)
     }
     const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
@@ -358,7 +358,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
 
   async #additionsSent(): Promise<void> {
     await this.connection.client
-    this.#additions.flush()
+    void this.#additions.flush()
   }
 
   #nextJoin(): Join {

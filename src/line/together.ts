@@ -43,7 +43,7 @@ abstract class TurnGroup<Item> {
    * @returns what the server says about it.
    */
   protected add(item: Item, bytes: number, kind: string): Promise<unknown> {
-    if (kind !== this.#kind) this.flush()
+    if (kind !== this.#kind) void this.flush()
     this.#kind = kind
     return new Promise((resolve, reject) => {
       // While the server has nothing to do, what comes first waits for no others.
@@ -52,17 +52,14 @@ abstract class TurnGroup<Item> {
       this.#waiting.push(item)
       this.#callers.push({ resolve, reject })
       this.#bytes += bytes
-      if (this.#waiting.length >= this.#maxItems || this.#bytes >= MAX_BYTES) this.flush()
+      if (this.#waiting.length >= this.#maxItems || this.#bytes >= MAX_BYTES) void this.flush()
     })
   }
 
   /** Sends what waits. */
-  readonly flush = (): void => {
-    if (this.#waiting.length > 0) void this.#flush()
-  }
-
-  async #flush(): Promise<void> {
+  readonly flush = async (): Promise<void> => {
     const [waiting, callers] = [this.#waiting, this.#callers]
+    if (waiting.length === 0) return
     this.#waiting = []
     this.#callers = []
     this.#bytes = 0

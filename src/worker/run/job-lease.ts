@@ -222,9 +222,12 @@ export class SteppedLease extends String implements JobLease {
     name: string,
     fn: (context: StepContext) => Promise<Result> | Result,
   ): Promise<Result> {
-    // Its result is looked for by it.
+    const given: unknown = name
+    // Its result is looked for by it, and it has to come back from a server as it is.
     // rule: step-has-a-name
-    if (!isName(name)) refuse('name', 'that of a step: whole characters, at least one', name)
+    if (typeof given !== 'string' || given === '' || !given.isWellFormed()) {
+      refuse('name', 'that of a step: whole characters, at least one', given)
+    }
     const { channel } = this.#options
     const { job, stop } = this.#visit
     const lease = this.#lease
@@ -269,11 +272,6 @@ export class SteppedLease extends String implements JobLease {
     if (stop.isAborted) throw asError(stop.reason)
     this.#lease.assertHeld()
   }
-}
-
-/** Whether it comes back from a server as it is. */
-function isName(name: unknown): boolean {
-  return typeof name === 'string' && name !== '' && name.isWellFormed()
 }
 
 /** Why a lease that was not released may not be trusted any more, if so. */

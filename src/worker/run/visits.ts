@@ -137,9 +137,13 @@ export class Visits extends RunningJobs implements LineVisits {
   ending(job: Pick<Job, 'id'>): Visit | undefined {
     const { id = '' } = job
     const visit = this.byId.get(id)
+    if (visit?.job === job) {
+      this.byId.delete(id)
+      return visit
+    }
     // BullMQ may end a job that it has not started.
-    if (visit && (visit.startedAt === undefined || visit.job === job)) this.drop(visit, id)
-    return visit?.job === job ? visit : undefined
+    if (visit !== undefined && visit.startedAt === undefined) this.drop(visit, id)
+    return undefined
   }
 
   /** BullMQ starts a job. @param signal BullMQ's, of a worker that asks for it. */
