@@ -194,7 +194,8 @@ export class Shards<Shard extends Part> {
   async #meant(to: string, method: string, target: unknown): Promise<Shard> {
     await this.check()
     const { resource } = to === 'resource' ? { resource: target } : (Object(target) as never)
-    if (resource !== undefined) return this.at(shardOf([touchedName(resource)], this.all.length))
+    if (resource !== undefined || to === 'resource')
+      return this.at(shardOf([touchedName(resource)], this.all.length))
     if (to !== 'job') throw new ShardError(`A sharded queue has no \`${method}\`. Use ${to}.`)
     const id = String(target)
     const named = shardNamed(id, this.all)
