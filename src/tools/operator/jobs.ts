@@ -222,10 +222,11 @@ export async function jobsUnder(
 async function jobOf(places: Places, resource: string): Promise<JobSince | undefined> {
   const inspect = (): Promise<Inspection> => Promise.resolve({ resource, masters: [] })
   const { entries } = await lineOf(places, resource, inspect)
-  const active = entries.find(({ state }) => state === 'active')
-  if (active === undefined) return undefined
-  const { queue, jobId, activeSince } = active
-  return activeSince && { queue, jobId, since: activeSince.getTime() }
+  const running = entries.flatMap(({ queue, jobId, activeSince }) =>
+    activeSince === undefined ? [] : [{ queue, jobId, since: activeSince.getTime() }],
+  )
+  // A job of another queue that asks for the lease has been active for a moment only.
+  return running.sort((a, b) => a.since - b.since)[0]
 }
 
 async function isActive(places: Places, { queue, jobId }: JobSince): Promise<boolean> {

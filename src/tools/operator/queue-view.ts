@@ -98,7 +98,7 @@ export class QueueView {
     const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
     const position = await positionOf(place, jobId, () => Promise.resolve(stands))
     if (position === undefined) return { ...told, resources: lines }
-    return { ...told, why: told.why + estimateIn(position), resources: lines, position }
+    return { ...told, why: told.why + estimateIn(jobId, position), resources: lines, position }
   }
 
   retry(queue: string, jobId: string): Promise<Acted> {
@@ -236,10 +236,10 @@ export function isCancelled({ outcome }: Pick<Cancelled, 'outcome'>): boolean {
 }
 
 /** A sentence; '' where there is no estimate. */
-function estimateIn({ ahead, length, resource, estimate }: LinePosition): string {
+function estimateIn(jobId: string, { ahead, length, resource, estimate }: LinePosition): string {
   if (estimate === undefined) return ''
   const wait = `about ${duration(estimate.startsInMs)} (± ${duration(estimate.spreadMs)})`
-  return ` It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
+  return ` Job ${jobId} is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
 }
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */
