@@ -144,8 +144,9 @@ export async function logOf(
   places: Places,
   queue: string,
   jobId: string,
+  resource?: string,
 ): Promise<readonly string[]> {
-  const { base } = await places.ofJob(queue, jobId)
+  const { base } = await places.ofJob(queue, jobId, resource)
   return (await places.server.command('LRANGE', `${base}${jobId}:logs`, -LOG_LINES, -1)) as string[]
 }
 
@@ -154,8 +155,9 @@ export async function completedSteps(
   places: Places,
   queue: string,
   jobId: string,
+  resource?: string,
 ): Promise<readonly string[]> {
-  const place = await places.ofJob(queue, jobId)
+  const place = await places.ofJob(queue, jobId, resource)
   const store = keyIn(place.base, stepsKey(jobId))
   const [own, number, fields] = await Promise.all([
     places.server.command('HGET', place.base + jobId, 'redlock:steps'),
@@ -211,7 +213,7 @@ export async function jobsUnder(
   const found = await known(
     held.map(async ({ resource }) => {
       const before = earlier.get(resource)
-      const isSame = before !== undefined && (await isActive(places, before))
+      const isSame = before !== undefined && (await isActive(places, before, resource))
       const job = isSame ? before : await jobOf(places, resource)
       return job === undefined ? [] : [[resource, job] as const]
     }),
@@ -229,7 +231,11 @@ async function jobOf(places: Places, resource: string): Promise<JobSince | undef
   return running.sort((a, b) => a.since - b.since)[0]
 }
 
-async function isActive(places: Places, { queue, jobId }: JobSince): Promise<boolean> {
-  const { base } = await places.ofJob(queue, jobId)
+async function isActive(
+  places: Places,
+  { queue, jobId }: JobSince,
+  resource: string,
+): Promise<boolean> {
+  const { base } = await places.ofJob(queue, jobId, resource)
   return (await places.server.command('LPOS', `${base}active`, jobId)) !== null
 }

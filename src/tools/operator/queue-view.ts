@@ -78,7 +78,7 @@ export class QueueView {
     inspect: Inspect,
     resources?: readonly string[],
   ): Promise<JobExplanation | undefined> {
-    const place = await this.#placeOf(queue, jobId)
+    const place = await this.#placeOf(queue, jobId, resources?.[0])
     const job = place && (await this.#within(place, (opened) => Job.fromId(opened, jobId)))
     if (place === undefined || job === undefined) return undefined
     const recorded = await this.server.command('HGET', place.base + jobId, 'redlock:lines')
@@ -121,8 +121,8 @@ export class QueueView {
     })
   }
 
-  async #placeOf(queue: string, jobId: string): Promise<QueuePlace | undefined> {
-    const place = await this.places.ofJob(queue, jobId)
+  async #placeOf(queue: string, jobId: string, resource?: string): Promise<QueuePlace | undefined> {
+    const place = await this.places.ofJob(queue, jobId, resource)
     return (await this.places.hasJob(place, jobId)) ? place : undefined
   }
 
