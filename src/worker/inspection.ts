@@ -241,7 +241,8 @@ export async function explainJob(
       ? ` The last attempt of job ${id} failed: ${withoutStop(shortReason(failedReason))}.`
       : ''
   const why = (await whyWaits(job, now, state, resources, sources)) + before
-  const isOver = ['active', 'completed', 'failed'].includes(state)
+  // Another worker takes over a job whose worker is stopped.
+  const isOver = ['active', 'completed', 'failed'].includes(state) && !why.includes(LAPSED)
   const stands = isOver ? undefined : await sources.standstill()
   if (stands === undefined) return { state, why }
   const told = why.includes(stands.fact) ? why : `${why} ${inWords(stands)}.`

@@ -211,6 +211,25 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       doctor: [],
     }
   },
+  'a job: its worker is dead, and there is no other': async (scene) => {
+    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+    const child = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
+      ...env,
+      QUEUE: scene.queue,
+    })
+    fixture.defer(() => child[Symbol.asyncDispose]())
+    const job = await scene.add(1, { customerId: 1, isDeaf: true } as object)
+    await child.line(new RegExp(`started ${job} `))
+    child.kill('SIGKILL')
+    const redis = openRedis(fixture.fleet.queue.url, fixture)
+    await redis.pexpire(`bull:${scene.queue}:${job}:lock`, 1)
+    return {
+      job,
+      why: /waits for a worker that takes it over: .* dead\. No worker of queue `\S+` is connected\. To go on: start one\.\n$/,
+      line: /^active: a worker that takes it over/,
+      doctor: [],
+    }
+  },
   'a job: behind more than are looked at': async (scene) => {
     await scene.wasQuick()
     await scene.work()
