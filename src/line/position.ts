@@ -16,11 +16,11 @@ export interface LinePosition {
   readonly before: readonly Pick<Member, 'jobId' | 'state'>[]
   /**
    * From the times that the last completed jobs of the queue took: those of its resources, where
-   * there are five or more, else all. Undefined where the queue keeps no completed jobs, for the
-   * first job of an open line, and while the queue or the line stands. A queue stands that is
-   * paused or has no worker. A line stands whose first job failed, is delayed, runs for much longer
-   * than others did, or has a worker that is stopped or dead. So does one whose resource is paused
-   * without an end. Leases that other clients hold are not known here.
+   * there are five or more, else all. Undefined where the queue keeps no completed jobs, for a job
+   * that runs, for the first job of an open line, and while the queue or the line stands. A queue
+   * stands that is paused or has no worker. A line stands whose first job failed, is delayed, runs
+   * for much longer than others did, or has a worker that is stopped or dead. So does one whose
+   * resource is paused without an end. Leases that other clients hold are not known here.
    */
   readonly estimate?: {
     readonly startsInMs: number
@@ -73,8 +73,8 @@ export async function positionOf(
   const { paused, asleepUntil = now } = limits
   const pausedUntil = paused === undefined ? now : (paused.until ?? Infinity)
   const opensInMs = Math.max(restMs, Number(asleepUntil) - now, Number(pausedUntil) - now)
-  // The first job of an open line waits for a worker or the lease, of which the line knows nothing.
-  const isNext = ahead === 0 && opensInMs === 0
+  // It runs, or it is the first one and waits for a worker or the lease, which no line knows.
+  const isNext = job.activeSince !== undefined || (ahead === 0 && opensInMs === 0)
   const stands = job.delayedUntil !== undefined || standsBehind(before[0] ?? job, holds)
   // rule: no-estimate-while-the-line-stands
   if (stands || isNext || holds.length === 0 || opensInMs === Infinity) return place

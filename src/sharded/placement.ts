@@ -53,3 +53,19 @@ export function shardOf(resources: readonly string[], shards: number): number {
 export function shardNamed<Shard>(jobId: string, shards: readonly Shard[]): Shard | undefined {
   return shards.length === 1 ? shards[0] : shards[Number(/^(\d+)~/.exec(jobId)?.[1] ?? -1)]
 }
+
+/**
+ * The one of the shards that have a job with an id.
+ * @throws ShardError where there are several.
+ */
+export function holderOf<Shard>(
+  jobId: string,
+  queue: string,
+  [holder, ...more]: readonly Shard[],
+): Shard | undefined {
+  if (more.length === 0) return holder
+  throw new ShardError(
+    `Several shards of queue \`${queue}\` have a job ${jobId}, because jobs of several resources were added with this id. ` +
+      `Use an id for one resource only. \`queue.shards\` has each of these jobs.`,
+  )
+}

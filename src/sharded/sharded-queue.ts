@@ -171,8 +171,9 @@ export class ShardedQueue<
   }
 
   /** As BullMQ's. Jobs of several shards are merged by their times. */
-  override async getJobs(types: JobType | JobType[] = [], ...range: Range): Promise<any[]> {
-    const wanted = new Set(types.length > 0 ? [types].flat() : (TYPES as JobType[]))
+  override async getJobs(types?: JobType | JobType[], ...range: Range): Promise<any[]> {
+    const given = [types ?? []].flat() // BullMQ takes null.
+    const wanted = new Set(given.length > 0 ? given : (TYPES as JobType[]))
     const lists = [...wanted].map((type) =>
       this.#list(range, (queue, ...all): Promise<Job[]> => queue.getJobs([type], ...all)),
     )
@@ -201,7 +202,7 @@ export class ShardedQueue<
     for (const queue of this.shards) {
       const rest = limit && limit - removed.length
       const clean = (): Promise<string[]> => queue.clean(graceMs, rest, type)
-      if (rest > 0 || limit === 0) removed.push(...(await this.#parts.call(queue, clean)))
+      if (rest > 0 || !limit) removed.push(...(await this.#parts.call(queue, clean)))
     }
     this.emit('cleaned', removed, type)
     return removed
@@ -211,17 +212,20 @@ export class ShardedQueue<
   override async obliterate(opts: Parameters<LockedQueue['obliterate']>[0] = {}): Promise<void> {
     await this.pause()
     const active = await this.#parts.ask((queue) => queue.getActiveCount())
-    const obliterate = (queue: LockedQueue<Data, Result, Name>): Promise<void> =>
-      queue.obliterate(opts)
+    // The queue pauses once, and each of its shards again would be told.
+    const obliterate = async (queue: LockedQueue<Data, Result, Name>): Promise<void> => {
+      const all = { force: false, count: 1_000, ...opts }
+      while ((await LineBackend.of(queue).obliterate(all)) > 0);
+    }
     const busiest = this.#parts.at(active.indexOf(Math.max(...active)))
     // rule: refused-obliterate-removes-nothing
     await this.#parts.call(busiest, obliterate)
-    await this.#parts.ask(obliterate)
+    await this.#parts.ask((queue) => queue === busiest || obliterate(queue))
     this.#parts.recorded = undefined
   }
 
   /** @throws ResourceError, ShardError */
-  #placed(data: Data, given?: JobsOptions) {
+  #placed(data = {} as Data, given?: JobsOptions) {
     const { length } = this.shards
     const opts = given ?? {} // BullMQ takes null.
     const { jobId, parent } = opts

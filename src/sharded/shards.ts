@@ -6,7 +6,7 @@ import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.
 import { LineBackend } from '../line/line-backend.ts'
 import { touchedName } from '../names.ts'
 import { isAway } from '../worker/run/failure.ts'
-import { shardNamed, shardOf, SHARDS_FIELD } from './placement.ts'
+import { holderOf, shardNamed, shardOf, SHARDS_FIELD } from './placement.ts'
 
 /**
  * What names of methods are lent to. The shard of the job or the resource that comes first is
@@ -194,17 +194,14 @@ export class Shards<Shard extends Part> {
   async #meant(to: string, method: string, target: unknown): Promise<Shard> {
     await this.check()
     const { resource } = to === 'resource' ? { resource: target } : (Object(target) as never)
-    if (resource !== undefined) return this.at(shardOf([touchedName(resource)], this.all.length))
+    if (resource !== undefined || to === 'resource')
+      return this.at(shardOf([touchedName(resource)], this.all.length))
     if (to !== 'job') throw new ShardError(`A sharded queue has no \`${method}\`. Use ${to}.`)
     const id = String(target)
     const named = shardNamed(id, this.all)
     if (named !== undefined) return named
     const states = await this.ask((shard) => LineBackend.of(shard).getState(id))
-    const [holder = this.at(0), ...more] = this.all.filter((_, nr) => states[nr] !== 'unknown')
-    if (more.length === 0) return holder
-    throw new ShardError(
-      `Several shards of queue \`${this.at(0).name}\` have a job ${id}, because jobs of several resources were added with this id. ` +
-        `Use an id for one resource only. \`queue.shards\` has each of these jobs.`,
-    )
+    const holders = this.all.filter((_, nr) => states[nr] !== 'unknown')
+    return holderOf(id, this.at(0).name, holders) ?? this.at(0)
   }
 }

@@ -181,7 +181,7 @@ function describeWait(
   if (holder !== undefined && slots <= 1) {
     const { name, freeInMs } = holder
     return freeInMs < 0
-      ? `the lease of ${name}, which never ends: \`${commandLine`release ${resource} --yes`}\``
+      ? `the lease of ${name}, which never ends: \`${commandLine`release --yes ${resource}`}\``
       : `the lease of ${name}, for another ${freeInMs} ms if it is not extended`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
@@ -238,10 +238,11 @@ export async function explainJob(
   const { failedReason } = now
   const before =
     state === 'delayed' && failedReason
-      ? ` Its last attempt failed: ${withoutStop(shortReason(failedReason))}.`
+      ? ` The last attempt of job ${id} failed: ${withoutStop(shortReason(failedReason))}.`
       : ''
   const why = (await whyWaits(job, now, state, resources, sources)) + before
-  const isOver = ['active', 'completed', 'failed'].includes(state)
+  // Another worker takes over a job whose worker is stopped.
+  const isOver = ['active', 'completed', 'failed'].includes(state) && !why.includes(LAPSED)
   const stands = isOver ? undefined : await sources.standstill()
   if (stands === undefined) return { state, why }
   const told = why.includes(stands.fact) ? why : `${why} ${inWords(stands)}.`
@@ -304,12 +305,14 @@ function whyInLine(entry: LineEntry, { line, lease, resource }: ResourceInspecti
   const { jobId, state, activeSince, waitsFor, lockLapsed } = entry
   const [first] = line
   const where = `${entry === first ? 'first in' : 'in'} line for \`${resource}\``
-  const held = lease?.holder && `, whose lease is held by ${lease.holder.name}`
+  // Of several slots it is not known which job has which.
+  const isOne = line.filter((other) => other.activeSince !== undefined).length < 2
+  const held = isOne && lease?.holder ? `, whose lease is held by ${lease.holder.name}` : ''
   if (activeSince !== undefined) {
     const since = activeSince.toISOString()
     const none = lease?.ungranted && ` No lease is granted: ${lease.ungranted}.`
     const lapsed = lockLapsed ? ` It waits for ${waitsFor}.` : ''
-    return `Job ${jobId} (active) has been in progress since ${since}, and is ${where}${held ?? ''}.${none ?? ''}${lapsed}`
+    return `Job ${jobId} (active) has been in progress since ${since}, and is ${where}${held}.${none ?? ''}${lapsed}`
   }
   const isTold = first === undefined || waitsFor.includes(first.waitsFor)
   // The first job may be about to ask for a lease that another client has.

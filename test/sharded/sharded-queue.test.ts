@@ -331,7 +331,8 @@ describe('the whole queue', () => {
     await queue.addBulk(charges(1))
     await queue.clean(0, 0, 'wait')
     await queue.clean(0, 0)
-    const calls = ['paused', 'paused', 'resumed', 'resumed', 'wait 8', 'completed 0']
+    await queue.obliterate()
+    const calls = ['paused', 'paused', 'resumed', 'resumed', 'wait 8', 'completed 0', 'paused']
     expect(told).toEqual(calls)
   })
 
@@ -470,6 +471,16 @@ describe('the whole queue', () => {
     const bulk = [{ name: 'charge', data: { customer: two, nr: 3 }, opts: { jobId: 'mine' } }]
     await Promise.all([queue.remove('mine'), queue.addBulk(bulk)])
     expect((await queue.getJob('mine'))?.data.nr).toBe(3)
+  })
+
+  test('what is absent is what it is in BullMQ', async () => {
+    const resource = (data: Partial<Charge>): string => data.customer ?? one
+    const queue = fixture.queue({ resource })
+    await queue.add('charge', undefined as never)
+    await queue.addBulk(charges(1))
+    expect(await queue.getJobs(null as never)).toHaveLength(9)
+    expect(await queue.clean(0, undefined as never, 'wait')).toHaveLength(9)
+    await expect(queue.getLimits(undefined as never)).rejects.toThrow('Expected `resource` to be')
   })
 
   test('options and a parent that are null are absent', async () => {

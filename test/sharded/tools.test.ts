@@ -106,3 +106,24 @@ test('the command line: why, doctor, limits, retry, skip, cancel, leave-lines', 
   await run('leave-lines', 'invoices', '--yes')
   expect(await queue.leaveLines()).toBe(0)
 })
+
+test('of an id that jobs of several shards have, no job is acted on', async () => {
+  const queue = makeQueue()
+  const jobId = `mine-${fixture.namespace}`
+  for (const name of NAMES) await queue.add('call', { name }, { jobId })
+  const { fleet, namespace } = fixture
+  const env = fleetEnv(fleet.urls, namespace, fleet.queue.url)
+  const run = (...args: string[]): ReturnType<typeof cli> =>
+    cli([...args, '--prefix', namespace], { env })
+  for (const act of [['why'], ['retry'], ['skip'], ['cancel', '--yes', '--job']] as const) {
+    const [command, ...flags] = act
+    const { code, err } = await run(command, 'invoices', ...flags, jobId)
+    expect([code, err]).toEqual([1, expect.stringContaining(`have a job ${jobId}`)])
+  }
+  expect(await queue.getFailedCount()).toBe(0)
+  for (const name of NAMES) {
+    const said = await run('why', 'invoices', jobId, '--resource', name)
+    expect(said.out).toContain(`is first in line for \`${name}\``)
+    expect((await run('inspect', name)).out).toContain(jobId)
+  }
+})

@@ -1,7 +1,9 @@
 /** What a command is: its help, its options, and what it does. */
-import { Command, Option } from 'commander'
+import { Argument, Command, Option } from 'commander'
+import { messageOf } from '../../message-of.ts'
+import { resourceName } from '../../names.ts'
 import type { Cli } from './cli.ts'
-import type { ExitCode } from './exit-code.ts'
+import { UsageError, type ExitCode } from './exit-code.ts'
 import { CONFIG, SETTINGS, wholeNumber } from './settings.ts'
 
 export interface CommandSpec {
@@ -52,12 +54,24 @@ export function listOption(flags: string, help: string): Option {
   return new Option(flags, help).argParser(add)
 }
 
+/** @throws UsageError for what names no resource, such as a variable of a shell that is not set. */
+function resourceIn(value: string): string {
+  try {
+    return resourceName(value)
+  } catch (error) {
+    throw new UsageError(messageOf(error))
+  }
+}
+
 /** Without its action. */
 export function commandOf(spec: CommandSpec): Command {
   const { usage, summary, description, servers, options = [] } = spec
   const [name, ...words] = usage.split(' ')
   const made = new Command(name).summary(summary).description(description)
-  for (const argument of words) made.argument(argument)
+  for (const word of words) {
+    const argument = new Argument(word)
+    made.addArgument(word === '<resource>' ? argument.argParser(resourceIn) : argument)
+  }
   const ofServers = servers === 'none' ? [] : serverOptions(servers)
   for (const option of [...ofServers, JSON_OPTION, ...options]) made.addOption(option)
   const examples = spec.examples.map((example) => `  $ bullmq-redlock ${example}`).join('\n')

@@ -144,8 +144,9 @@ export async function logOf(
   places: Places,
   queue: string,
   jobId: string,
+  resource?: string,
 ): Promise<readonly string[]> {
-  const { base } = await places.ofJob(queue, jobId)
+  const { base } = await places.ofJob(queue, jobId, resource)
   return (await places.server.command('LRANGE', `${base}${jobId}:logs`, -LOG_LINES, -1)) as string[]
 }
 
@@ -154,8 +155,9 @@ export async function completedSteps(
   places: Places,
   queue: string,
   jobId: string,
+  resource?: string,
 ): Promise<readonly string[]> {
-  const place = await places.ofJob(queue, jobId)
+  const place = await places.ofJob(queue, jobId, resource)
   const store = keyIn(place.base, stepsKey(jobId))
   const [own, number, fields] = await Promise.all([
     places.server.command('HGET', place.base + jobId, 'redlock:steps'),
@@ -211,7 +213,7 @@ export async function jobsUnder(
   const found = await known(
     held.map(async ({ resource }) => {
       const before = earlier.get(resource)
-      const isSame = before !== undefined && (await isActive(places, before))
+      const isSame = before !== undefined && (await isActive(places, before, resource))
       const job = isSame ? before : await jobOf(places, resource)
       return job === undefined ? [] : [[resource, job] as const]
     }),
@@ -222,13 +224,18 @@ export async function jobsUnder(
 async function jobOf(places: Places, resource: string): Promise<JobSince | undefined> {
   const inspect = (): Promise<Inspection> => Promise.resolve({ resource, masters: [] })
   const { entries } = await lineOf(places, resource, inspect)
-  const active = entries.find(({ state }) => state === 'active')
-  if (active === undefined) return undefined
-  const { queue, jobId, activeSince } = active
-  return activeSince && { queue, jobId, since: activeSince.getTime() }
+  const running = entries.flatMap(({ queue, jobId, activeSince }) =>
+    activeSince === undefined ? [] : [{ queue, jobId, since: activeSince.getTime() }],
+  )
+  // A job of another queue that asks for the lease has been active for a moment only.
+  return running.sort((a, b) => a.since - b.since)[0]
 }
 
-async function isActive(places: Places, { queue, jobId }: JobSince): Promise<boolean> {
-  const { base } = await places.ofJob(queue, jobId)
+async function isActive(
+  places: Places,
+  { queue, jobId }: JobSince,
+  resource: string,
+): Promise<boolean> {
+  const { base } = await places.ofJob(queue, jobId, resource)
   return (await places.server.command('LPOS', `${base}active`, jobId)) !== null
 }

@@ -144,7 +144,7 @@ const MAX_LEAKS_SCANNED = 100_000
 /** The most of them that are named of each master. */
 const MAX_NAMED = 5
 const FIX =
-  '`bullmq-redlock release NAME --yes` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
+  '`bullmq-redlock release --yes NAME` for a lease, `PEXPIRE KEY 86400000` for a fence, ' +
   '`DEL KEY` for the others'
 
 export async function checkLeaks(fleet: FleetProbe): Promise<readonly Finding[]> {
@@ -170,7 +170,7 @@ export function checkLeases({ leases }: LiveLeases): readonly Finding[] {
   return findingsOf('fleet', (report) => {
     for (const { resource, holder } of leases.filter(({ freeInMs }) => freeInMs < 0)) {
       const fact = `the lease of ${holder} on \`${resource}\` never ends`
-      report('warning', 'no-expiry', fact, commandLine`release ${resource} --yes`)
+      report('warning', 'no-expiry', fact, commandLine`release --yes ${resource}`)
     }
   })
 }

@@ -9,7 +9,7 @@ import { jsonText } from '../../line/line-backend.ts'
 import { absentKeyIn, type LineRunner } from '../../line/line-runner.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
-import { prefixesOf, shardNamed, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
+import { holderOf, prefixesOf, shardNamed, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
 import { standstillOf, type Standstill } from '../../worker/standstill.ts'
 import { globEscape } from './glob.ts'
 import { known, type QueueServer } from './queue-server.ts'
@@ -134,18 +134,25 @@ export class Places {
     })
   }
 
-  /** Where a job is, or would be. */
-  async ofJob(queue: string, jobId: string): Promise<QueuePlace> {
+  /**
+   * Where a job is, or would be.
+   * @param resource that the job touches: of several jobs with this id, that one is meant.
+   * @throws ShardError where several are meant.
+   */
+  async ofJob(queue: string, jobId: string, resource?: string): Promise<QueuePlace> {
     const places = await this.of(queue)
     const [own] = places as [QueuePlace]
     const named = shardNamed(jobId, places)
     if (named !== undefined) return named
     const asked = places.map(({ base }) => this.server.command('EXISTS', base + jobId))
     const found = await Promise.allSettled(asked)
-    const holder = found.findIndex((answer) => answer.status === 'fulfilled' && answer.value === 1)
+    const has = (answer?: (typeof found)[number]): boolean =>
+      answer?.status === 'fulfilled' && answer.value === 1
+    const holders = places.filter((_, nr) => has(found[nr]))
     const away = found.find((answer) => answer.status === 'rejected')
-    if (holder < 0 && away !== undefined) throw away.reason
-    return places[holder] ?? own
+    if (holders.length === 0 && away !== undefined) throw away.reason
+    if (holders.length > 1 && resource !== undefined) return this.ofResource(queue, resource)
+    return holderOf(jobId, queue, holders) ?? own
   }
 
   /** Whether the job is there. Its id may be the name of another key of its queue. */

@@ -199,6 +199,8 @@ export interface ServerSurvey extends Omit<ServerFacts, 'durable'> {
   readonly appendfsync: string | undefined
   /** Why the server refuses writes; undefined when it does not. */
   readonly writesRefused: string | undefined
+  /** Fewer replicas keep up than its writes need. */
+  readonly lacksReplicas: boolean
   /** Of a node, the slots that its cluster serves; undefined where it serves all, or is none. */
   readonly slotsServed: number | undefined
   /** The median of a few round trips. */
@@ -206,6 +208,7 @@ export interface ServerSurvey extends Omit<ServerFacts, 'durable'> {
 }
 
 const ROUND_TRIPS = 5
+const NEEDED_REPLICAS = 'min-replicas-to-write'
 
 /** @throws Error for a server that still loads its data; what ioredis throws. */
 export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
@@ -226,10 +229,17 @@ export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
     persistence: persistenceOf(info, save),
     appendfsync,
     writesRefused: writesRefused(info),
+    lacksReplicas: await lacksReplicas(redis, info),
     slotsServed: await slotsServed(redis, info),
     clockOffsetMs: samples[0]?.clockOffsetMs ?? 0,
     roundTripMs: samples[Math.floor(ROUND_TRIPS / 2)]?.roundTripMs ?? 0,
   }
+}
+
+/** The number is told where writes need replicas. */
+async function lacksReplicas(redis: Redis, info: ReadonlyMap<string, string>): Promise<boolean> {
+  const good = info.get('min_slaves_good_slaves')
+  return good !== undefined && Number(good) < Number((await setting(redis, NEEDED_REPLICAS)) ?? 1)
 }
 
 const ALL_SLOTS = 16_384

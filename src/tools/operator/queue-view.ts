@@ -78,7 +78,7 @@ export class QueueView {
     inspect: Inspect,
     resources?: readonly string[],
   ): Promise<JobExplanation | undefined> {
-    const place = await this.#placeOf(queue, jobId)
+    const place = await this.#placeOf(queue, jobId, resources?.[0])
     const job = place && (await this.#within(place, (opened) => Job.fromId(opened, jobId)))
     if (place === undefined || job === undefined) return undefined
     const recorded = await this.server.command('HGET', place.base + jobId, 'redlock:lines')
@@ -98,7 +98,7 @@ export class QueueView {
     const stands = told.standstill !== undefined || told.state === 'active' || isUngranted
     const position = await positionOf(place, jobId, () => Promise.resolve(stands))
     if (position === undefined) return { ...told, resources: lines }
-    return { ...told, why: told.why + estimateIn(position), resources: lines, position }
+    return { ...told, why: told.why + estimateIn(jobId, position), resources: lines, position }
   }
 
   retry(queue: string, jobId: string): Promise<Acted> {
@@ -121,8 +121,8 @@ export class QueueView {
     })
   }
 
-  async #placeOf(queue: string, jobId: string): Promise<QueuePlace | undefined> {
-    const place = await this.places.ofJob(queue, jobId)
+  async #placeOf(queue: string, jobId: string, resource?: string): Promise<QueuePlace | undefined> {
+    const place = await this.places.ofJob(queue, jobId, resource)
     return (await this.places.hasJob(place, jobId)) ? place : undefined
   }
 
@@ -236,10 +236,10 @@ export function isCancelled({ outcome }: Pick<Cancelled, 'outcome'>): boolean {
 }
 
 /** A sentence; '' where there is no estimate. */
-function estimateIn({ ahead, length, resource, estimate }: LinePosition): string {
+function estimateIn(jobId: string, { ahead, length, resource, estimate }: LinePosition): string {
   if (estimate === undefined) return ''
   const wait = `about ${duration(estimate.startsInMs)} (± ${duration(estimate.spreadMs)})`
-  return ` It is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
+  return ` Job ${jobId} is number ${ahead + 1} of ${length} in line for \`${resource}\` and should start in ${wait}.`
 }
 
 /** As BullMQ takes it. What the options say beside the address, such as a certificate, stays. */

@@ -134,7 +134,7 @@ export async function detailOf(
   try {
     const { entries, missing } = await lineOf(places, resource, seen(locks, view))
     if (entries.length === 0 && missing !== undefined) throw new Error(missing)
-    const line = await Promise.all(entries.map((entry) => withSteps(places, entry)))
+    const line = await Promise.all(entries.map((entry) => withSteps(places, entry, resource)))
     return { ...view, slots, line, missing }
   } catch (error) {
     return { ...view, slots, line: { problem: messageOf(error) } }
@@ -152,7 +152,7 @@ export async function resourcePage(
     ([
       lengthsOf(queue.places, resource),
       endedJobs(queue.places, resource),
-      whyOf(queue, detail, seen(locks, detail)),
+      whyOf(queue, detail, seen(locks, detail)).catch(() => undefined),
     ] as const)
   // Of a queue that is away, `line` says why.
   const [queues = [], ended = [], why] = await Promise.all(asked ?? []).catch(() => [])
@@ -165,9 +165,9 @@ function seen(locks: LockView, view: ResourceView): Inspect {
     resource === view.resource ? Promise.resolve(view) : locks.resource(resource)
 }
 
-async function withSteps(places: Places, entry: LineEntry): Promise<DetailEntry> {
+async function withSteps(places: Places, entry: LineEntry, resource: string): Promise<DetailEntry> {
   if (entry.state !== 'active') return entry
-  const stepsDone = await completedSteps(places, entry.queue, entry.jobId)
+  const stepsDone = await completedSteps(places, entry.queue, entry.jobId, resource)
   return stepsDone.length === 0 ? entry : { ...entry, stepsDone }
 }
 

@@ -243,6 +243,11 @@ function checkQueueServer(server: ServerSurvey, report: Report): void {
     report('error', 'evicts', fact, NEVER_EVICT)
   }
   checkWrites(server, report)
+  // Of a lock master, `refuses-leases` says so.
+  if (server.lacksReplicas) {
+    const fact = 'refuses writes: fewer replicas keep up than `min-replicas-to-write` says'
+    report('error', 'refuses-writes', fact, 'start its replicas, or lower `min-replicas-to-write`')
+  }
   const { usedBytes, maxBytes } = server
   if (maxBytes > 0 && usedBytes >= maxBytes) {
     const fact = 'is full and refuses writes: jobs are neither added nor started'

@@ -278,7 +278,7 @@ describe('doctor', () => {
     expect(said.json<Diagnosis>().findings[0]).toEqual({
       ...{ severity: 'warning', code: 'no-expiry', where: hostOf(url) },
       fact: `keys that never expire: ${named.join(', ')}, and 1 more`,
-      fix: expect.stringContaining('`bullmq-redlock release NAME --yes` for a lease') as string,
+      fix: expect.stringContaining('`bullmq-redlock release --yes NAME` for a lease') as string,
     })
     expect((await cli(['release', 'x', '--yes'], { env })).code).toBe(0)
     await ask(url, (redis) => redis.pexpire(`${NAMESPACE}:fence:x`, 60_000))

@@ -24,6 +24,8 @@ describe('with --json, an error of the command line is a JSON line', () => {
     ['unknown command', ['docter', '--json'], "unknown command 'docter'"],
     ['no command', ['--json'], "unknown option '--json'"],
     ['missing argument', ['inspect', '--json'], "missing required argument 'resource'"],
+    ['no name', ['inspect', '', '--json'], 'Expected `resource` to be'],
+    ['a long name', ['pause', 'q', 'x'.repeat(513), '--json'], 'Expected `resource` to be'],
     ['too many', ['doctor', 'a', '--json'], 'too many arguments'],
     ['no value', ['doctor', '--json', '--timeout-ms'], 'argument missing'],
     ['a setting', ['doctor', '--json', '--timeout-ms', '0'], 'Expected --timeout-ms'],

@@ -99,7 +99,9 @@ describe('slots', () => {
     expect(inspected.out).not.toContain('gpu is free')
     const whole = await say('release', 'gpu', '--yes')
     expect(whole.code).toBe(1)
-    expect(whole.out).toMatch(/nothing was changed: name one slot, such as `release gpu#\d`/)
+    expect(whole.out).toMatch(
+      /nothing was changed: name one slot, such as `bullmq-redlock release gpu#\d`/,
+    )
     expect(whole.out).toContain('worker-2')
     const one = await say('release', slotA, '--yes')
     expect(one).toMatchObject({ code: 0 })

@@ -48,6 +48,12 @@ const REFUSALS: readonly (readonly [name: string, says: RegExp, fall: Act, heal:
     (redis) => redis.config('SET', 'maxmemory', '0'),
   ],
   [
+    'it lacks replicas',
+    /^NOREPLICAS /,
+    (redis) => redis.config('SET', 'min-replicas-to-write', '1'),
+    (redis) => redis.config('SET', 'min-replicas-to-write', '0'),
+  ],
+  [
     'its snapshots fail',
     /^MISCONF /,
     failSnapshots,
@@ -90,6 +96,7 @@ it.each(REFUSALS)('%s: no worker is ready, and `why` answers', async (_name, say
   // A replica may have copied its master by now, and lost the queue.
   expect(why.out + why.err).toMatch(/waits for a free worker|There is no queue/)
   expect(why.err).not.toContain('does not answer')
+  expect((await cli(['doctor'], { env })).out).toMatch(/error +queue .*(refuse.? writes|replica)/)
   await heal(redis)
   await until('it is ready again', async () => (await fetch(`${base}/readyz`)).status === 200)
   working.kill('SIGTERM')

@@ -163,7 +163,7 @@ const WAITS_FOR_A_WORKER = {
   doctor: [],
 }
 const BACKS_OFF =
-  /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\. Its last attempt failed: card declined\.\n$/
+  /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\. The last attempt of job \S+ failed: card declined\.\n$/
 
 const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
   'a job: waits while every worker is busy': async (scene) => {
@@ -208,6 +208,25 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: new RegExp(`its turn: 1 ahead of it\\. Job ${first} waits for ${takenOver} stopped`),
       line: new RegExp(`^active: ${takenOver} stopped.*\\nwaiting: its turn: 1 ahead of it$`),
+      doctor: [],
+    }
+  },
+  'a job: its worker is dead, and there is no other': async (scene) => {
+    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+    const child = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
+      ...env,
+      QUEUE: scene.queue,
+    })
+    fixture.defer(() => child[Symbol.asyncDispose]())
+    const job = await scene.add(1, { customerId: 1, isDeaf: true } as object)
+    await child.line(new RegExp(`started ${job} `))
+    child.kill('SIGKILL')
+    const redis = openRedis(fixture.fleet.queue.url, fixture)
+    await redis.pexpire(`bull:${scene.queue}:${job}:lock`, 1)
+    return {
+      job,
+      why: /waits for a worker that takes it over: .* dead\. No worker of queue `\S+` is connected\. To go on: start one\.\n$/,
+      line: /^active: a worker that takes it over/,
       doctor: [],
     }
   },
@@ -273,6 +292,20 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       ...WAITS_FOR_A_WORKER,
       limits: /4 slots/,
+    }
+  },
+  'a job of a resource with slots: runs beside another': async (scene) => {
+    await scene.wasQuick()
+    await scene.producer.setSlots('customer:1', 2)
+    await scene.work({ concurrency: 2 })
+    await scene.busy()
+    return {
+      job: await scene.busy(),
+      why: /\(active\) has been in progress since 20\d\d-\S+Z, and is in line for `customer:1`\.\n$/,
+      line: /^(active: nothing: it is being processed\n?){2}$/,
+      inspect: /customer:1 has slots: 2 are held/,
+      doctor: [],
+      limits: /2 slots/,
     }
   },
   'a job of a resource with slots: other clients have all': async (scene) => {
@@ -522,11 +555,11 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     for (const url of fixture.fleet.urls) await openRedis(url, fixture).persist(key)
     return {
       job,
-      why: /the lease of script-7 .*, which never ends: `bullmq-redlock release customer:1 --yes`\. No/,
-      line: /^waiting: the lease of script-7 .* --yes`\nwaiting: its turn: 1 ahead of it$/,
+      why: /the lease of script-7 .*, which never ends: `bullmq-redlock release --yes customer:1`\. No/,
+      line: /^waiting: the lease of script-7 .* customer:1`\nwaiting: its turn: 1 ahead of it$/,
       inspect: /customer:1 is held by script-7 .*without expiry/,
       doctor: ['no-expiry', 'no-expiry', 'no-expiry', 'queue-stands'],
-      doctorSays: /bullmq-redlock release \S+ --yes/,
+      doctorSays: /bullmq-redlock release --yes \S+/,
     }
   },
   'a queue: no worker': async (scene) => {

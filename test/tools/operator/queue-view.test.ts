@@ -2,7 +2,10 @@
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { LockedQueue } from '../../../src/index.ts'
+import { jobsUnder } from '../../../src/tools/operator/jobs.ts'
 import { lineOf } from '../../../src/tools/operator/lines.ts'
+import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
+import { liveLeases } from '../../../src/tools/operator/live-leases.ts'
 import { QueueView } from '../../../src/tools/operator/queue-view.ts'
 import { useFleet } from '../../fixtures.ts'
 
@@ -37,4 +40,28 @@ test('a resource is found in each of its queues by one connection, and is no que
   const { entries } = await lineOf(view.places, 'order:meta', inspect)
   expect(entries.map(({ queue }) => queue)).toEqual(names)
   expect((await clients()) - before).toBe(1)
+})
+
+test('a lease names the job that has it, and not one of another queue that asks for it', async () => {
+  const redlock = await fixture.redlock()
+  const gate = fixture.gate()
+  const [asking, having] = [`a-${fixture.namespace}`, `b-${fixture.namespace}`]
+  for (const name of [having, asking]) {
+    const queue = fixture.lockedQueue({ resource: () => 'r' }, name)
+    const worker = fixture.lockedWorker(() => gate.passed, { redlock, resource: () => 'r' }, name)
+    await queue.add('charge', {}, { jobId: 'first' })
+    await new Promise((resolve) => worker.once('active', resolve))
+  }
+  const view = new QueueView(fixture.fleet.queue.url, 'bull', 5_000)
+  fixture.defer(() => view.close())
+  const { urls: masters } = fixture.fleet
+  const fleet = new FleetProbe({ masters, namespace: fixture.namespace, timeoutMs: 5_000 })
+  fixture.defer(() => {
+    fleet.close()
+  })
+  for (let look = 0; look < 100; look++) {
+    const { leases } = await liveLeases(fleet, { limit: 10 })
+    const named = [...(await jobsUnder(view.places, leases)).values()].map(({ queue }) => queue)
+    expect(named).toEqual([having])
+  }
 })

@@ -10,6 +10,7 @@ import type { Cli } from '../cli.ts'
 import { EXIT, type ExitCode } from '../exit-code.ts'
 import { numberOption, YES, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
+import { commandLine } from '../../../command-line.ts'
 import { messageOf } from '../../../message-of.ts'
 import { counted } from '../../../counted.ts'
 import {
@@ -103,7 +104,7 @@ export const release: CommandSpec = {
     const name = shortened(printable(resource))
     const keys = view.masters.filter(({ holder }) => holder !== undefined).length
     if (keys === 0 && slots.length > 0) {
-      const example = `release ${printable(slots[0]?.resource ?? '')}`
+      const example = printable(commandLine`release ${slots[0]?.resource ?? ''}`)
       out.result(
         { resource, masters: [], free: false, slots },
         () =>

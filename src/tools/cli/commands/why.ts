@@ -30,7 +30,7 @@ export const why: CommandSpec = {
       out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
       return EXIT.attention
     }
-    const log = await logOf(view.places, queue, jobId)
+    const log = await logOf(view.places, queue, jobId, flags.resource?.[0])
     const lines = log.map((line) => `  ${printable(line)}`)
     const shown = log.length === 0 ? [] : ['', 'Its log says last:', ...lines]
     out.result({ queue, jobId, ...job, log }, () => [printable(job.why), ...shown].join('\n'))
