@@ -244,14 +244,17 @@ export class Deadlines<Member extends Expiring = Expiring> {
   /** Of what is due. Its timer is that of an earlier one. */
   #end(list: DeadlineList): void {
     const now = this.clock.now()
-    const due: Expiring[] = []
-    for (let { first } = list; first !== undefined && first.endsAt <= now; first = list.first) {
-      leave(first)
-      due.push(first)
+    try {
+      // Who listens to the end of one may close them all: the others are still members.
+      // rule: due-one-is-a-member-until-its-turn
+      for (let { first } = list; first !== undefined && first.endsAt <= now; first = list.first) {
+        leave(first)
+        first.expire(list.timeoutMs)
+      }
+    } finally {
+      list.timer = undefined
+      if (list.first !== undefined) this.#endLater(list, Math.max(1, list.first.endsAt - now))
     }
-    list.timer = undefined
-    if (list.first !== undefined) this.#endLater(list, Math.max(1, list.first.endsAt - now))
-    for (const member of due) member.expire(list.timeoutMs)
   }
 
   #endLater(list: DeadlineList, delayMs: number): void {
