@@ -1,8 +1,8 @@
 /** The public face of the quorum lock: hands out leases, and follows its fleet through a resize. */
 import { RedlockClosedError } from '../lock-errors.ts'
 import type { Timer } from '../clock.ts'
-import { integerOption, refuse } from '../options.ts'
-import { callOptions, leaseTerms } from '../lock/lease-options.ts'
+import { refuse } from '../options.ts'
+import { acquireTerms, callOptions, leaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOptions, LeaseOptions, LeaseTerms } from '../lock/lease-options.ts'
 import { Announcements } from './announcements.ts'
 import { Attempt, QuorumLease, type Demand } from './attempt.ts'
@@ -208,7 +208,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * lost its `signal` aborts; what the routine returns or throws is passed on as it is. Inside
    * another `using` on the same resource, in the same asynchronous context, it joins that lease.
    * @throws what {@link Redlock.acquire} throws; TypeError when an outer lease covers only some of
-   * the resources.
+   * the resources; LeaseLostError when that lease is over.
    */
   async using<Result>(
     resource: string | readonly string[],
@@ -312,12 +312,8 @@ export class Redlock implements LockService, AsyncDisposable {
     const terms = this.#usualTerms
     const usual = { names, terms, waitMs: leaseMs, waiter: name, startedAt, signal: undefined }
     if (options === undefined) return usual
-    callOptions(options, true)
-    options.signal?.throwIfAborted()
-    const own = leaseTerms(options, this.#fleet.settings)
-    const { waitMs = own.leaseMs, signal } = options
-    integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
-    return { ...usual, terms: own, waitMs, waiter: waitMs > 0 ? name : '', signal }
+    const own = acquireTerms(options, this.#fleet.settings)
+    return { ...usual, ...own, waiter: own.waitMs > 0 ? name : '' }
   }
 
   /** Goes on where the first attempt was not granted. */

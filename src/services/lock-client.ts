@@ -10,8 +10,8 @@ import { instant, mustAnswer, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../lock-errors.ts'
 import { loggedChannel, leaseLog } from '../log.ts'
 import { messageOf } from '../message-of.ts'
-import { integerOption } from '../options.ts'
 import {
+  acquireTerms,
   callOptions,
   leaseTerms,
   type AcquireOptions,
@@ -92,8 +92,9 @@ export class LockClient implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
+    const names = this.namesOf(resource)
     callOptions(options, false)
-    return this.#try(this.namesOf(resource), options)
+    return this.#try(names, leaseTerms(options, this.#settings))
   }
 
   /**
@@ -106,19 +107,16 @@ export class LockClient implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: AcquireOptions = {},
   ): Promise<Lease> {
-    callOptions(options, true)
     const names = this.namesOf(resource)
+    const { terms, waitMs, signal } = acquireTerms(options, this.#settings)
     const { clock } = this.#settings
-    const { waitMs = options.leaseMs ?? this.leaseMs, signal, slots = 1 } = options
-    integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
-    signal?.throwIfAborted()
     const startedAt = clock.now()
-    const waiter = waitMs > 0 && slots === 1 ? randomBytes(10).toString('hex') : undefined
+    const waiter = waitMs > 0 && terms.slots === 1 ? randomBytes(10).toString('hex') : undefined
     const turns = heardChanges((wake) =>
       waiter === undefined ? undefined : this.#driver.listen?.(names, waiter, wake),
     )
     this.#waiting.add(turns)
-    const attempt = (): Promise<AcquireOutcome> => this.#try(names, options, waiter)
+    const attempt = (): Promise<AcquireOutcome> => this.#try(names, terms, waiter)
     let granted = false
     try {
       const waiting = { clock, startedAt, waitMs, signal, turns, attempt, tripMs: () => TRIP_MS }
@@ -136,7 +134,8 @@ export class LockClient implements LockService, AsyncDisposable {
   /**
    * Runs `routine` under a lease that is kept alive, and releases it afterwards. Inside another
    * `using` on the same resource, in the same asynchronous context, it joins that lease.
-   * @throws what {@link LockClient.acquire} throws.
+   * @throws what {@link LockClient.acquire} throws; TypeError when an outer lease covers only some
+   * of the resources; LeaseLostError when that lease is over.
    */
   async using<Result>(
     resource: string | readonly string[],
@@ -196,11 +195,10 @@ export class LockClient implements LockService, AsyncDisposable {
 
   async #try(
     names: readonly string[],
-    options: LeaseOptions,
+    terms: LeaseTerms,
     waiter?: string,
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
-    const terms = leaseTerms(options, this.#settings)
     const slots = names.map((name) => slotNames(name, terms.slots))
     const random = (): number => this.#settings.clock.random()
     return trySlots(slots, random, (resources) => {

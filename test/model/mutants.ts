@@ -169,7 +169,18 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ["(await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
     ],
   ],
-  'lock/reentrancy': [['nested-calls-have-the-same-slots', 'never']],
+  'lock/reentrancy': [
+    ['nested-calls-have-the-same-slots', 'never'],
+    ['aborted-call-joins-no-lease', 'removed', 'whose signal has aborted'],
+  ],
+  'lock/held-lease': [
+    [
+      'due-one-is-a-member-until-its-turn',
+      ['first.expire(list.timeoutMs)', 'queueMicrotask(first.expire.bind(first, list.timeoutMs))'],
+      'due with it',
+    ],
+    ['only-a-confirmed-extension-counts', 'removed', 'only what the server confirmed'],
+  ],
   'line/clocks': [
     ['clock-that-was-set-back-keeps-no-turn', 'always', 'the same while'],
     ['clock-that-was-set-back-stops-no-check', 'never', 'the same while a worker'],

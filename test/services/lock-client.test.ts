@@ -82,3 +82,13 @@ test.each(['with announcements', 'without'])('a close wakes its waiters, %s', as
   await locks.close()
   await refused
 })
+
+test('a bad option is named, also where another one depends on it, and after the close', async () => {
+  const locks = open({})
+  for (const how of ['open', 'closed']) {
+    if (how === 'closed') await locks.close()
+    await expect(locks.acquire('a', { leaseMs: 0.5 })).rejects.toThrow(/^Expected `leaseMs`/)
+    await expect(locks.acquire('a', { waitMs: -1 })).rejects.toThrow(/^Expected `waitMs`/)
+    await expect(locks.tryAcquire('a', { leaseMs: 1 })).rejects.toThrow(/^Expected `leaseMs`/)
+  }
+})
