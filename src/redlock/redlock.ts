@@ -161,7 +161,7 @@ export class Redlock implements LockService, AsyncDisposable {
       )
     }
     await this.ready()
-    return bootstrapFleet(this.#fleet, options)
+    return this.#answer(bootstrapFleet(this.#fleet, options))
   }
 
   /**
@@ -254,11 +254,12 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /**
    * Who holds a resource, and what every master says about it.
-   * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource.
+   * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource;
+   * RedlockClosedError.
    */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return inspect(this.#fleet, resourceName(resource))
+    return this.#answer(inspect(this.#fleet, resourceName(resource)))
   }
 
   /**
@@ -368,6 +369,14 @@ export class Redlock implements LockService, AsyncDisposable {
     const terms = leaseTerms(options, this.#fleet.settings)
     if (Object.isFrozen(options) && terms.slots === 1) this.#knownTerms.set(options, terms)
     return terms
+  }
+
+  async #answer<Value>(promise: Promise<Value>): Promise<Value> {
+    try {
+      return await promise
+    } finally {
+      this.#assertOpen() // Masters that were left say nothing of what is wrong with them.
+    }
   }
 
   #assertOpen(): void {

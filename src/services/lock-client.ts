@@ -29,7 +29,7 @@ import type { LockSettings } from './service-settings.ts'
 import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { AcquireOutcome, Unreachable } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
-import { labelOf, resourceNames } from '../names.ts'
+import { labelOf, resourceName, resourceNames } from '../names.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
 import { waitFor } from '../lock/waiting.ts'
 
@@ -73,8 +73,7 @@ export class LockClient implements LockService, AsyncDisposable {
   async ready(): Promise<void> {
     this.#assertOpen()
     const limitMs = Math.max(READY_MS, this.leaseMs)
-    const late = `${this.#driver.name} granted no lease within ${limitMs} ms`
-    await mustAnswer(this.#settings.clock, limitMs, this.#probe(), late)
+    await this.#answer(this.#probe(), limitMs, 'granted no lease')
   }
 
   /** What this process sees: the service as one master, and how many leases are held here. */
@@ -148,7 +147,8 @@ export class LockClient implements LockService, AsyncDisposable {
   /** Who holds a resource. @throws RedlockClosedError; what the server's client throws. */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return this.#answer(this.#driver.inspect(this.namesOf(resource)[0] ?? resource))
+    const [name = ''] = this.namesOf(resourceName(resource))
+    return this.#answer(this.#driver.inspect(name))
   }
 
   /**
@@ -250,10 +250,9 @@ export class LockClient implements LockService, AsyncDisposable {
     const durationMs = clock.now() - startedAt.now
     const attempt = { resources, status, durationMs, handOver: false, fencingToken }
     this.#channel.tell('lease:attempted', attempt)
-    if (this.#closed !== undefined && outcome.status === 'granted') {
-      await outcome.lease.release()
-      this.#assertOpen()
-    }
+    if (this.#closed !== undefined && outcome.status === 'granted') await outcome.lease.release()
+    // rule: call-that-outlives-its-client-says-so
+    this.#assertOpen()
     return outcome
   }
 
@@ -281,10 +280,17 @@ export class LockClient implements LockService, AsyncDisposable {
     return { status: 'unreachable', answers, resource, retryAfterMs: 0, quorum: 1 }
   }
 
-  #answer<Value>(promise: Promise<Value>): Promise<Value> {
-    const { clock, requestTimeoutMs } = this.#settings
-    const late = `${this.#driver.name} did not answer within ${requestTimeoutMs} ms`
-    return mustAnswer(clock, requestTimeoutMs, promise, late)
+  async #answer<Value>(
+    promise: Promise<Value>,
+    limitMs: number = this.#settings.requestTimeoutMs,
+    what = 'did not answer',
+  ): Promise<Value> {
+    const late = `${this.#driver.name} ${what} within ${limitMs} ms`
+    try {
+      return await mustAnswer(this.#settings.clock, limitMs, promise, late)
+    } finally {
+      this.#assertOpen() // A server that was left says nothing of what is wrong with it.
+    }
   }
 
   #assertOpen(): void {

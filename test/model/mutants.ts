@@ -68,6 +68,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'an extension after a clock was set',
     ],
     ['longer-trust-is-of-one-instant', ['? b : a', '? a : b']],
+    ['lease-has-each-key-once', ['new Set(', '('], 'asked for by its name'],
   ],
   'sim/lease-timer': [['timer-checks-both-clocks', ['/', '*']]],
   'hazards/expired-grants': [['too-late-after-the-votes', 'never']],
@@ -800,6 +801,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
+    ['call-that-outlives-its-client-says-so', 'removed', 'while its client closes'],
     ['attempt-that-fails-late-is-abandoned-again', 'removed'],
     ['attempt-that-goes-on-is-abandoned-once', ['!goesOn', 'true'], 'is abandoned once'],
     ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
