@@ -179,8 +179,9 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /**
    * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of
-   * arrival plus patience (`waitMs`, at most `maxLeaseMs`). This is advice to the waiters, and no
-   * promise when masters fail, or when a waiter's process stands still at its turn.
+   * arrival plus patience (`waitMs`, at most `maxLeaseMs`). Those who wait longer stay in front, in
+   * about this order. This is advice to the waiters, and no promise when masters fail, or when a
+   * waiter's process stands still at its turn.
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt
    * failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.

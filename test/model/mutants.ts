@@ -91,6 +91,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'redlock/wire/grant-scripts': [
     ['waiter-has-one-place', ['other ~= i', 'other == 0']],
+    ['place-lasts-as-long-as-its-waiter', 'never', 'stays in front of those'],
     ['confirm-only-my-key', 'removed'],
     ['unenrolled-grants-nothing', 'removed'],
     ['quarantined-grants-nothing', 'removed'],
