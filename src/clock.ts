@@ -197,6 +197,9 @@ export interface DeadlineList {
   timer: Timer | undefined
 }
 
+/** While those that are due end, the next timer does not run yet. */
+const OVER: Timer = { cancel: () => undefined }
+
 /** From this number on, empty lists are dropped. */
 const MANY_LISTS = 16
 
@@ -244,6 +247,7 @@ export class Deadlines<Member extends Expiring = Expiring> {
   /** Of what is due. Its timer is that of an earlier one. */
   #end(list: DeadlineList): void {
     const now = this.clock.now()
+    list.timer = OVER
     try {
       // Who listens to the end of one may close them all: the others are still members.
       // rule: due-one-is-a-member-until-its-turn
