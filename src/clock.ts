@@ -197,6 +197,9 @@ export interface DeadlineList {
   timer: Timer | undefined
 }
 
+/** While those that are due end, the next timer does not run yet. */
+const OVER: Timer = { cancel: () => undefined }
+
 /** From this number on, empty lists are dropped. */
 const MANY_LISTS = 16
 
@@ -244,14 +247,18 @@ export class Deadlines<Member extends Expiring = Expiring> {
   /** Of what is due. Its timer is that of an earlier one. */
   #end(list: DeadlineList): void {
     const now = this.clock.now()
-    const due: Expiring[] = []
-    for (let { first } = list; first !== undefined && first.endsAt <= now; first = list.first) {
-      leave(first)
-      due.push(first)
+    list.timer = OVER
+    try {
+      // Who listens to the end of one may close them all: the others are still members.
+      // rule: due-one-is-a-member-until-its-turn
+      for (let { first } = list; first !== undefined && first.endsAt <= now; first = list.first) {
+        leave(first)
+        first.expire(list.timeoutMs)
+      }
+    } finally {
+      list.timer = undefined
+      if (list.first !== undefined) this.#endLater(list, Math.max(1, list.first.endsAt - now))
     }
-    list.timer = undefined
-    if (list.first !== undefined) this.#endLater(list, Math.max(1, list.first.endsAt - now))
-    for (const member of due) member.expire(list.timeoutMs)
   }
 
   #endLater(list: DeadlineList, delayMs: number): void {

@@ -222,7 +222,6 @@ export abstract class HeldLease extends Expiring implements Lease {
       this.#limitReached = option
       return { status: 'limit', remainingMs: this.remainingMs(), option }
     }
-    this.#extensions++
     const startedAt = instant(this.#registry.clock)
     const answer = await this.renew(startedAt, remainingMs(this.trust, startedAt))
     // rule: reply-inside-the-old-trust
@@ -231,6 +230,8 @@ export abstract class HeldLease extends Expiring implements Lease {
     if (answer.status === 'unreachable') {
       return { status: 'unreachable', remainingMs: this.remainingMs(), answers: answer.answers }
     }
+    // rule: only-a-confirmed-extension-counts
+    this.#extensions++
     this.trust = longer(this.trust, answer.trust)
     this.assertHeld()
     return { status: 'extended', remainingMs: this.remainingMs() }

@@ -78,6 +78,23 @@ export function leaseTerms(options: LeaseOptions, defaults: LeaseDefaults): Leas
   }
 }
 
+/** What a call that waits is given. */
+export interface AcquireTerms {
+  readonly terms: LeaseTerms
+  readonly waitMs: number
+  readonly signal: AbortSignal | undefined
+}
+
+/** @throws TypeError for a bad option, naming it; the signal's reason where it has aborted. */
+export function acquireTerms(options: AcquireOptions, defaults: LeaseDefaults): AcquireTerms {
+  callOptions(options, true)
+  const terms = leaseTerms(options, defaults)
+  const { waitMs = terms.leaseMs, signal } = options
+  integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
+  signal?.throwIfAborted()
+  return { terms, waitMs, signal }
+}
+
 /** @throws TypeError for a lease too short to be trusted, or longer than the fleet allows. */
 export function leaseOption(leaseMs: unknown, maxLeaseMs: number): number {
   if (typeof leaseMs === 'number' && leaseMs > maxLeaseMs) {

@@ -26,7 +26,9 @@ export async function trySlots(
   })
   let best: Taken | Split | undefined
   for (;;) {
-    const claim = left.map(([slot = '']) => slot).sort()
+    // A slot may also be asked for by its name.
+    // rule: lease-has-each-key-once
+    const claim = [...new Set(left.map(([slot = '']) => slot))].sort()
     const outcome = await tryOne(claim)
     if (outcome.status === 'granted' || outcome.status === 'unreachable') return outcome
     // Of several refusals the one that may end first: a split soon, a taken slot with its lease.

@@ -1,8 +1,8 @@
 /** The public face of the quorum lock: hands out leases, and follows its fleet through a resize. */
 import { RedlockClosedError } from '../lock-errors.ts'
 import type { Timer } from '../clock.ts'
-import { integerOption, refuse } from '../options.ts'
-import { callOptions, leaseTerms } from '../lock/lease-options.ts'
+import { refuse } from '../options.ts'
+import { acquireTerms, callOptions, leaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOptions, LeaseOptions, LeaseTerms } from '../lock/lease-options.ts'
 import { Announcements } from './announcements.ts'
 import { Attempt, QuorumLease, type Demand } from './attempt.ts'
@@ -161,7 +161,7 @@ export class Redlock implements LockService, AsyncDisposable {
       )
     }
     await this.ready()
-    return bootstrapFleet(this.#fleet, options)
+    return this.#answer(bootstrapFleet(this.#fleet, options))
   }
 
   /**
@@ -179,8 +179,9 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /**
    * Tries until granted or `waitMs` is over. Those who wait go one after the other, in the order of
-   * arrival plus patience (`waitMs`, at most `maxLeaseMs`). This is advice to the waiters, and no
-   * promise when masters fail, or when a waiter's process stands still at its turn.
+   * arrival plus patience (`waitMs`, at most `maxLeaseMs`). Those who wait longer stay in front, in
+   * about this order. This is advice to the waiters, and no promise when masters fail, or when a
+   * waiter's process stands still at its turn.
    * @throws ResourceTakenError, SplitVoteError, QuorumUnreachableError: why the last attempt
    * failed.
    * @throws the signal's reason when it aborts; TypeError for a bad option; RedlockClosedError.
@@ -208,7 +209,7 @@ export class Redlock implements LockService, AsyncDisposable {
    * lost its `signal` aborts; what the routine returns or throws is passed on as it is. Inside
    * another `using` on the same resource, in the same asynchronous context, it joins that lease.
    * @throws what {@link Redlock.acquire} throws; TypeError when an outer lease covers only some of
-   * the resources.
+   * the resources; LeaseLostError when that lease is over.
    */
   async using<Result>(
     resource: string | readonly string[],
@@ -254,11 +255,12 @@ export class Redlock implements LockService, AsyncDisposable {
 
   /**
    * Who holds a resource, and what every master says about it.
-   * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource.
+   * @throws QuorumUnreachableError when fewer than a quorum answer; TypeError for a bad resource;
+   * RedlockClosedError.
    */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return inspect(this.#fleet, resourceName(resource))
+    return this.#answer(inspect(this.#fleet, resourceName(resource)))
   }
 
   /**
@@ -312,12 +314,8 @@ export class Redlock implements LockService, AsyncDisposable {
     const terms = this.#usualTerms
     const usual = { names, terms, waitMs: leaseMs, waiter: name, startedAt, signal: undefined }
     if (options === undefined) return usual
-    callOptions(options, true)
-    options.signal?.throwIfAborted()
-    const own = leaseTerms(options, this.#fleet.settings)
-    const { waitMs = own.leaseMs, signal } = options
-    integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
-    return { ...usual, terms: own, waitMs, waiter: waitMs > 0 ? name : '', signal }
+    const own = acquireTerms(options, this.#fleet.settings)
+    return { ...usual, ...own, waiter: own.waitMs > 0 ? name : '' }
   }
 
   /** Goes on where the first attempt was not granted. */
@@ -372,6 +370,14 @@ export class Redlock implements LockService, AsyncDisposable {
     const terms = leaseTerms(options, this.#fleet.settings)
     if (Object.isFrozen(options) && terms.slots === 1) this.#knownTerms.set(options, terms)
     return terms
+  }
+
+  async #answer<Value>(promise: Promise<Value>): Promise<Value> {
+    try {
+      return await promise
+    } finally {
+      this.#assertOpen() // Masters that were left say nothing of what is wrong with them.
+    }
   }
 
   #assertOpen(): void {

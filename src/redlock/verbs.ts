@@ -107,7 +107,7 @@ export function describeVote(vote: Vote | undefined): string {
     case 'quarantined':
       return `new or restarted: grants nothing for another ${vote.waitMs} ms`
     case 'suspended':
-      return `its clock jumped or differs from the others; not counted for another ${vote.waitMs} ms`
+      return 'not counted: its clock jumped, or agrees with no quorum of those that have answered'
     case 'skewed':
       return `refused: this client's clock is ${vote.aheadMs} ms ahead of the master's`
     case 'lost':

@@ -10,8 +10,8 @@ import { instant, mustAnswer, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../lock-errors.ts'
 import { loggedChannel, leaseLog } from '../log.ts'
 import { messageOf } from '../message-of.ts'
-import { integerOption } from '../options.ts'
 import {
+  acquireTerms,
   callOptions,
   leaseTerms,
   type AcquireOptions,
@@ -29,7 +29,7 @@ import type { LockSettings } from './service-settings.ts'
 import type { Capability, LockService } from '../lock/lock-service.ts'
 import type { AcquireOutcome, Unreachable } from '../lock/outcome.ts'
 import { HeldLeases } from '../lock/reentrancy.ts'
-import { labelOf, resourceNames } from '../names.ts'
+import { labelOf, resourceName, resourceNames } from '../names.ts'
 import { slotNames, trySlots } from '../lock/slots.ts'
 import { waitFor } from '../lock/waiting.ts'
 
@@ -73,8 +73,7 @@ export class LockClient implements LockService, AsyncDisposable {
   async ready(): Promise<void> {
     this.#assertOpen()
     const limitMs = Math.max(READY_MS, this.leaseMs)
-    const late = `${this.#driver.name} granted no lease within ${limitMs} ms`
-    await mustAnswer(this.#settings.clock, limitMs, this.#probe(), late)
+    await this.#answer(this.#probe(), limitMs, 'granted no lease')
   }
 
   /** What this process sees: the service as one master, and how many leases are held here. */
@@ -92,8 +91,9 @@ export class LockClient implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: LeaseOptions = {},
   ): Promise<AcquireOutcome> {
+    const names = this.namesOf(resource)
     callOptions(options, false)
-    return this.#try(this.namesOf(resource), options)
+    return this.#try(names, leaseTerms(options, this.#settings))
   }
 
   /**
@@ -106,19 +106,16 @@ export class LockClient implements LockService, AsyncDisposable {
     resource: string | readonly string[],
     options: AcquireOptions = {},
   ): Promise<Lease> {
-    callOptions(options, true)
     const names = this.namesOf(resource)
+    const { terms, waitMs, signal } = acquireTerms(options, this.#settings)
     const { clock } = this.#settings
-    const { waitMs = options.leaseMs ?? this.leaseMs, signal, slots = 1 } = options
-    integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
-    signal?.throwIfAborted()
     const startedAt = clock.now()
-    const waiter = waitMs > 0 && slots === 1 ? randomBytes(10).toString('hex') : undefined
+    const waiter = waitMs > 0 && terms.slots === 1 ? randomBytes(10).toString('hex') : undefined
     const turns = heardChanges((wake) =>
       waiter === undefined ? undefined : this.#driver.listen?.(names, waiter, wake),
     )
     this.#waiting.add(turns)
-    const attempt = (): Promise<AcquireOutcome> => this.#try(names, options, waiter)
+    const attempt = (): Promise<AcquireOutcome> => this.#try(names, terms, waiter)
     let granted = false
     try {
       const waiting = { clock, startedAt, waitMs, signal, turns, attempt, tripMs: () => TRIP_MS }
@@ -136,7 +133,8 @@ export class LockClient implements LockService, AsyncDisposable {
   /**
    * Runs `routine` under a lease that is kept alive, and releases it afterwards. Inside another
    * `using` on the same resource, in the same asynchronous context, it joins that lease.
-   * @throws what {@link LockClient.acquire} throws.
+   * @throws what {@link LockClient.acquire} throws; TypeError when an outer lease covers only some
+   * of the resources; LeaseLostError when that lease is over.
    */
   async using<Result>(
     resource: string | readonly string[],
@@ -149,7 +147,8 @@ export class LockClient implements LockService, AsyncDisposable {
   /** Who holds a resource. @throws RedlockClosedError; what the server's client throws. */
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
-    return this.#answer(this.#driver.inspect(this.namesOf(resource)[0] ?? resource))
+    const [name = ''] = this.namesOf(resourceName(resource))
+    return this.#answer(this.#driver.inspect(name))
   }
 
   /**
@@ -196,11 +195,10 @@ export class LockClient implements LockService, AsyncDisposable {
 
   async #try(
     names: readonly string[],
-    options: LeaseOptions,
+    terms: LeaseTerms,
     waiter?: string,
   ): Promise<AcquireOutcome> {
     this.#assertOpen()
-    const terms = leaseTerms(options, this.#settings)
     const slots = names.map((name) => slotNames(name, terms.slots))
     const random = (): number => this.#settings.clock.random()
     return trySlots(slots, random, (resources) => {
@@ -252,10 +250,9 @@ export class LockClient implements LockService, AsyncDisposable {
     const durationMs = clock.now() - startedAt.now
     const attempt = { resources, status, durationMs, handOver: false, fencingToken }
     this.#channel.tell('lease:attempted', attempt)
-    if (this.#closed !== undefined && outcome.status === 'granted') {
-      await outcome.lease.release()
-      this.#assertOpen()
-    }
+    if (this.#closed !== undefined && outcome.status === 'granted') await outcome.lease.release()
+    // rule: call-that-outlives-its-client-says-so
+    this.#assertOpen()
     return outcome
   }
 
@@ -283,10 +280,17 @@ export class LockClient implements LockService, AsyncDisposable {
     return { status: 'unreachable', answers, resource, retryAfterMs: 0, quorum: 1 }
   }
 
-  #answer<Value>(promise: Promise<Value>): Promise<Value> {
-    const { clock, requestTimeoutMs } = this.#settings
-    const late = `${this.#driver.name} did not answer within ${requestTimeoutMs} ms`
-    return mustAnswer(clock, requestTimeoutMs, promise, late)
+  async #answer<Value>(
+    promise: Promise<Value>,
+    limitMs: number = this.#settings.requestTimeoutMs,
+    what = 'did not answer',
+  ): Promise<Value> {
+    const late = `${this.#driver.name} ${what} within ${limitMs} ms`
+    try {
+      return await mustAnswer(this.#settings.clock, limitMs, promise, late)
+    } finally {
+      this.#assertOpen() // A server that was left says nothing of what is wrong with it.
+    }
   }
 
   #assertOpen(): void {

@@ -66,6 +66,21 @@ describe('the signal', () => {
   })
 })
 
+test('a close in the listener of a loss also ends the leases that are due with it', async () => {
+  const { clock, locked, lease } = await held()
+  const others = await Promise.all(['s', 't'].map((name) => locked.acquire(name)))
+  const signals = others.map(({ signal }) => signal)
+  lease.signal.addEventListener('abort', () => void locked.close())
+  await clock.advance(700)
+  for (const other of others) await other.extend()
+  await clock.advance(288) // Of the 988 ms of trust.
+  expect(lease.signal.aborted).toBe(true)
+  expect(signals.map(({ reason }) => (reason as Error).cause)).toEqual([
+    expect.any(RedlockClosedError),
+    expect.any(RedlockClosedError),
+  ])
+})
+
 describe('limits', () => {
   test('maxHoldMs: no extension reaches beyond it', async () => {
     const { clock, lease } = await held({ maxHoldMs: 2 * LEASE_MS })
@@ -75,6 +90,20 @@ describe('limits', () => {
     expect(await lease.extend()).toMatchObject({ status: 'extended' })
     await clock.advance(1)
     expect(await lease.extend()).toMatchObject({ status: 'limit', option: 'maxHoldMs' })
+  })
+
+  test('maxExtensions: only what the server confirmed counts', async () => {
+    const clock = new FakeClock()
+    const locks = memoryLocks({ clock })
+    closers.add(() => locks.close())
+    const lease = await (await locks.open({ leaseMs: LEASE_MS })).acquire('r', { maxExtensions: 1 })
+    await locks.network.cut()
+    const cutOff = lease.extend()
+    await clock.advance(LEASE_MS / 2)
+    expect(await cutOff).toMatchObject({ status: 'unreachable' })
+    await locks.network.heal()
+    expect(await lease.extend()).toMatchObject({ status: 'extended' })
+    expect(await lease.extend()).toMatchObject({ status: 'limit', option: 'maxExtensions' })
   })
 
   test('maxHoldMs counts from the attempt, also on a machine that was up for months', async () => {

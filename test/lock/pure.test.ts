@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { slotNames, trySlots } from '../../src/lock/slots.ts'
 import { canBeRenewed, firstRenewalMs, retryAfterMs } from '../../src/lock/trust.ts'
 import { longer, quarantineMs, remainingMs, trustFrom } from '../../src/lock/trust.ts'
 
@@ -61,4 +62,24 @@ describe('delays', () => {
       expect(tries).toBeLessThan(100)
     }
   })
+})
+
+test('a slot that is also asked for by its name is one key of the lease', async () => {
+  const names = ['gpu', 'gpu#1'].map((name) => slotNames(name, { gpu: 2 }))
+  const tried: unknown[] = []
+  await trySlots(
+    names,
+    () => 0,
+    (claim) => {
+      tried.push(claim)
+      return Promise.resolve({
+        status: 'taken',
+        resource: 'gpu#1',
+        holder: '',
+        retryAfterMs: 0,
+        answers: [],
+      })
+    },
+  )
+  expect(tried[0]).toEqual(['gpu#1'])
 })

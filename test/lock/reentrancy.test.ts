@@ -1,6 +1,7 @@
 /** `using` inside `using`: which leases it may join. */
 import { expect, test } from 'vitest'
 import { HeldLeases } from '../../src/lock/reentrancy.ts'
+import type { AcquireOptions } from '../../src/lock/lease-options.ts'
 import type { Lease } from '../../src/lock/lease.ts'
 
 const lease = { assertHeld: () => undefined, release: () => Promise.resolve() } as unknown as Lease
@@ -30,4 +31,29 @@ test('a lease on as many slots is joined', async () => {
     held.using(counting, 'gpu', { slots: 2 }, () => undefined),
   )
   expect(acquired).toBe(1)
+})
+
+test('a call whose signal has aborted joins no lease', async () => {
+  const held = new HeldLeases()
+  const signal = AbortSignal.abort(new Error('too late'))
+  const nested = held.using(service, 'gpu', {}, () =>
+    held.using(service, 'gpu', { signal }, () => 'joined'),
+  )
+  await expect(nested).rejects.toThrow('too late')
+})
+
+test('an option that is undefined is none: the lease is kept alive', async () => {
+  const asked: unknown[] = []
+  const noting = {
+    acquire: (_: unknown, { autoExtend }: AcquireOptions = {}) => {
+      asked.push(autoExtend)
+      return service.acquire()
+    },
+  }
+  const held = new HeldLeases()
+  // Callers without types, and those that do not set `exactOptionalPropertyTypes`.
+  const options = { autoExtend: undefined } as unknown as AcquireOptions
+  await held.using(noting, 'gpu', options, () => undefined)
+  await held.using(noting, 'gpu', { autoExtend: false }, () => undefined)
+  expect(asked).toEqual([true, false])
 })

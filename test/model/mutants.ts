@@ -68,6 +68,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'an extension after a clock was set',
     ],
     ['longer-trust-is-of-one-instant', ['? b : a', '? a : b']],
+    ['lease-has-each-key-once', ['new Set(', '('], 'asked for by its name'],
   ],
   'sim/lease-timer': [['timer-checks-both-clocks', ['/', '*']]],
   'hazards/expired-grants': [['too-late-after-the-votes', 'never']],
@@ -90,6 +91,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'redlock/wire/grant-scripts': [
     ['waiter-has-one-place', ['other ~= i', 'other == 0']],
+    ['place-lasts-as-long-as-its-waiter', 'never', 'stays in front of those'],
     ['confirm-only-my-key', 'removed'],
     ['unenrolled-grants-nothing', 'removed'],
     ['quarantined-grants-nothing', 'removed'],
@@ -169,7 +171,18 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ["(await setting(redis, 'no-appendfsync-on-rewrite')) === 'no'", 'redis !== undefined'],
     ],
   ],
-  'lock/reentrancy': [['nested-calls-have-the-same-slots', 'never']],
+  'lock/reentrancy': [
+    ['nested-calls-have-the-same-slots', 'never'],
+    ['aborted-call-joins-no-lease', 'removed', 'whose signal has aborted'],
+  ],
+  'lock/held-lease': [
+    [
+      'due-one-is-a-member-until-its-turn',
+      ['first.expire(list.timeoutMs)', 'queueMicrotask(first.expire.bind(first, list.timeoutMs))'],
+      'due with it',
+    ],
+    ['only-a-confirmed-extension-counts', 'removed', 'only what the server confirmed'],
+  ],
   'line/clocks': [
     ['clock-that-was-set-back-keeps-no-turn', 'always', 'the same while'],
     ['clock-that-was-set-back-stops-no-check', 'never', 'the same while a worker'],
@@ -792,6 +805,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['ready-takes-a-lease', 'removed', 'ready says why'],
   ],
   'services/lock-client': [
+    ['call-that-outlives-its-client-says-so', 'removed', 'while its client closes'],
     ['attempt-that-fails-late-is-abandoned-again', 'removed'],
     ['attempt-that-goes-on-is-abandoned-once', ['!goesOn', 'true'], 'is abandoned once'],
     ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],

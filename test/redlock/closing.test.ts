@@ -1,6 +1,12 @@
 /** A Redlock that closes while leases are held: its work stops before another client is granted. */
 import { describe, expect, test } from 'vitest'
-import { LeaseLostError, listen, Redlock, type LossReason } from '../../src/index.ts'
+import {
+  LeaseLostError,
+  listen,
+  Redlock,
+  RedlockClosedError,
+  type LossReason,
+} from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 3 })
@@ -38,6 +44,15 @@ describe('close', () => {
     await closed
     expect(events).toEqual(['aborted', 'granted elsewhere'])
     expect(losses).toEqual(['closed'])
+  })
+
+  test('ends what is asked meanwhile, and blames no master for that', async () => {
+    const redlock = await fixture.redlock()
+    const asked = [redlock.tryAcquire('r'), redlock.inspect('r'), redlock.ready()]
+    const calls = [...asked, redlock.bootstrap({ newFleet: true })].map((call) =>
+      expect(call).rejects.toThrow(RedlockClosedError),
+    )
+    await Promise.all([redlock.close(), ...calls])
   })
 
   test('says nothing of masters to which it was still connecting', async () => {

@@ -82,3 +82,32 @@ test.each(['with announcements', 'without'])('a close wakes its waiters, %s', as
   await locks.close()
   await refused
 })
+
+test('a bad option is named, also where another one depends on it, and after the close', async () => {
+  const locks = open({})
+  for (const how of ['open', 'closed']) {
+    if (how === 'closed') await locks.close()
+    await expect(locks.acquire('a', { leaseMs: 0.5 })).rejects.toThrow(/^Expected `leaseMs`/)
+    await expect(locks.acquire('a', { waitMs: -1 })).rejects.toThrow(/^Expected `waitMs`/)
+    await expect(locks.tryAcquire('a', { leaseMs: 1 })).rejects.toThrow(/^Expected `leaseMs`/)
+  }
+})
+
+test('what is asked while its client closes rejects with that, whatever the server says', async () => {
+  const failures: ((error: Error) => void)[] = []
+  const hangs = (): Promise<never> => new Promise((_, reject) => failures.push(reject))
+  const limits = { requestTimeoutMs: 5_000, leaseMs: 5_000 }
+  const locks = open({ ready: hangs, acquire: hangs, inspect: hangs }, limits)
+  const calls = [locks.ready(), locks.tryAcquire('a'), locks.inspect('a')].map((call) =>
+    expect(call).rejects.toThrow(RedlockClosedError),
+  )
+  await until('they are asked', () => failures.length === calls.length)
+  const closed = locks.close()
+  for (const fail of failures) fail(new Error('the connection was closed'))
+  await Promise.all([...calls, closed])
+})
+
+test('one resource is inspected, and no list', async () => {
+  const list: unknown = ['a', 'b']
+  await expect(open({}).inspect(list as string)).rejects.toThrow(/^Expected `resource`/)
+})

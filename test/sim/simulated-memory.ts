@@ -76,6 +76,14 @@ export class SimulatedMemory {
     this.write(key, { value, expiresAt })
   }
 
+  /** ZADD … XX GT. */
+  rankedLater(key: string, member: string, score: number): void {
+    const ranks = this.hash(key)
+    if (Number(ranks.get(member)) >= score) return
+    const expiresAt = this.#now() + this.pttl(key)
+    this.write(key, { value: new Map([...ranks, [member, String(score)]]), expiresAt })
+  }
+
   /** ZREM. */
   rankedRemove(key: string, member: string): void {
     this.#rankedKeep(key, (each) => each !== member)

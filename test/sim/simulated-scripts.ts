@@ -179,6 +179,9 @@ function refused(scene: Scene, resource: string, holder: string, holderKey: stri
     const ttlMs = Math.min(waitMs, maxLeaseMs)
     memory.rankedTrim(waiters, nowMs)
     memory.rankedAdd(waiters, waiter, nowMs + ttlMs, ttlMs)
+    const stepMs = Math.min(2_000, Math.floor(maxLeaseMs / 2))
+    const laterMs = (Math.floor(nowMs / stepMs) + 2) * stepMs
+    if (laterMs < nowMs + waitMs) memory.rankedLater(waiters, waiter, laterMs)
     for (const other of all)
       if (other !== resource) memory.rankedRemove(keys.waiters(other), waiter)
     flag(scene, ttlMs)

@@ -10,9 +10,11 @@
   every grant to a new token, and no error makes it smaller. A repeated call for the holder's own
   token grants again with the same counter and does not lengthen the lease. A caller that goes on
   waiting gets its place in the same call, so that no release can slip in between. Places are in the
-  order of arrival plus patience, `waitMs`, of which no more than the longest lease counts. No key of
-  a holder outlasts the longest lease, also where the server's clock was set back. A token is larger
-  than every counter that may have expired, so none is smaller than one that was forgotten.
+  order of arrival plus patience, `waitMs`, of which no more than the longest lease counts. A caller
+  that waits longer and asks again keeps its place for two to four seconds, in front of those that
+  came later. Equal places go by name, which is by arrival. No key of a holder outlasts the longest
+  lease, also where the server's clock was set back. A token is larger than every counter that may
+  have expired, so none is smaller than one that was forgotten.
 ]]
 --- @include "record"
 -- rule: unenrolled-grants-nothing
@@ -52,6 +54,10 @@ for i = 1, count do
       local waiters, keptMs = waitersPrefix .. resources[i], math.min(tonumber(waitMs), longestMs)
       call('ZREMRANGEBYSCORE', waiters, '-inf', nowMs)
       call('ZADD', waiters, 'NX', nowMs + keptMs, waiter)
+      local stepMs = math.min(2000, math.floor(longestMs / 2))
+      local laterMs = (math.floor(nowMs / stepMs) + 2) * stepMs
+      -- rule: place-lasts-as-long-as-its-waiter
+      if laterMs < nowMs + tonumber(waitMs) then call('ZADD', waiters, 'XX', 'GT', laterMs, waiter) end
       if keptMs > call('PTTL', waiters) then call('PEXPIRE', waiters, keptMs) end
       flag(keptMs)
       -- rule: waiter-has-one-place

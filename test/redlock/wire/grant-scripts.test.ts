@@ -180,6 +180,18 @@ describe('acquire', () => {
     expect(await bench.places()).toEqual(['f-waits', 'd-waits', 'c-waits', 'e-waits'])
   })
 
+  it('taken: who waits for longer than the longest lease stays in front of those that came later', async () => {
+    await bench.granted('a')
+    await bench.acquire('b', { waitMs: 1_000_000 })
+    const key = bench.keys.waiters('r')
+    const soonMs = Math.ceil((await bench.nowUs()) / 1_000) + 500
+    await bench.redis.zadd(key, 'XX', soonMs, 'b-waits') // Nearly the longest lease has passed.
+    await bench.acquire('c', { waitMs: 1_000_000 })
+    await bench.acquire('b2', { waitMs: 900_000, waiter: 'b-waits' })
+    expect(await bench.redis.zrange(key, 0, '-1')).toEqual(['b-waits', 'c-waits'])
+    expect(Number(await bench.redis.zscore(key, 'b-waits'))).toBeGreaterThan(soonMs + 1_000)
+  })
+
   it('gives a caller of several resources a place where it is refused, and leaves the others', async () => {
     await bench.granted('a', { resources: ['r'] })
     const waiting = { resources: ['q', 'r'], waitMs: 20_000, waiter: 'b-waits' }
