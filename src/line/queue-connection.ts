@@ -92,9 +92,8 @@ export abstract class ConnectedBackend extends Backend {
       const client = unreadyClientOf(this.blockingConnection)
       // ioredis that is told to disconnect between two tries does not try again, and tells no end.
       // rule: client-between-two-tries-goes-on
-      if (client?.status === 'reconnecting') {
-        client.flushQueue?.(new Error('Connection is closed.')) // BullMQ does not report this one.
-      } else await super.disconnectBlocking(wait)
+      if (client?.status !== 'reconnecting') await super.disconnectBlocking(wait)
+      else client.flushQueue?.(new Error('Connection is closed.')) // BullMQ does not report this one.
     } catch {
       // It was not connected.
     }

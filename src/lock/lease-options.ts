@@ -78,7 +78,6 @@ export function leaseTerms(options: LeaseOptions, defaults: LeaseDefaults): Leas
   }
 }
 
-/** What a call that waits is given. */
 export interface AcquireTerms {
   readonly terms: LeaseTerms
   readonly waitMs: number

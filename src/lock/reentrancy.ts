@@ -31,7 +31,6 @@ export class HeldLeases {
     const resources = resourceNames(resource)
     callOptions(options, true)
     const slots = checkedSlots(options.slots ?? 1)
-    const { autoExtend = true } = options
     if (typeof routine !== 'function') {
       refuse('routine', 'a function of the lease, after the options (`{}` for none)', routine)
     }
@@ -39,6 +38,7 @@ export class HeldLeases {
     options.signal?.throwIfAborted()
     const shared = this.#covering(resources, slots)
     if (shared !== undefined) return this.#run(shared, routine)
+    const { autoExtend = true } = options
     const lease = await service.acquire(resources, { ...options, autoExtend })
     return this.#run({ lease, resources, slots, users: 0 }, routine)
   }

@@ -208,9 +208,6 @@ export class QuorumLease extends HeldLease {
   }
 }
 
-/** Random ones, hexadecimal. */
-const TOKEN_DIGITS = 20
-
 /**
  * What is new in every attempt of a client: the token that names it, and the fencing token that it
  * proposes. That is a hybrid logical clock in microseconds, at least the wall clock and past every
@@ -232,7 +229,8 @@ export class Proposals {
 
   /** @param owner who holds a lease, as people see it in its token. */
   constructor(clock: Clock, maxClockSkewMs: number, owner: string) {
-    this.#tokenEnd = `${randomUUID().replaceAll('-', '').slice(0, TOKEN_DIGITS)}@${owner}`
+    // Twenty random digits tell clients apart.
+    this.#tokenEnd = `${randomUUID().replaceAll('-', '').slice(0, 20)}@${owner}`
     this.#clock = clock
     this.#maxAheadUs = (maxClockSkewMs * 1000) / 2
   }

@@ -152,13 +152,9 @@ export class Redlock implements LockService, AsyncDisposable {
    * @throws what {@link Redlock.ready} throws; TypeError without `newFleet: true`.
    */
   async bootstrap(options: BootstrapOptions): Promise<readonly string[]> {
-    const given = options as Partial<BootstrapOptions> | undefined
-    if (given?.newFleet !== true) {
-      refuse(
-        'newFleet',
-        'true, which says that no client has ever used this fleet',
-        given?.newFleet,
-      )
+    const { newFleet } = (options as Partial<BootstrapOptions> | undefined) ?? {}
+    if (newFleet !== true) {
+      refuse('newFleet', 'true, which says that no client has ever used this fleet', newFleet)
     }
     await this.ready()
     return this.#answer(bootstrapFleet(this.#fleet, options))
@@ -372,12 +368,11 @@ export class Redlock implements LockService, AsyncDisposable {
     return terms
   }
 
-  async #answer<Value>(promise: Promise<Value>): Promise<Value> {
-    try {
-      return await promise
-    } finally {
-      this.#assertOpen() // Masters that were left say nothing of what is wrong with them.
-    }
+  /** Masters that were left say nothing of what is wrong with them. */
+  #answer<Value>(promise: Promise<Value>): Promise<Value> {
+    return promise.finally(() => {
+      this.#assertOpen()
+    })
   }
 
   #assertOpen(): void {

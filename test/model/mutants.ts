@@ -473,7 +473,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['refused-end-fails-no-job', 'always', 'is taken when the server'],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
-    ['client-between-two-tries-goes-on', 'never', 'that is paused while its server is'],
+    ['client-between-two-tries-goes-on', 'always', 'that is paused while its server is'],
     ['client-ends-between-two-tries', 'removed', 'while it is paused and was never'],
     ['closed-worker-connects-no-more', 'removed', 'paused and resumed while its server'],
     ['close-waits-for-no-silent-server', ['limitMs, closed', '1e9, closed'], 'closes while its'],
