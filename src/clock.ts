@@ -197,7 +197,7 @@ export interface DeadlineList {
   timer: Timer | undefined
 }
 
-/** While those that are due end, the next timer does not run yet. */
+/** Stands for the timer of a list while those that are due end. */
 const OVER: Timer = { cancel: () => undefined }
 
 /** From this number on, empty lists are dropped. */

@@ -58,7 +58,7 @@ export function shardNamed<Shard>(jobId: string, shards: readonly Shard[]): Shar
  * The one of the shards that have a job with an id.
  * @throws ShardError where there are several.
  */
-export function holderOf<Shard>(
+export function shardWith<Shard>(
   jobId: string,
   queue: string,
   [holder, ...more]: readonly Shard[],

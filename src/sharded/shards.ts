@@ -6,7 +6,7 @@ import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.
 import { LineBackend } from '../line/line-backend.ts'
 import { touchedName } from '../names.ts'
 import { isAway } from '../worker/run/failure.ts'
-import { holderOf, shardNamed, shardOf, SHARDS_FIELD } from './placement.ts'
+import { shardNamed, shardOf, SHARDS_FIELD, shardWith } from './placement.ts'
 
 /**
  * What names of methods are lent to. The shard of the job or the resource that comes first is
@@ -202,6 +202,6 @@ export class Shards<Shard extends Part> {
     if (named !== undefined) return named
     const states = await this.ask((shard) => LineBackend.of(shard).getState(id))
     const holders = this.all.filter((_, nr) => states[nr] !== 'unknown')
-    return holderOf(id, this.at(0).name, holders) ?? this.at(0)
+    return shardWith(id, this.at(0).name, holders) ?? this.at(0)
   }
 }

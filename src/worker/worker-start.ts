@@ -133,21 +133,21 @@ async function reportSilentQueue(starting: Starting): Promise<void> {
   // Closed before it was ready: BullMQ emits what went wrong.
   let answered: Promise<boolean> = connecting.then(isAnswered, isAnswered)
   let explain = (): string | Promise<string | undefined> => tlsProblemOf(lines)
+  let silentMs = 0
   while (!isClosing()) {
-    let silentMs = 0
-    let reply: boolean | undefined
-    while (!(reply = await withinMs(idleClock, QUEUE_PATIENCE_MS, answered))) {
+    const reply = await withinMs(idleClock, QUEUE_PATIENCE_MS, answered)
+    if (reply === true) {
+      silentMs = 0
+      if (lines.isSilent) lines.endSilence()
+      explain = () => (hasEnded(lines) ? ENDED : 'it is frozen, overloaded or cut off')
+    } else {
       const cause = await explain()
       if (isClosing()) return
       silentMs += QUEUE_PATIENCE_MS
       lines.isSilent = true
       onError(new QueueUnreachableError(queue, silentMs, cause))
       if (reply === undefined) continue // It may still answer.
-      await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
-      answered = ask()
     }
-    if (lines.isSilent) lines.endSilence()
-    explain = () => (hasEnded(lines) ? ENDED : 'it is frozen, overloaded or cut off')
     await sleep(systemClock, QUEUE_PATIENCE_MS, signal).catch(() => undefined) // Closing.
     if (!isClosing()) answered = ask()
   }

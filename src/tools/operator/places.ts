@@ -9,7 +9,13 @@ import { jsonText } from '../../line/line-backend.ts'
 import { absentKeyIn, type LineRunner } from '../../line/line-runner.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
-import { holderOf, prefixesOf, shardNamed, shardOf, SHARDS_FIELD } from '../../sharded/placement.ts'
+import {
+  shardWith,
+  prefixesOf,
+  shardNamed,
+  shardOf,
+  SHARDS_FIELD,
+} from '../../sharded/placement.ts'
 import { standstillOf, type Standstill } from '../../worker/standstill.ts'
 import { globEscape } from './glob.ts'
 import { known, type QueueServer } from './queue-server.ts'
@@ -152,7 +158,7 @@ export class Places {
     const away = found.find((answer) => answer.status === 'rejected')
     if (holders.length === 0 && away !== undefined) throw away.reason
     if (holders.length > 1 && resource !== undefined) return this.ofResource(queue, resource)
-    return holderOf(jobId, queue, holders) ?? own
+    return shardWith(jobId, queue, holders) ?? own
   }
 
   /** Whether the job is there. Its id may be the name of another key of its queue. */
