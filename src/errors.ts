@@ -1,16 +1,12 @@
-/**
- * What every error extends that this package throws on purpose, apart from `TypeError` for a bad
- * option, and the errors of queues, workers and jobs. Each has a stable `code`; the message says
- * what happened and what to do.
- */
-
+/** What every error of this package extends, and the errors of queues, workers and jobs. */
 import { commandLine } from './command-line.ts'
 import { messageOf, withoutStop } from './message-of.ts'
 
 const OURS: unique symbol = Symbol.for('bullmq-redlock.error')
 
 /**
- * What all errors of this package extend, apart from `TypeError` for a bad option.
+ * What all errors of this package extend, apart from `TypeError` for a bad option. The message says
+ * what happened and what to do.
  * @example
  * ```ts
  * try {

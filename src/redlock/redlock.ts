@@ -1,7 +1,7 @@
 /** The public face of the quorum lock: hands out leases, and follows its fleet through a resize. */
 import { RedlockClosedError } from '../lock-errors.ts'
 import type { Timer } from '../clock.ts'
-import { refuse } from '../options.ts'
+import { knownOptions, refuse } from '../options.ts'
 import { acquireTerms, callOptions, leaseTerms } from '../lock/lease-options.ts'
 import type { AcquireOptions, LeaseOptions, LeaseTerms } from '../lock/lease-options.ts'
 import { Announcements } from './announcements.ts'
@@ -156,6 +156,7 @@ export class Redlock implements LockService, AsyncDisposable {
     if (newFleet !== true) {
       refuse('newFleet', 'true, which says that no client has ever used this fleet', newFleet)
     }
+    knownOptions({ ...options }, { newFleet: true, confirmed: false })
     await this.ready()
     return this.#answer(bootstrapFleet(this.#fleet, options))
   }

@@ -72,6 +72,11 @@ it.each([
   await expectRefused(calls('r', options), `Expected \`${name}\` to be `, expected, value)
 })
 
+it('refuses an option that `bootstrap` does not have', async () => {
+  const more = { newFleet: true, force: true } as const
+  await expectRefused([redlock.bootstrap(more)], 'There is no option `force`. There are newFleet')
+})
+
 it("refuses a duration instead of options, or under another library's name", async () => {
   const duration = 5_000 as unknown as AcquireOptions
   await expectRefused(calls('r', duration), 'Expected `options` to be an object', '`5000` (number)')
