@@ -787,6 +787,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'ends at once',
     ],
     ['endpoint-of-another-cluster-has-failed', 'never', 'has failed from the moment'],
+    ['refused-login-is-tried-again', 'removed', 'a password that is set later'],
     ['only-etcd-refuses', ['code > 0 && code <= MAX_CODE', "'error' in said"], 'ready says why'],
     [
       'endpoint-of-another-cluster-has-failed',

@@ -65,16 +65,14 @@ export class EtcdGateway {
     if (this.#clusterId === undefined) {
       await (this.#joining ??= this.#join().finally(() => (this.#joining = undefined)))
     }
-    const { username } = this.#options
-    if (username === undefined) return this.#anywhere(path, body, undefined)
-    const token = (this.#token ??= this.#authenticate(username))
+    const token = this.#login()
     try {
       return await this.#anywhere(path, body, await token)
     } catch (error) {
       // A simple token lives for five minutes, and no longer than its member.
       if (this.#token === token) this.#token = undefined
-      if (!isUnauthenticated(error)) throw error
-      return this.#anywhere(path, body, await (this.#token ??= this.#authenticate(username)))
+      if (token === undefined || !isUnauthenticated(error)) throw error
+      return this.#anywhere(path, body, await this.#login())
     }
   }
 
@@ -85,9 +83,8 @@ export class EtcdGateway {
 
   /** Of one member. */
   async statusOf(endpoint: string): Promise<Reply> {
-    const { username, timeoutMs } = this.#options
-    const token = username === undefined ? undefined : await this.#authenticate(username)
-    return this.#post(endpoint, STATUS, '{}', token, timeoutMs)
+    const { timeoutMs } = this.#options
+    return this.#post(endpoint, STATUS, '{}', await this.#login(), timeoutMs)
   }
 
   /** Hears every message of a watch; `onEnd` when it ends by itself. Returns how to stop it. */
@@ -136,11 +133,19 @@ export class EtcdGateway {
     this.#agents.https.destroy()
   }
 
-  async #authenticate(name: string): Promise<string> {
-    const { password = '' } = this.#options
+  /** The token of the user, if there is one. */
+  #login(): Promise<string> | undefined {
+    const { username: name, password = '' } = this.#options
+    if (name === undefined) return undefined
+    if (this.#token !== undefined) return this.#token
     const path = '/v3/auth/authenticate'
-    const reply = await this.#anywhere(path, { name, password }, undefined, LOGIN_MS)
-    return String(reply['token'])
+    const reply = this.#anywhere(path, { name, password }, undefined, LOGIN_MS)
+    const token = reply.then((said) => String(said['token']))
+    token.catch(() => {
+      // rule: refused-login-is-tried-again
+      if (this.#token === token) this.#token = undefined
+    })
+    return (this.#token = token)
   }
 
   /** @throws Error where no cluster has half of the endpoints: it may be another one. */
@@ -163,13 +168,11 @@ export class EtcdGateway {
 
   /** Most versions tell it to anyone. */
   async #status(endpoint: string, limitMs: number): Promise<Reply> {
-    const { username } = this.#options
     try {
       return await this.#post(endpoint, STATUS, '{}', undefined, limitMs)
     } catch (error) {
-      if (username === undefined || !isUnauthenticated(error)) throw error
-      const token = await (this.#token ??= this.#authenticate(username))
-      return this.#post(endpoint, STATUS, '{}', token, limitMs)
+      if (!isUnauthenticated(error)) throw error
+      return this.#post(endpoint, STATUS, '{}', await this.#login(), limitMs)
     }
   }
 
@@ -184,10 +187,10 @@ export class EtcdGateway {
     return reply
   }
 
-  /** An error names no cluster, so its endpoint is asked for one. */
-  async #isElsewhere(endpoint: string): Promise<boolean> {
+  /** An error names no cluster, so its endpoint is asked for one. A login does not wait for one. */
+  async #isElsewhere(endpoint: string, token: string | undefined): Promise<boolean> {
     const { timeoutMs, endpoints } = this.#options
-    return this.#status(endpoint, timeoutMs / endpoints.length).then(
+    return this.#post(endpoint, STATUS, '{}', token, timeoutMs / endpoints.length).then(
       () => false,
       (error: unknown) => !(error instanceof EtcdError),
     )
@@ -217,7 +220,7 @@ export class EtcdGateway {
         return () => reply
       } catch (error) {
         const isRefused = error instanceof EtcdError && !ELSEWHERE.has(error.code)
-        if (!isRefused || (await this.#isElsewhere(endpoint))) throw error
+        if (!isRefused || (await this.#isElsewhere(endpoint, token))) throw error
         return () => {
           throw error
         }

@@ -63,9 +63,14 @@ export function notOne(
   const clusters = new Set(
     answers.flatMap((answer) => (answer.status === 'fulfilled' ? [answer.value] : [])),
   )
+  const isRefused = answers.some(
+    (answer) => answer.status === 'rejected' && answer.reason instanceof EtcdError,
+  )
   const what =
     clusters.size > 1
       ? 'No cluster of etcd has more than half of the `endpoints`. Give those of one cluster.'
-      : 'Fewer than half of the `endpoints` of etcd answer. Start the others, or mend the network to them.'
+      : isRefused
+        ? 'Fewer than half of the `endpoints` of etcd let this client in. Check `username` and `password`.'
+        : 'Fewer than half of the `endpoints` of etcd answer. Start the others, or mend the network to them.'
   return new Error(`${what} ${said.join('; ')}`)
 }

@@ -48,6 +48,8 @@ interface Gateway {
   said: ((answer: string) => string) | undefined
   /** How late its answers come. */
   lateMs: number
+  /** It tells its status only to users who have logged in. */
+  isGuarded: boolean
   count(path: string): number
 }
 
@@ -69,8 +71,12 @@ async function startGateway(target: string): Promise<Gateway> {
       gateway.watched(response)
       return
     }
-    const url = new URL(request.url ?? '', gateway.target)
     const { method, headers } = request
+    if (gateway.isGuarded && request.url?.endsWith('/status') && !headers.authorization) {
+      response.end('{"code":16,"message":"etcdserver: invalid auth token"}')
+      return
+    }
+    const url = new URL(request.url ?? '', gateway.target)
     const { said } = gateway
     const forwarded = httpRequest(url, { method, headers }, (answer) => {
       response.writeHead(answer.statusCode ?? 500, { 'content-type': 'application/json' })
@@ -93,7 +99,7 @@ async function startGateway(target: string): Promise<Gateway> {
   })
   const gateway: Gateway = {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    ...{ target, watched: undefined, said: undefined, lateMs: 0 },
+    ...{ target, watched: undefined, said: undefined, lateMs: 0, isGuarded: false },
     count: (path) => paths.filter((one) => one === path).length,
   }
   return gateway
@@ -445,22 +451,27 @@ describeService('etcd', 'EtcdLocks on a cluster of three', () => {
   })
 })
 
+async function addRoot(url: string): Promise<void> {
+  await post(url, '/v3/auth/user/add', { name: 'root', password: 'secret' })
+  await post(url, '/v3/auth/role/add', { name: 'root' })
+  await post(url, '/v3/auth/user/grant', { user: 'root', role: 'root' })
+  await post(url, '/v3/auth/enable', {})
+}
+
 describeService('etcd', 'EtcdLocks with users', () => {
   test.each([
-    ['3.4', undefined],
-    ['3.6', newer],
+    ['errors of 3.4', undefined, false],
+    ['errors of 3.6', newer, false],
+    ['a status for users only', undefined, true],
   ])(
-    'log in, and again when the server has forgotten the token (errors of %s)',
-    async (_of, said) => {
+    'log in, and again when the server has forgotten the token (%s)',
+    async (_of, said, isGuarded) => {
       const cluster = await startEtcd(1)
       try {
         const [url = ''] = cluster.urls
         const gateway = await startGateway(url)
-        gateway.said = said
-        await post(url, '/v3/auth/user/add', { name: 'root', password: 'secret' })
-        await post(url, '/v3/auth/role/add', { name: 'root' })
-        await post(url, '/v3/auth/user/grant', { user: 'root', role: 'root' })
-        await post(url, '/v3/auth/enable', {})
+        Object.assign(gateway, { said, isGuarded })
+        await addRoot(url)
         const wrong = { username: 'root', password: 'wrong' }
         await expect(open([gateway.url], wrong)).rejects.toThrow(/password/)
         const locks = await open([gateway.url], { username: 'root', password: 'secret' })
@@ -474,4 +485,20 @@ describeService('etcd', 'EtcdLocks with users', () => {
       }
     },
   )
+
+  test('a password that is set later is tried again, also where the status needs one', async () => {
+    const cluster = await startEtcd(1)
+    try {
+      const gateway = await startGateway(cluster.urls[0] ?? '')
+      gateway.isGuarded = true
+      const user = { username: 'root', password: 'secret' }
+      const locks = new EtcdLocks({ endpoints: [gateway.url], ...user, logger: silentLogger })
+      closers.add(() => locks.close())
+      await expect(locks.acquire('early', { waitMs: 0 })).rejects.toThrow(/let this client in/)
+      await addRoot(gateway.target)
+      await (await locks.acquire('later', { waitMs: 5_000 })).release()
+    } finally {
+      await cluster.close()
+    }
+  })
 })
