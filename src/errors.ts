@@ -43,10 +43,7 @@ export abstract class RedlockError extends Error {
   }
 }
 
-/**
- * BullMQ's own lock on the job could not be renewed: another worker may start the same job. Or
- * another program has deleted the job.
- */
+/** BullMQ's own lock on the job was lost: another worker may run it, or its keys were deleted. */
 export class JobLockLostError extends RedlockError {
   readonly code = 'JOB_LOCK_LOST'
   /** BullMQ's id of the job. */
