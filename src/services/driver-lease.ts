@@ -19,7 +19,8 @@ export class BoundedDriver<Granted extends Claim> {
   readonly #settings: LockSettings
   readonly #background = new Set<Promise<void>>()
   #hasEnded = false
-  #problem: string | undefined
+  /** Why it grants none, until it grants or renews a lease. */
+  problem: string | undefined
 
   constructor(driver: LockDriver<Granted>, settings: LockSettings) {
     this.driver = driver
@@ -32,22 +33,27 @@ export class BoundedDriver<Granted extends Claim> {
     return withinMs(clock, Math.min(requestTimeoutMs, limitMs), request)
   }
 
-  /** Whether the server answered when it was last asked for a lease, or to renew one. */
+  /** As of the last time that it was asked for a lease, or to renew one. */
   get status(): MasterStatus {
     const { name } = this.driver
-    return this.#problem === undefined
+    return this.problem === undefined
       ? { name, state: 'voting' }
-      : { name, state: 'connecting', reason: this.#problem }
+      : { name, state: 'connecting', reason: this.problem }
   }
 
   /** {@link within}, of a request that grants or renews. */
-  async granting<Value>(request: Promise<Value>, limitMs?: number): Promise<Value | undefined> {
+  granting<Value>(request: Promise<Value>, limitMs?: number): Promise<Value | undefined> {
+    return this.noting(this.within(request, limitMs))
+  }
+
+  /** Notes whether it grants. Undefined for no answer in time. */
+  async noting<Value>(request: Promise<Value>): Promise<Value> {
     try {
-      const answer = await this.within(request, limitMs)
-      this.#problem = answer === undefined ? NO_ANSWER : undefined
+      const answer = await request
+      this.problem = answer === undefined ? NO_ANSWER : undefined
       return answer
     } catch (error) {
-      this.#problem = messageOf(error)
+      this.problem = messageOf(error)
       throw error
     }
   }

@@ -9,15 +9,9 @@ import type { ToldLock } from '../facts.ts'
 import { instant, mustAnswer, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../lock-errors.ts'
 import { loggedChannel, leaseLog } from '../log.ts'
-import { messageOf } from '../message-of.ts'
-import {
-  acquireTerms,
-  callOptions,
-  leaseTerms,
-  type AcquireOptions,
-  type LeaseOptions,
-  type LeaseTerms,
-} from '../lock/lease-options.ts'
+import { messageOf, withoutStop } from '../message-of.ts'
+import { acquireTerms, callOptions, leaseTerms } from '../lock/lease-options.ts'
+import type { AcquireOptions, LeaseOptions, LeaseTerms } from '../lock/lease-options.ts'
 import { BoundedDriver, DriverLease } from './driver-lease.ts'
 import { LeaseRegistry } from '../lock/lease-registry.ts'
 import type { Inspection } from '../lock/inspection.ts'
@@ -73,7 +67,7 @@ export class LockClient implements LockService, AsyncDisposable {
   async ready(): Promise<void> {
     this.#assertOpen()
     const limitMs = Math.max(READY_MS, this.leaseMs)
-    await this.#answer(this.#probe(), limitMs, 'granted no lease')
+    await this.#server.noting(this.#answer(this.#probe(), limitMs, 'granted no lease'))
   }
 
   /** What this process sees: the service as one master, and how many leases are held here. */
@@ -148,7 +142,11 @@ export class LockClient implements LockService, AsyncDisposable {
   async inspect(resource: string): Promise<Inspection> {
     this.#assertOpen()
     const [name = ''] = this.namesOf(resourceName(resource))
-    return this.#answer(this.#driver.inspect(name))
+    const inspection = await this.#answer(this.#driver.inspect(name))
+    const { problem } = this.#server
+    // rule: inspection-tells-why-none-is-granted
+    if (problem === undefined) return inspection
+    return { ...inspection, ungranted: `${this.#driver.name} says: ${withoutStop(problem)}` }
   }
 
   /**
@@ -207,7 +205,7 @@ export class LockClient implements LockService, AsyncDisposable {
     })
   }
 
-  async #probe(): Promise<void> {
+  async #probe(): Promise<true> {
     await this.#driver.ready()
     const wish = { resources: [PROBE], token: this.#freshToken(), leaseMs: this.leaseMs }
     try {
@@ -218,6 +216,7 @@ export class LockClient implements LockService, AsyncDisposable {
       throw error
     }
     await this.#driver.abandon(wish)
+    return true
   }
 
   #freshToken(): string {
@@ -276,6 +275,7 @@ export class LockClient implements LockService, AsyncDisposable {
 
   #unreachable({ resources }: Wish, why: string): Unreachable {
     const resource = labelOf(resources)
+    this.#server.problem = why
     const answers = this.#server.says(why)
     return { status: 'unreachable', answers, resource, retryAfterMs: 0, quorum: 1 }
   }

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue } from 'bullmq'
 import type { Redis } from 'ioredis'
-import type { LockedQueue, Redlock } from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
 import { prefixesOf } from '../../src/sharded/placement.ts'
 import { audit } from './audit.ts'
 import { openHere, type Hands } from './hands.ts'
@@ -14,14 +14,14 @@ import { newHistory, record, type Done, type History } from './history.ts'
 import type { ActionOf, JobData, JobPlan, Operation, Plan } from './plan.ts'
 import { censusOf, linesLeft, obliterate, openQueue, unfinishedIn } from './queues.ts'
 import { machineMs } from './seen.ts'
-import { LEASE_MS, type QueueAddress } from './servers.ts'
+import { LEASE_MS, type Locks, type QueueAddress } from './servers.ts'
 
 const POLL_MS = 10
 
 export interface BesideSetup {
   readonly name: string
   readonly connection: QueueAddress
-  readonly redlock: Redlock
+  readonly locks: Locks
   readonly redis: Redis
   /** Of the first queue. */
   readonly history: History
@@ -38,7 +38,7 @@ export class Beside {
   readonly #worker: Hands
 
   constructor(setup: BesideSetup) {
-    const { name, connection, redlock, history: first } = setup
+    const { name, connection, locks, history: first } = setup
     const { plan, prefix, startedAt, done, held } = first
     const { settings } = plan
     const operations = plan.operations.flatMap((each) => seenBeside(each) ?? [])
@@ -57,7 +57,7 @@ export class Beside {
       ...{ name: 'b0', queue: name, connection, leaseMs: LEASE_MS },
       settings: own.settings,
     }
-    this.#worker = openHere(host, redlock, (event) => {
+    this.#worker = openHere(host, locks, (event) => {
       record(this.history, event)
     })
   }

@@ -563,6 +563,10 @@ const IN_ONE_SHARD: readonly Feature[] = [
   ...(['deduplication', 'dedupe key', 'tenants', 'many tenants', 'weights'] as const),
 ]
 
+const OF_MASTERS: readonly Feature[] = [
+  ...(['faults of a minority of masters', 'faults of a majority of masters'] as const),
+]
+
 /** Whether all resources of an episode are in one shard of a sharded queue. */
 export function isInOneShard({ features }: Pick<Plan, 'features'>): boolean {
   return IN_ONE_SHARD.some((name) => features.includes(name))
@@ -571,15 +575,21 @@ export function isInOneShard({ features }: Pick<Plan, 'features'>): boolean {
 /**
  * @param must features that the plan has, where they may be combined.
  * @param shards of a sharded queue. Every second plan spreads its resources over them.
+ * @param areMasters whether Redis masters grant the leases.
  */
-export function drawPlan(seed: number, must: readonly Feature[] = [], shards?: number): Plan {
+export function drawPlan(
+  seed: number,
+  must: readonly Feature[] = [],
+  shards?: number,
+  areMasters = true,
+): Plan {
   const random = new SeededRandom(seed)
   const theme = random.chance(THEMED) ? (THEMES[seed % THEMES.length] ?? []) : []
   const meant = must.length === 0 ? theme : must
   const isSpread = seed % 2 === 1 && !isInOneShard({ features: must })
-  const without = [...WITHOUT_SHARDS, ...(isSpread ? IN_ONE_SHARD : [])]
-  const drawn = drawFeatures(random.fork(), meant)
-  const features = shards === undefined ? drawn : drawn.filter((name) => !without.includes(name))
+  const ofShards = [...WITHOUT_SHARDS, ...(isSpread ? IN_ONE_SHARD : [])]
+  const without = [...(shards ? ofShards : []), ...(areMasters ? [] : OF_MASTERS)]
+  const features = drawFeatures(random.fork(), meant).filter((name) => !without.includes(name))
   const settings = { ...drawSettings(features, random.fork()), ...(shards && { shards }) }
   const operations = drawOperations(features, meant, settings, random)
   return { seed, features, settings, operations }

@@ -2,7 +2,12 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer, Queue, Worker, type FlowJob, type Job, type JobsOptions } from 'bullmq'
 import { Redis } from 'ioredis'
-import { type LockedQueue, type Lease, type LimitOptions, type Redlock } from '../../src/index.ts'
+import {
+  type LockedQueue,
+  type Lease,
+  type LimitOptions,
+  type LockService,
+} from '../../src/index.ts'
 import { prefixesOf, shardOf } from '../../src/sharded/placement.ts'
 import { audit, ratedResources } from './audit.ts'
 import { Beside, isFault } from './beside.ts'
@@ -14,7 +19,7 @@ import type { Action, ActionOf, JobData, JobPlan, Note, Operation, Plan, Produce
 import { censusOf, linesLeft, obliterate, openQueue, UNFINISHED, unfinishedIn } from './queues.ts'
 import { machineMs } from './seen.ts'
 import { cutConnection, type Command } from './worker-host.ts'
-import { LEASE_MS, type Servers } from './servers.ts'
+import { LEASE_MS, type Locks, type Servers } from './servers.ts'
 import type { World } from './world.ts'
 
 /** Every call must have answered in this time. */
@@ -353,9 +358,9 @@ class Episode {
 
   #openBeside(): Beside {
     if (this.#beside === undefined) {
-      const redlock = this.#servers.redlocks.at(-1) as Redlock
+      const locks = this.#servers.locks.at(-1) as Locks
       this.#beside = new Beside({
-        ...{ name: `${this.#name}-beside`, connection: this.#connection, redlock },
+        ...{ name: `${this.#name}-beside`, connection: this.#connection, locks },
         ...{ redis: this.#redis, history: this.#history },
         entry: (job) => this.#entry(job),
       })
@@ -396,7 +401,7 @@ class Episode {
       this.#queue.getJobCounts(),
       this.#queue.getAllLimits(),
       this.#queue.getLimits(first),
-      this.#servers.redlocks[0]?.inspect(first).catch(() => undefined),
+      this.#servers.locks[0]?.inspect(first).catch(() => undefined),
     ])
     const isHeld = holder !== undefined && 'holder' in holder
     await this.#read(id)
@@ -459,9 +464,9 @@ class Episode {
       record(this.#history, event)
     }
     if (where === 'process') {
-      const { redlocks } = this.#servers
-      const redlock = redlocks[this.#workers.length % redlocks.length] as Redlock
-      this.#workers.push(openHere(setup, redlock, seen))
+      const { locks } = this.#servers
+      const own = locks[this.#workers.length % locks.length] as Locks
+      this.#workers.push(openHere(setup, own, seen))
     } else {
       const child = await this.#servers.takeChild()
       const giveBack = (): void => {
@@ -474,7 +479,7 @@ class Episode {
 
   async #hold(operation: ActionOf<'hold'>): Promise<unknown> {
     const { forMs, waitMs, how, autoExtends, abortsAfterMs } = operation
-    const [redlock] = this.#servers.redlocks as [Redlock]
+    const [locks] = this.#servers.locks as [Locks]
     const names = operation.resources.map((name) => this.#prefix + name)
     // As the workers have them: who says nothing of slots takes another name.
     const { slots: count, slotsByJob } = this.#plan.settings
@@ -494,19 +499,22 @@ class Episode {
       ...(abortsAfterMs !== undefined && { signal: AbortSignal.timeout(abortsAfterMs) }),
     }
     if (how === 'using' || how === 'nested') {
-      await redlock.using(names, options, (lease) =>
-        how === 'using' ? hold(lease) : redlock.using(names, options, hold),
+      await locks.using(names, options, (lease) =>
+        how === 'using' ? hold(lease) : locks.using(names, options, hold),
       )
       return 'held'
     }
     let lease: Lease
     if (how === 'tryAcquire') {
       const { waitMs: _, signal: __, ...ofLease } = { signal: undefined, ...options }
-      const outcome = await redlock.tryAcquire(names, ofLease)
+      const outcome = await locks.tryAcquire(names, ofLease)
       if (outcome.status !== 'granted') return outcome.status
       lease = await hold(outcome.lease)
-    } else lease = await hold(await redlock.acquire(names, options))
-    const next = operation.handsOver === true && lease.remainingMs() > 0 && redlock.handOver(lease)
+    } else lease = await hold(await locks.acquire(names, options))
+    // Not every lock service has this.
+    const service: LockService = locks
+    const mayHandOver = operation.handsOver === true && lease.remainingMs() > 0
+    const next = mayHandOver ? service.handOver?.(lease) : undefined
     if (next) lease = await hold(next)
     await lease.release()
     return 'held'
@@ -668,12 +676,8 @@ class Episode {
 
   async #leasesLeft(): Promise<readonly string[]> {
     const until = machineMs() + LEASE_END_MS
-    const { namespace } = this.#servers.redlockSettings
     for (;;) {
-      const found = await Promise.all(
-        this.#servers.masters.map((master) => master.keys(`${namespace}:lease:${this.#prefix}*`)),
-      )
-      const keys = [...new Set(found.flat())]
+      const keys = await this.#servers.leases(this.#prefix)
       if (keys.length === 0 || machineMs() > until) return keys
       await delay(POLL_MS)
     }

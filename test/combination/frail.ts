@@ -33,7 +33,7 @@ export class Frail implements AsyncDisposable {
   #replica: TestServer
   #faults: Promise<unknown> = Promise.resolve()
 
-  static async open(): Promise<Frail> {
+  static async open(address?: string): Promise<Frail> {
     const [fleet, primary, replica] = await Promise.all([
       startFleet({ masters: MASTERS, queue: false, config: DURABLE }),
       startServer({ name: 'primary', config: REPLICATED }),
@@ -45,7 +45,7 @@ export class Frail implements AsyncDisposable {
     ])
     await follow(replica, primary)
     const queue = { host: HOST, port: queueProxy.port }
-    const servers = await Servers.open(fleet.masters, queue, proxies.urls)
+    const servers = await Servers.open(fleet.masters, queue, proxies.urls, address)
     return new Frail(servers, fleet, proxies, queueProxy, primary, replica)
   }
 
@@ -138,8 +138,8 @@ export class Frail implements AsyncDisposable {
     await this.#faults
     const until = machineMs() + VOTES_LIMIT_MS
     const vote = (): boolean =>
-      this.servers.redlocks.every((redlock) =>
-        redlock.status().masters.every(({ state }) => state === 'voting'),
+      this.servers.locks.every((each) =>
+        each.status().masters.every(({ state }) => state === 'voting'),
       )
     while (!vote() && machineMs() < until) await delay(POLL_MS)
   }

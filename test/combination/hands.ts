@@ -1,9 +1,9 @@
 /** A worker of an episode, in this process or in one of its own. */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Redlock } from '../../src/index.ts'
 import type { RemoteProcess } from '../support/remote-process.ts'
 import { WorkerHost, type Command, type HostSetup } from './worker-host.ts'
 import { machineMs, type Seen } from './seen.ts'
+import type { Locks } from './servers.ts'
 import type { ChildCalls, ChildEvent } from './worker-child.ts'
 
 export type Child = RemoteProcess<ChildCalls, ChildEvent>
@@ -26,8 +26,8 @@ export interface Hands {
   readonly frozenAt?: number | undefined
 }
 
-export function openHere(setup: HostSetup, redlock: Redlock, seen: (event: Seen) => void): Hands {
-  const host = new WorkerHost(setup, redlock, seen)
+export function openHere(setup: HostSetup, locks: Locks, seen: (event: Seen) => void): Hands {
+  const host = new WorkerHost(setup, locks, seen)
   return { name: setup.name, tell: (command) => host.obey(command) }
 }
 

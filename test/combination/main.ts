@@ -7,11 +7,13 @@ import {
   aboveZero,
   flag,
   integer,
+  oneOf,
   readOptions,
   refuse,
   someOf,
   text,
 } from '../../scripts/read-options.ts'
+import { KINDS, LOCK_SERVERS } from '../../scripts/lock-servers/lock-servers.ts'
 import { messageOf } from '../../src/message-of.ts'
 import { ALL_FEATURES, drawPlan, type Feature } from './draw.ts'
 import { runEpisode } from './episode.ts'
@@ -35,6 +37,7 @@ const USAGE = `Combines everything that is public, at random, on real servers, a
   --tries N      with --seed or --plan (default 10)
   --trace        with --seed or --plan: print what happened, also without a violation
   --shards N     on a sharded queue of so many shards, in one Redis
+  --locks NAME   leases of another lock service: ${KINDS.join(', ')}
   --with NAMES   draw episodes that have these features, by name, with commas between
   --no-shrink    do not make a failing episode smaller
   --lanes N      episodes at once (default 6)
@@ -43,8 +46,10 @@ const USAGE = `Combines everything that is public, at random, on real servers, a
   --go-on        with --pairs: from what the page says
   --json         print the totals as one JSON object
 
-Exit code: 0 no violation that comes again (serious ones count at once), 1 otherwise, 2 bad arguments, 130 interrupted.`
+Exit code: 0 no violation that comes again (serious ones count at once), 1 otherwise, 2 bad arguments,
+64 the server of --locks is not installed, 130 interrupted.`
 
+const NOT_INSTALLED = 64
 const SHRINK_MS = 90_000
 const SHRINK_TIMES = 4
 const EXPLAINED = 3
@@ -68,6 +73,7 @@ async function main(): Promise<number> {
     tries: integer(10),
     trace: flag,
     shards: integer(),
+    locks: oneOf(KINDS),
     with: someOf(ALL_FEATURES),
     noShrink: flag,
     lanes: integer(6),
@@ -76,14 +82,27 @@ async function main(): Promise<number> {
     goOn: flag,
     json: flag,
   })
-  const { seed, shards, with: must, minutes } = values
+  const { seed, shards, locks, with: must, minutes } = values
+  const missing = locks && LOCK_SERVERS[locks].missing
+  if (missing !== undefined) {
+    console.error(missing)
+    return NOT_INSTALLED
+  }
+  const areMasters = locks === undefined
   const shrinks = !values.noShrink
   const given = values.plan === undefined ? undefined : await readPlan(values.plan)
-  const plan = given ?? (seed === undefined ? undefined : drawPlan(seed, must, shards))
-  await using world = await World.open()
+  const plan = given ?? (seed === undefined ? undefined : drawPlan(seed, must, shards, areMasters))
+  await using world = await World.open(locks)
   if (plan !== undefined) return await replay(world, plan, values.tries, values.trace, shrinks)
   const totals = await campaign(world, {
-    ...{ first: values.first, must, shards, lanes: values.lanes, failFast: values.failFast },
+    ...{
+      first: values.first,
+      must,
+      shards,
+      areMasters,
+      lanes: values.lanes,
+      failFast: values.failFast,
+    },
     episodes: minutes === undefined ? values.episodes : Infinity,
     until: minutes === undefined ? Infinity : performance.now() + minutes * 60_000,
     ...(values.pairs !== undefined && values.goOn && { page: values.pairs }),
@@ -117,6 +136,7 @@ process.once('SIGINT', () => {
 interface Campaign {
   readonly must: readonly Feature[]
   readonly shards: number | undefined
+  readonly areMasters: boolean
   readonly first: number
   readonly episodes: number
   readonly until: number
@@ -142,7 +162,11 @@ async function campaign(world: World, options: Campaign): Promise<Totals> {
     (options.failFast && totals.failures.length > 0)
   const lane = async (): Promise<void> => {
     while (!isOver()) {
-      await runOne(world, totals, drawPlan(next++, options.must, options.shards))
+      await runOne(
+        world,
+        totals,
+        drawPlan(next++, options.must, options.shards, options.areMasters),
+      )
     }
   }
   await Promise.all(Array.from({ length: options.lanes }, lane))

@@ -590,6 +590,8 @@ function removed(knowledge: Knowledge): Found {
       const job = byUid.get(operation.uid)
       // BullMQ says that it has removed what is not there.
       if ((job?.add.endedAt ?? Infinity) > at) return []
+      // An `addBulk` that adds only some jobs tells the id of none.
+      if (job?.add.error !== undefined) return []
       if (job === undefined || answer !== 'done' || reusesIds || job.kind === 'scheduler') return []
       if (job.plan.opts.deduplication !== undefined || knowledge.mayBeSentTwice(job.add)) return []
       const found = job.runs

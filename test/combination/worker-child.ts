@@ -1,7 +1,7 @@
 /** A process with one worker at a time. It may be killed, and its clock may be set. */
 import { argv } from 'node:process'
 import { serve } from '../support/remote-process.ts'
-import { openRedlock, type RedlockSettings } from './servers.ts'
+import { readyLocks, type LocksSettings } from './servers.ts'
 import type { Seen } from './seen.ts'
 import { WorkerHost, type Command, type HostSetup } from './worker-host.ts'
 
@@ -12,16 +12,15 @@ export interface ChildCalls {
 
 export type ChildEvent = Seen | { readonly unhandled: string }
 
-const redlock = openRedlock(JSON.parse(argv[2] ?? '{}') as RedlockSettings)
+const locks = await readyLocks(JSON.parse(argv[2] ?? '{}') as LocksSettings)
 const trueNow = Date.now
 let aheadMs = 0
 Date.now = () => trueNow() + aheadMs
 let host: WorkerHost | undefined
 
-await redlock.ready()
 const tell: (event: ChildEvent) => void = serve<ChildCalls>({
   open(setup) {
-    host = new WorkerHost(setup, redlock, tell)
+    host = new WorkerHost(setup, locks, tell)
     return null
   },
   obey(command) {

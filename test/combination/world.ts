@@ -3,6 +3,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import type { LockCluster } from '../../scripts/lock-servers/lock-cluster.ts'
+import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import { Frail } from './frail.ts'
 import { machineMs } from './seen.ts'
@@ -14,18 +16,19 @@ const PING_POLL_MS = 50
 /** On a busy machine servers may not answer in time. */
 const OPENINGS = 4
 
-async function opened(tries: number): Promise<Frail> {
+async function opened(tries: number, address?: string): Promise<Frail> {
   try {
-    return await Frail.open()
+    return await Frail.open(address)
   } catch (error) {
     if (tries === 1) throw error
-    return opened(tries - 1)
+    return opened(tries - 1, address)
   }
 }
 
 export class World implements AsyncDisposable {
   readonly #fleet: Fleet
   readonly #shared: Servers
+  readonly #locks: LockCluster | undefined
   /** For one episode at a time; opened for the first one. */
   #frail: Promise<Frail> | undefined
   readonly #lags: { readonly at: number; readonly ms: number }[] = []
@@ -34,13 +37,17 @@ export class World implements AsyncDisposable {
   #frailUsers: Promise<unknown> = Promise.resolve()
   #episodes = 0
 
-  static async open(): Promise<World> {
+  /** @param kind of the lock service, in place of Redis masters. */
+  static async open(kind?: Kind): Promise<World> {
     const fleet = await startFleet({ masters: MASTERS })
-    return new World(fleet, await Servers.open(fleet.masters, fleet.queue))
+    const locks = kind && (await LOCK_SERVERS[kind].start(1))
+    const shared = await Servers.open(fleet.masters, fleet.queue, undefined, locks?.address)
+    return new World(fleet, shared, locks)
   }
 
-  private constructor(fleet: Fleet, shared: Servers) {
+  private constructor(fleet: Fleet, shared: Servers, locks: LockCluster | undefined) {
     this.#fleet = fleet
+    this.#locks = locks
     this.#shared = shared
     let last = machineMs()
     this.#timer = setInterval(() => {
@@ -89,7 +96,7 @@ export class World implements AsyncDisposable {
     })
     await before
     try {
-      this.#frail ??= opened(OPENINGS)
+      this.#frail ??= opened(OPENINGS, this.#locks?.address)
       const frail = await this.#frail
       await frail.right()
       return await use(frail.servers, frail)
@@ -105,5 +112,6 @@ export class World implements AsyncDisposable {
     await this.#shared[Symbol.asyncDispose]()
     await (await this.#frail)?.[Symbol.asyncDispose]()
     await this.#fleet.close()
+    await this.#locks?.close()
   }
 }

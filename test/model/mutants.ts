@@ -812,6 +812,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['closed-service-wakes-its-waiters', 'removed', 'wakes its waiters'],
   ],
   'services/zookeeper/zookeeper-locks': [
+    ['session-is-longer-than-its-relays', 'never', 'is too short for'],
+    ['inspection-tells-why-none-is-granted', 'always', 'is too short for'],
     [
       'granted-lease-is-within-its-limit',
       ['Math.min(leaseMs, terms.maxHoldMs + ageMs)', 'leaseMs'],

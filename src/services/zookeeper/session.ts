@@ -15,7 +15,6 @@ export interface SessionOptions {
   readonly auth: { readonly scheme: string; readonly auth: string } | undefined
   readonly clock: Clock
 }
-
 type Callback = (error: Error | Exception | null, value?: unknown) => void
 
 /** Leaders ping every half tick; the rest is allowance. */
@@ -68,6 +67,15 @@ export class Session {
 
   get isOver(): boolean {
     return this.#isOver
+  }
+
+  /** Connected. @throws Error where its leases would be over before they are granted. */
+  async ready(): Promise<void> {
+    await this.connected
+    const advice = 'Set `tickMs` to the `tickTime` of the servers, or raise `leaseMs`.'
+    const fact = `a session of ${this.timeoutMs} ms is too short for a \`tickMs\` of ${this.#tickMs}`
+    // rule: session-is-longer-than-its-relays
+    if (this.timeoutMs < 2 * RELAY_TICKS * this.#tickMs) throw new Error(`${fact}. ${advice}`)
   }
 
   /** As negotiated: the servers raise and lower what was asked for. */

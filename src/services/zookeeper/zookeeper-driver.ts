@@ -60,13 +60,14 @@ export class ZooKeeperDriver implements LockDriver<ZooKeeperClaim> {
   }
 
   async ready(): Promise<void> {
-    await this.#current().connected
+    await this.#current().ready()
   }
 
   async acquire(wish: Wish): Promise<ClaimOutcome<ZooKeeperClaim>> {
     const startedAt = this.#clock.now()
     const waiter = wish.waiter === undefined ? undefined : this.#waiters.get(wish.waiter)
     const session = this.#current()
+    await session.ready()
     const place = waiter?.place?.session === session ? waiter.place : undefined
     if (waiter !== undefined) Object.assign(waiter, { attempt: wish.token, place: undefined })
     const paths = place?.paths ?? (await this.#create(session, wish))

@@ -428,6 +428,20 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
     expect(performance.now()).toBeLessThan(lease.trustedUntil)
   })
 
+  test('a session that is too short for `tickMs` grants nothing, and says so to all', async () => {
+    const { servers } = ensemble
+    const options = { leaseMs: 1_000, tickMs: 5 * TICK_MS, logger: silentLogger }
+    const locks = new ZooKeeperLocks({ servers, ...options })
+    closers.add(() => locks.close())
+    const answer = expect.stringContaining('Set `tickMs` to the `tickTime`') as unknown
+    expect((await locks.inspect('short')).ungranted).toBeUndefined()
+    await expect(locks.ready()).rejects.toThrow('is too short for a `tickMs` of 2000')
+    expect((await locks.inspect('short')).ungranted).toEqual(answer)
+    const answers = [{ master: 'ZooKeeper', answer }]
+    expect(await locks.tryAcquire('short')).toMatchObject({ status: 'unreachable', answers })
+    expect(locks.status().masters).toMatchObject([{ reason: answer }])
+  })
+
   test('bad options are refused by name', () => {
     expect(() => new ZooKeeperLocks({ servers: '' })).toThrow('`servers`')
     expect(() => new ZooKeeperLocks({ servers: 'a:1', tickMs: 0 })).toThrow('`tickMs`')
