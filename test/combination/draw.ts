@@ -563,9 +563,8 @@ const IN_ONE_SHARD: readonly Feature[] = [
   ...(['deduplication', 'dedupe key', 'tenants', 'many tenants', 'weights'] as const),
 ]
 
-const OF_MASTERS: readonly Feature[] = [
-  ...(['faults of a minority of masters', 'faults of a majority of masters'] as const),
-]
+/** A lock service besides Redis is one server here. */
+const OF_MASTERS: readonly Feature[] = ['faults of a minority of masters']
 
 /** Whether all resources of an episode are in one shard of a sharded queue. */
 export function isInOneShard({ features }: Pick<Plan, 'features'>): boolean {

@@ -4,6 +4,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import type { LockCluster } from '../../scripts/lock-servers/lock-cluster.ts'
+import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
+import type { ServiceProcess } from '../../scripts/lock-servers/service-process.ts'
 import { startFleet, startServer, type Fleet, type TestServer } from '../../src/testing/index.ts'
 import { ProxiedMasters } from '../support/proxied-masters.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
@@ -26,6 +29,7 @@ export interface Lost {
 
 export class Frail implements AsyncDisposable {
   readonly servers: Servers
+  readonly #locks: LockCluster | undefined
   readonly #fleet: Fleet
   readonly #proxies: ProxiedMasters
   readonly #queueProxy: FaultProxy
@@ -33,8 +37,10 @@ export class Frail implements AsyncDisposable {
   #replica: TestServer
   #faults: Promise<unknown> = Promise.resolve()
 
-  static async open(address?: string): Promise<Frail> {
-    const [fleet, primary, replica] = await Promise.all([
+  /** @param kind of the lock service, in place of Redis masters. */
+  static async open(kind?: Kind): Promise<Frail> {
+    const [locks, fleet, primary, replica] = await Promise.all([
+      kind && LOCK_SERVERS[kind].start(1),
       startFleet({ masters: MASTERS, queue: false, config: DURABLE }),
       startServer({ name: 'primary', config: REPLICATED }),
       startServer({ name: 'replica', config: REPLICATED }),
@@ -45,12 +51,13 @@ export class Frail implements AsyncDisposable {
     ])
     await follow(replica, primary)
     const queue = { host: HOST, port: queueProxy.port }
-    const servers = await Servers.open(fleet.masters, queue, proxies.urls, address)
-    return new Frail(servers, fleet, proxies, queueProxy, primary, replica)
+    const servers = await Servers.open(fleet.masters, queue, proxies.urls, locks?.address)
+    return new Frail(servers, locks, fleet, proxies, queueProxy, primary, replica)
   }
 
   private constructor(
     servers: Servers,
+    locks: LockCluster | undefined,
     fleet: Fleet,
     proxies: ProxiedMasters,
     queueProxy: FaultProxy,
@@ -58,6 +65,7 @@ export class Frail implements AsyncDisposable {
     replica: TestServer,
   ) {
     this.servers = servers
+    this.#locks = locks
     this.#fleet = fleet
     this.#proxies = proxies
     this.#queueProxy = queueProxy
@@ -110,8 +118,11 @@ export class Frail implements AsyncDisposable {
 
   faultMasters(how: MasterFault, first: number, count: number, forMs: number): Promise<void> {
     return this.#next(async () => {
+      const [member] = this.#locks?.members ?? []
+      if (member !== undefined) return faultService(member.process, how, forMs)
       const indexes = Array.from({ length: count }, (_, index) => (first + index) % MASTERS)
       await Promise.all(indexes.map((index) => this.#faultMaster(how, index, forMs)))
+      return undefined
     })
   }
 
@@ -155,8 +166,22 @@ export class Frail implements AsyncDisposable {
     await this.servers[Symbol.asyncDispose]()
     await this.#proxies[Symbol.asyncDispose]()
     await this.#queueProxy.close()
-    await Promise.all([this.#fleet.close(), this.#primary.close(), this.#replica.close()])
+    const servers = [this.#fleet, this.#primary, this.#replica, this.#locks]
+    await Promise.all(servers.map(async (each) => each?.close()))
   }
+}
+
+async function faultService(
+  service: ServiceProcess,
+  how: MasterFault,
+  forMs: number,
+): Promise<void> {
+  const stands = how === 'freeze' || how === 'cut'
+  if (stands) service.freeze()
+  else await service.kill()
+  await delay(forMs)
+  if (stands) service.thaw()
+  else await service.restart()
 }
 
 async function ask<Answer>(

@@ -1,5 +1,6 @@
 /** Lock masters and a queue's Redis, with clients and processes that use them. */
 import { Redis } from 'ioredis'
+import pRetry from 'p-retry'
 import { TICK_MS } from '../../scripts/lock-servers/zookeeper-server.ts'
 import { Redlock, silentLogger } from '../../src/index.ts'
 import type { LockClient } from '../../src/services/lock-client.ts'
@@ -92,7 +93,7 @@ export class Servers implements AsyncDisposable {
   async leases(prefix: string): Promise<readonly string[]> {
     const [client] = this.locks
     if (client !== undefined && 'leases' in client) {
-      const all = await client.leases(MANY)
+      const all = await pRetry(() => client.leases(MANY), { minTimeout: 100 })
       return all.flatMap(({ resource }) => (resource.startsWith(prefix) ? [resource] : []))
     }
     const pattern = `${this.#settings.namespace}:lease:${prefix}*`

@@ -16,18 +16,19 @@ const PING_POLL_MS = 50
 /** On a busy machine servers may not answer in time. */
 const OPENINGS = 4
 
-async function opened(tries: number, address?: string): Promise<Frail> {
+async function opened(tries: number, kind?: Kind): Promise<Frail> {
   try {
-    return await Frail.open(address)
+    return await Frail.open(kind)
   } catch (error) {
     if (tries === 1) throw error
-    return opened(tries - 1, address)
+    return opened(tries - 1, kind)
   }
 }
 
 export class World implements AsyncDisposable {
   readonly #fleet: Fleet
   readonly #shared: Servers
+  readonly #kind: Kind | undefined
   readonly #locks: LockCluster | undefined
   /** For one episode at a time; opened for the first one. */
   #frail: Promise<Frail> | undefined
@@ -42,10 +43,16 @@ export class World implements AsyncDisposable {
     const fleet = await startFleet({ masters: MASTERS })
     const locks = kind && (await LOCK_SERVERS[kind].start(1))
     const shared = await Servers.open(fleet.masters, fleet.queue, undefined, locks?.address)
-    return new World(fleet, shared, locks)
+    return new World(fleet, shared, kind, locks)
   }
 
-  private constructor(fleet: Fleet, shared: Servers, locks: LockCluster | undefined) {
+  private constructor(
+    fleet: Fleet,
+    shared: Servers,
+    kind: Kind | undefined,
+    locks: LockCluster | undefined,
+  ) {
+    this.#kind = kind
     this.#fleet = fleet
     this.#locks = locks
     this.#shared = shared
@@ -96,7 +103,7 @@ export class World implements AsyncDisposable {
     })
     await before
     try {
-      this.#frail ??= opened(OPENINGS, this.#locks?.address)
+      this.#frail ??= opened(OPENINGS, this.#kind)
       const frail = await this.#frail
       await frail.right()
       return await use(frail.servers, frail)

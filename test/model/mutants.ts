@@ -746,6 +746,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['process-without-a-permit-leaves-the-mark', 'removed', 'a permit that comes free'],
   ],
   'services/postgres/postgres-locks': [
+    ['new-connection-breaks-no-process', 'removed', 'ends a session in the turn'],
     ['unanswered-commit-is-unknown', 'always', 'says that it may have committed'],
     ['rolled-back-commit-is-no-success', 'always', 'rejects where PostgreSQL rolls it back'],
     [

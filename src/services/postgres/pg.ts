@@ -35,7 +35,7 @@ export interface PgPoolClient extends PgQueryable {
 /** A `pg.Pool`, directly or through pgbouncer in any of its modes. */
 export interface PgPool extends PgQueryable {
   /** Takes a connection out of the pool. */
-  connect(): Promise<PgPoolClient>
+  connect(taken: (error: Error | undefined, client: PgPoolClient | undefined) => void): void
 }
 
 /** A `pg.Client` that has its own session: not through pgbouncer in transaction mode. */
@@ -50,7 +50,7 @@ export interface PgListener extends PgQueryable {
   end(): Promise<void>
 }
 
-export const ignored = (): void => undefined
+const ignored = (): void => undefined
 
 type Limit = Pick<LockSettings, 'clock' | 'requestTimeoutMs'>
 
@@ -69,18 +69,35 @@ export async function inTime(
 
 /** One statement on a connection of the pool, which is closed where it failed. */
 export async function ask(pool: PgPool, query: PgQuery, limit: Limit): Promise<PgRows> {
-  const client = await pool.connect()
-  // A connection that breaks says so here; the query fails.
-  client.on('error', ignored)
+  const client = await take(pool)
   let isBroken = true
   try {
     const rows = await inTime(client, query, limit)
     isBroken = false
     return rows
   } finally {
-    client.off('error', ignored)
-    client.release(isBroken)
+    giveBack(client, isBroken)
   }
+}
+
+/**
+ * A connection that breaks says so to its listeners, or ends the process; its queries fail. It may
+ * break in the turn in which it is there.
+ */
+export function take(pool: PgPool): Promise<PgPoolClient> {
+  return new Promise((resolve, reject) => {
+    pool.connect((error, client) => {
+      // rule: new-connection-breaks-no-process
+      client?.on('error', ignored)
+      if (client === undefined) reject(error ?? new Error('The pool has no connection'))
+      else resolve(client)
+    })
+  })
+}
+
+export function giveBack(client: PgPoolClient, isBroken: boolean): void {
+  client.off('error', ignored)
+  client.release(isBroken)
 }
 
 /** How long a server has to end a session in order. */

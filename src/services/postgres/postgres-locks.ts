@@ -11,7 +11,8 @@ import { lockSettings, type LockOptions, type LockSettings } from '../service-se
 import { messageOf } from '../../message-of.ts'
 import { labelOf, resourceNames } from '../../names.ts'
 import { refuse } from '../../options.ts'
-import { ignored, inTime, type PgListener, type PgPool, type PgQueryable } from './pg.ts'
+import { giveBack, inTime, take } from './pg.ts'
+import type { PgListener, PgPool, PgQueryable } from './pg.ts'
 import { listed, PostgresDriver, type Listed } from './postgres-driver.ts'
 import { statementsFor, type Statements } from './statements.ts'
 
@@ -92,9 +93,7 @@ export class PostgresLocks extends LockClient {
     lock: HeldResources | string | readonly string[],
     write: (transaction: LockedTransaction) => Promise<Result>,
   ): Promise<Result> {
-    const client = await this.#pool.connect()
-    // A connection that the server ends between two queries says so here; the next query fails.
-    client.on('error', ignored)
+    const client = await take(this.#pool)
     let isBroken = true
     try {
       await inTime(client, { text: 'BEGIN', values: [] }, this.#settings)
@@ -114,8 +113,7 @@ export class PostgresLocks extends LockClient {
       )
       throw error
     } finally {
-      client.off('error', ignored)
-      client.release(isBroken)
+      giveBack(client, isBroken)
     }
   }
 

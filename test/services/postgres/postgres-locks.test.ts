@@ -1,10 +1,12 @@
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Client, type Pool } from 'pg'
+import { Client, type Pool, type PoolClient } from 'pg'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../../src/clock.ts'
 import { silentLogger } from '../../../src/index.ts'
 import { PostgresLocks, type PostgresLocksOptions } from '../../../src/services/postgres/index.ts'
-import type { PgQuery } from '../../../src/services/postgres/pg.ts'
+import type { PgPool, PgQueryable } from '../../../src/services/postgres/pg.ts'
 import { statementsFor } from '../../../src/services/postgres/statements.ts'
 import { describeToken } from '../../../src/names.ts'
 import { SteppedLease, type JobLease } from '../../../src/worker/run/job-lease.ts'
@@ -34,6 +36,19 @@ if (noPgbouncer) console.warn('Skipped in part: Debian package `pgbouncer` is no
 
 const SHORT = { leaseMs: SHORT_MS, requestTimeoutMs: SHORT_MS }
 
+/** A pool whose connections ask in another way. */
+function asking(db: Pool, ask: (client: PoolClient) => PgQueryable['query']): PgPool {
+  return {
+    query: (query) => db.query(query),
+    connect(taken) {
+      db.connect((error, client) => {
+        const other = client && { query: ask(client) }
+        taken(error, other && Object.assign(Object.create(client) as PoolClient, other))
+      })
+    },
+  }
+}
+
 describeService('postgres', 'PostgresLocks', () => {
   let server: PostgresServer
   const closers = useClosers()
@@ -61,6 +76,38 @@ describeService('postgres', 'PostgresLocks', () => {
     await locks.ready()
     return locks
   }
+
+  test('a server that ends a session in the turn in which it is there ends no process', async () => {
+    const ready = Buffer.from('Z\0\0\0\x05I')
+    const fields = Buffer.from('SFATAL\0VFATAL\0C57P01\0Munexpected postmaster exit\0\0')
+    const fatal = Buffer.concat([Buffer.from('E\0\0\0'), Buffer.of(fields.length + 4), fields])
+    let ends = true
+    const between = createServer((client) => {
+      const session = connect(server.port, '127.0.0.1')
+      for (const socket of [client, session]) socket.on('error', () => undefined)
+      client.pipe(session)
+      session.on('data', (data) => {
+        const isReady = ends && data.subarray(-ready.length).equals(ready)
+        client.write(isReady ? Buffer.concat([data, fatal]) : data)
+      })
+      session.on('close', () => client.destroy())
+      client.on('close', () => session.destroy())
+    }).listen(0, '127.0.0.1')
+    await once(between, 'listening')
+    closers.add(() => Promise.resolve(between.close()))
+    const { port } = between.address() as AddressInfo
+    const address = { host: '127.0.0.1', port, user: 'postgres', database: 'postgres' }
+    const through = pool({ connectionString: undefined, ...address })
+    through.on('error', () => undefined)
+    const locks = new PostgresLocks({ pool: through, ...LONG, logger: silentLogger })
+    closers.add(() => locks.close())
+    const write = (): Promise<string> => Promise.resolve('written')
+    await expect(locks.ready()).rejects.toThrow()
+    await expect(locks.transaction('ends', write)).rejects.toThrow()
+    ends = false
+    await locks.ready()
+    expect(await locks.transaction('ends', write)).toBe('written')
+  })
 
   describe('pass the cases for lock services', () => {
     let proxy: FaultProxy
@@ -285,20 +332,16 @@ describeService('postgres', 'PostgresLocks', () => {
     const locks = await open({ pool: db, leaseMs: 10_000, requestTimeoutMs: 400 })
     await (await locks.acquire('stalled', { waitMs: 10_000 })).release()
     let blocks = true
-    const connect = async (): Promise<unknown> => {
-      const client = await db.connect()
-      const query = async (asked: PgQuery): Promise<unknown> => {
-        const answer = client.query(asked)
-        await new Promise(setImmediate) // It has left.
-        const until = performance.now() + 800
-        while (blocks && performance.now() < until);
-        blocks = false
-        return answer
-      }
-      return Object.assign(Object.create(client) as typeof client, { query })
-    }
+    const stalls = asking(db, (client) => async (asked) => {
+      const answer = client.query(asked)
+      await new Promise(setImmediate) // It has left.
+      const until = performance.now() + 800
+      while (blocks && performance.now() < until);
+      blocks = false
+      return answer
+    })
     const stalling = new PostgresLocks({
-      ...{ pool: { query: db.query.bind(db), connect } as unknown as Pool },
+      pool: stalls,
       ...{ leaseMs: 10_000, requestTimeoutMs: 400, logger: silentLogger },
     })
     closers.add(() => stalling.close())
@@ -527,17 +570,14 @@ describeService('postgres', 'PostgresLocks', () => {
       const locks = await open({ pool: db })
       await (await locks.acquire(['row-1', 'row-2'])).release()
       const { prune } = statementsFor('"redlock_leases"')
-      const connect = async (): Promise<unknown> => {
-        const client = await db.connect()
+      const pruned = asking(db, (client) => {
         let statements = 0
-        // Between the second statement of the transaction and its third one.
-        const pruning = async (text: unknown): Promise<unknown> => {
+        return async (asked) => {
+          // Between the second statement of the transaction and its third one.
           if (++statements === 3) await db.query(prune, ['redlock'])
-          return client.query(text as string)
+          return client.query(asked)
         }
-        return Object.assign(Object.create(client) as typeof client, { query: pruning })
-      }
-      const pruned = { query: (query: PgQuery) => db.query(query), connect } as unknown as Pool
+      })
       const hurried = await open({ pool: pruned })
       await db.query("UPDATE redlock_leases SET fencing_token = 1 WHERE resource LIKE 'row-%'")
       await hurried.transaction(['row-1', 'row-2'], async ({ client, fencingToken }) => {
