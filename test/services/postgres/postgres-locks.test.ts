@@ -102,8 +102,13 @@ describeService('postgres', 'PostgresLocks', () => {
     const locks = new PostgresLocks({ pool: through, ...LONG, logger: silentLogger })
     closers.add(() => locks.close())
     const write = (): Promise<string> => Promise.resolve('written')
+    const uncaught: unknown[] = []
+    const onUncaught = (error: unknown): unknown => uncaught.push(error)
+    process.on('uncaughtException', onUncaught)
     await expect(locks.ready()).rejects.toThrow()
     await expect(locks.transaction('ends', write)).rejects.toThrow()
+    process.off('uncaughtException', onUncaught)
+    expect(uncaught).toEqual([])
     ends = false
     await locks.ready()
     expect(await locks.transaction('ends', write)).toBe('written')
