@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { findProgram } from '../../scripts/find-program.ts'
-import { COMPARE_AND_DELETE } from '../peers/adapters/raw.ts'
+import { COMPARE_AND_DELETE } from '../peers/raw.ts'
 import type { Harness } from './harness.ts'
 
 const LIMIT_MS = 60_000

@@ -2,11 +2,6 @@
  * What a hazard or a load needs of a lock library, and nothing that only one of them has. Each
  * library runs in a process of its own, and is used as its own documentation shows it.
  */
-import { once } from 'node:events'
-import { loadPeer, type PeerIoredis, type PeerRedis } from './load.ts'
-
-const READY_LIMIT_MS = 1_000
-const RETRY_DELAY_MS = 200
 
 /** How a client of the library is to be made. */
 export interface Setup {
@@ -57,43 +52,3 @@ export interface Client {
 
 /** Resolves when all masters that can be reached are. */
 export type Connect = (setup: Setup) => Promise<Client>
-
-/** A lease of which the library says when it ends. */
-export function heldUntil(endsAt: number, release: Held['release']): Held {
-  const remainingMs = (): number => endsAt - Date.now()
-  return { remainingMs, isHeld: () => remainingMs() > 0, release }
-}
-
-/** What `using` calls where the library gives its work a signal. */
-export const whenAborted = (signal: AbortSignal) => (lost: () => void) => {
-  signal.addEventListener('abort', lost)
-}
-
-/** One client for each master with ioredis' defaults, as each of the libraries documents it. */
-export async function connectAll(setup: Setup): Promise<readonly PeerRedis[]> {
-  const { urls, commandTimeoutMs, autoPipelining } = setup
-  const { Redis } = await loadPeer<PeerIoredis>('ioredis')
-  const options = {
-    ...(commandTimeoutMs !== undefined && { commandTimeout: commandTimeoutMs }),
-    ...(autoPipelining !== undefined && { enableAutoPipelining: autoPipelining }),
-  }
-  const signal = AbortSignal.timeout(READY_LIMIT_MS)
-  const connecting = urls.map(async (url) => {
-    const client = new Redis(url, options)
-    client.on('error', () => undefined) // Masters are down on purpose here.
-    await once(client, 'ready', { signal }).catch(() => undefined)
-    return client
-  })
-  return Promise.all(connecting)
-}
-
-export function disconnectAll(clients: readonly PeerRedis[]): Promise<void> {
-  for (const redis of clients) redis.disconnect()
-  return Promise.resolve()
-}
-
-/** Has tried for `waitMs`, by the settings of node-redlock. */
-export function retriesFor({ waitMs }: Setup) {
-  const retryCount = Math.ceil(waitMs / RETRY_DELAY_MS)
-  return { retryCount, retryDelay: RETRY_DELAY_MS, retryJitter: 100 }
-}

@@ -4,7 +4,7 @@ import { RemoteProcess } from '../../test/support/remote-process.ts'
 import type { Calls } from './library-child.ts'
 
 export interface Library {
-  /** Also the name of its adapter's file. */
+  /** Also of its adapter. */
   readonly name: string
   readonly title: string
   readonly packages: readonly string[]

@@ -2,7 +2,8 @@
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { item } from '../../test/support/proxied-masters.ts'
 import { messageOf, serve } from '../../test/support/remote-process.ts'
-import type { Client, Connect, Held, Setup } from './adapter.ts'
+import type { Client, Held, Setup } from './adapter.ts'
+import { adapters } from './adapters.ts'
 import { OURS } from './libraries.ts'
 import { flow, hold, letGo, turns } from './loads.ts'
 
@@ -25,8 +26,6 @@ type Resource = Of & { readonly resource: string; readonly ttlMs: number }
 type Load<Run extends (client: Client, load: never) => unknown> = Of & Parameters<Run>[1]
 
 const name = process.argv[2] ?? ''
-const file = new URL(`adapters/${name}.ts`, import.meta.url)
-const { connect } = (await import(file.href)) as { readonly connect: Connect }
 const clients: Client[] = []
 const helds: Held[] = []
 const works: { readonly work: Work; finish: (error: string | undefined) => void }[] = []
@@ -39,7 +38,8 @@ if (name !== OURS) {
 
 const handlers = {
   async connect(setup: Setup) {
-    const client = await connect(setup)
+    const client = await adapters[name]?.(setup)
+    if (client === undefined) throw new Error(`There is no adapter for ${name}`)
     return { client: clients.push(client) - 1, keyPrefix: client.keyPrefix }
   },
   async close({ client }: Of) {

@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as openSocket, type Socket } from 'node:net'
-import type { Connect } from '../adapter.ts'
+import type { Connect } from './adapter.ts'
 
 export const COMPARE_AND_DELETE =
   "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
@@ -40,29 +40,19 @@ export const connect: Connect = async ({ urls, namespace }) => {
 /** Resolves as soon as a majority has said yes, or can no longer. */
 function askQuorum(masters: readonly RawMaster[], parts: readonly string[]): Promise<boolean> {
   const bytes = encode(parts)
+  let undecided = masters.length
+  let missing = Math.floor(masters.length / 2) + 1
   return new Promise((resolve) => {
-    const ballot = new Ballot(masters.length, resolve)
-    for (const master of masters) master.ask(bytes, ballot)
+    const vote: Vote = (granted) => {
+      undecided--
+      if (granted && --missing === 0) resolve(true)
+      else if (undecided < missing) resolve(false)
+    }
+    for (const master of masters) master.ask(bytes, vote)
   })
 }
 
-class Ballot {
-  #missing: number
-  #undecided: number
-  readonly #decide: (granted: boolean) => void
-
-  constructor(masters: number, decide: (granted: boolean) => void) {
-    this.#missing = Math.floor(masters / 2) + 1
-    this.#undecided = masters
-    this.#decide = decide
-  }
-
-  vote(granted: boolean): void {
-    this.#undecided--
-    if (granted && --this.#missing === 0) this.#decide(true)
-    else if (this.#undecided < this.#missing) this.#decide(false)
-  }
-}
+type Vote = (granted: boolean) => void
 
 function encode(parts: readonly string[]): string {
   let bytes = `*${parts.length}\r\n`
@@ -72,7 +62,7 @@ function encode(parts: readonly string[]): string {
 
 class RawMaster {
   readonly socket: Socket
-  #waiting: Ballot[] = []
+  #waiting: Vote[] = []
   #answered = 0
   #unsent = ''
   #unread = ''
@@ -91,8 +81,8 @@ class RawMaster {
     })
   }
 
-  ask(bytes: string, ballot: Ballot): void {
-    this.#waiting.push(ballot)
+  ask(bytes: string, vote: Vote): void {
+    this.#waiting.push(vote)
     if (this.#unsent === '') {
       setImmediate(() => {
         this.socket.write(this.#unsent, 'latin1')
@@ -111,9 +101,8 @@ class RawMaster {
     this.#unread = lines.pop() ?? ''
     for (const line of lines) {
       if (line.startsWith('$') && line !== '$-1') continue
-      this.#waiting[this.#answered++]?.vote(
-        line !== '$-1' && line !== ':0' && !line.startsWith('-'),
-      )
+      const isGranted = line !== '$-1' && line !== ':0' && !line.startsWith('-')
+      this.#waiting[this.#answered++]?.(isGranted)
     }
     if (this.#answered < this.#waiting.length) return
     this.#waiting = []

@@ -1,0 +1,268 @@
+/** Each library as its own documentation shows it, by the name that the tables know it by. */
+import { once } from 'node:events'
+import type { Client, Connect, Held, Reason, Setup } from './adapter.ts'
+import { OURS, RAW } from './libraries.ts'
+import { loadPeer, type PeerIoredis, type PeerRedis } from './load.ts'
+import { connect as raw } from './raw.ts'
+
+const READY_LIMIT_MS = 1_000
+const RETRY_DELAY_MS = 200
+/** Bounds a dead master for redlock-universal, whose adapters wait for 5 000 ms by default. */
+const UNIVERSAL_TIMEOUT_MS = 100
+
+type Clients = readonly PeerRedis[]
+type WithSignal<Result> = (signal: AbortSignal) => Promise<Result>
+
+/** This project as it is published, with every setting at its default. */
+const ours: Connect = async ({ urls, namespace, waitMs, masterTimeoutMs, quorum, fresh }) => {
+  const built = await import('../built.ts')
+  const redlock = new built.Redlock({
+    ...{ masters: urls, namespace, logger: built.silentLogger },
+    ...(masterTimeoutMs !== undefined && { masterTimeoutMs }),
+    ...(quorum !== undefined && { quorum }), // There is no such option; it is refused.
+  })
+  await redlock.ready()
+  if (fresh === true) await redlock.bootstrap({ newFleet: true })
+  return {
+    keyPrefix: `${namespace}:lease:`,
+    async acquire(resource, leaseMs) {
+      const lease = await redlock.acquire(resource, { leaseMs, waitMs })
+      return {
+        fencingToken: lease.fencingToken,
+        remainingMs: () => lease.remainingMs(),
+        isHeld: () => lease.remainingMs() > 0,
+        release: () => lease.release(),
+      }
+    },
+    using: (resource, leaseMs, work) =>
+      redlock.using(resource, { leaseMs, waitMs }, ({ signal }) => work(whenAborted(signal))),
+    reason(error) {
+      if (error instanceof built.ResourceTakenError) return 'taken'
+      return error instanceof built.QuorumUnreachableError ? 'unreachable' : 'unknown'
+    },
+    close: () => redlock.close(),
+  }
+}
+
+interface Redlock4 {
+  readonly default: new (
+    clients: Clients,
+    options: object,
+  ) => {
+    on(event: 'clientError', listener: (error: Error) => void): void
+    lock(
+      resource: string,
+      ttlMs: number,
+    ): PromiseLike<{ readonly expiration: number; unlock(): PromiseLike<void> }>
+    disposer(resource: string, ttlMs: number, onError: (error: Error) => void): object
+  }
+}
+
+interface Bluebird {
+  readonly default: {
+    using<Result>(disposer: object, work: () => Promise<Result>): PromiseLike<Result>
+  }
+}
+
+/** 4.2.0, which npm calls `latest`. No renewal of its own; `using` is Bluebird's. */
+const redlock4: Connect = async (setup) => {
+  const { default: Redlock } = await loadPeer<Redlock4>('redlock-4')
+  const { default: bluebird } = await loadPeer<Bluebird>('bluebird')
+  const { clients, ...base } = await connectAll(setup)
+  const redlock = new Redlock(clients, retriesFor(setup))
+  redlock.on('clientError', () => undefined)
+  return {
+    ...base,
+    async acquire(resource, ttlMs) {
+      const lock = await redlock.lock(base.keyPrefix + resource, ttlMs)
+      return heldUntil(lock.expiration, () => lock.unlock())
+    },
+    using(resource, ttlMs, work) {
+      const disposer = redlock.disposer(base.keyPrefix + resource, ttlMs, () => undefined)
+      return bluebird.using(disposer, () => work(() => undefined))
+    },
+    reason: () => 'unknown', // LockError for both; `attempts` is only a number.
+  }
+}
+
+type Redlock5 = new (
+  clients: Clients,
+  settings: object,
+) => {
+  acquire(
+    resources: readonly string[],
+    ttlMs: number,
+  ): Promise<{ readonly expiration: number; release(): Promise<unknown> }>
+  using<Result>(
+    resources: readonly string[],
+    ttlMs: number,
+    work: WithSignal<Result>,
+  ): Promise<Result>
+}
+
+/** The fork has the same names as redlock 5, and the same ways to ask why it failed. */
+async function redlock5(Redlock: Redlock5, setup: Setup): Promise<Client> {
+  const { clients, ...base } = await connectAll(setup)
+  const redlock = new Redlock(clients, retriesFor(setup))
+  return {
+    ...base,
+    async acquire(resource, ttlMs) {
+      const lock = await redlock.acquire([base.keyPrefix + resource], ttlMs)
+      return heldUntil(lock.expiration, () => lock.release())
+    },
+    using: (resource, ttlMs, work) =>
+      redlock.using([base.keyPrefix + resource], ttlMs, (signal) => work(whenAborted(signal))),
+    reason: reasonOfVotes,
+  }
+}
+
+/**
+ * "Per-attempt and per-client stats (including errors) are made available on the `attempt`
+ * property" (README).
+ */
+async function reasonOfVotes(error: unknown): Promise<Reason> {
+  if (!(error instanceof Error) || !('attempts' in error)) return 'unknown'
+  const attempts = error.attempts as readonly Promise<{ votesAgainst: Map<unknown, Error> }>[]
+  const against = [...((await Promise.all(attempts)).at(-1)?.votesAgainst.values() ?? [])]
+  const locked = against.filter(({ name, constructor }) =>
+    [name, constructor.name].includes('ResourceLockedError'),
+  )
+  return locked.length > against.length / 2 ? 'taken' : 'unreachable'
+}
+
+interface Handle {
+  readonly acquiredAt: number
+  readonly ttl: number
+}
+
+interface Universal {
+  readonly IoredisAdapter: new (client: PeerRedis, options: { timeout: number }) => object
+  createRedlock(config: object): {
+    acquire(): Promise<Handle>
+    release(handle: Handle): Promise<boolean>
+    using<Result>(work: WithSignal<Result>): Promise<Result>
+  }
+}
+
+const universal: Connect = async (setup) => {
+  const { quorum, masterTimeoutMs: timeout = UNIVERSAL_TIMEOUT_MS } = setup
+  const peer = await loadPeer<Universal>('redlock-universal')
+  const { clients, ...base } = await connectAll(setup)
+  const adapters = clients.map((redis) => new peer.IoredisAdapter(redis, { timeout }))
+  const { retryCount: retryAttempts } = retriesFor(setup)
+  const lockOn = (resource: string, ttl: number) => {
+    const config = { adapters, key: base.keyPrefix + resource, ttl, retryAttempts }
+    return peer.createRedlock({ ...config, ...(quorum !== undefined && { quorum }) })
+  }
+  return {
+    ...base,
+    async acquire(resource, ttlMs) {
+      const lock = lockOn(resource, ttlMs)
+      const handle = await lock.acquire()
+      // The handle has no expiry. The library counts the time of the last attempt itself.
+      return heldUntil(handle.acquiredAt + handle.ttl, () => lock.release(handle))
+    },
+    using: (resource, ttlMs, work) =>
+      lockOn(resource, ttlMs).using((signal) => work(whenAborted(signal))),
+    /** "LockAcquisitionError: lock is held by another process" (README). */
+    reason: (error) =>
+      error instanceof Error && error.name === 'LockAcquisitionError' ? 'taken' : 'unknown',
+  }
+}
+
+interface Mutex {
+  readonly isAcquired: boolean
+  acquire(): Promise<void>
+  release(): Promise<void>
+}
+
+interface Semaphore {
+  readonly RedlockMutex: new (clients: Clients, key: string, options: object) => Mutex
+}
+
+/** RedlockMutex, with its renewal and `onLockLost`. */
+const semaphore: Connect = async (setup) => {
+  const { namespace, waitMs } = setup
+  const { RedlockMutex } = await loadPeer<Semaphore>('redis-semaphore')
+  const { clients, ...base } = await connectAll(setup)
+  const patience = waitMs === 0 ? { acquireAttemptsLimit: 1 } : { acquireTimeout: waitMs }
+  const acquired = async (resource: string, options: object): Promise<Mutex> => {
+    const key = base.keyPrefix + resource
+    const mutex = new RedlockMutex(clients, key, { ...patience, ...options })
+    await mutex.acquire()
+    return mutex
+  }
+  return {
+    ...base,
+    keyPrefix: `mutex:${namespace}:`,
+    async acquire(resource, lockTimeout) {
+      const onLockLost = (): void => undefined
+      const mutex = await acquired(resource, { lockTimeout, refreshInterval: 0, onLockLost })
+      return {
+        remainingMs: () => undefined, // It does not say.
+        isHeld: () => mutex.isAcquired,
+        release: () => mutex.release(),
+      }
+    },
+    async using(resource, lockTimeout, work) {
+      const listeners: (() => void)[] = []
+      const onLockLost = (): void => {
+        for (const lost of listeners) lost()
+      }
+      const mutex = await acquired(resource, { lockTimeout, onLockLost })
+      try {
+        return await work((lost) => listeners.push(lost))
+      } finally {
+        await mutex.release()
+      }
+    },
+    reason: () => 'unknown', // TimeoutError for both.
+  }
+}
+
+export const adapters: Readonly<Record<string, Connect>> = {
+  ...{ [OURS]: ours, [RAW]: raw, 'redlock-4': redlock4 },
+  'redlock-5': async (setup) =>
+    redlock5((await loadPeer<{ default: Redlock5 }>('redlock-5')).default, setup),
+  sesamecare: async (setup) =>
+    redlock5((await loadPeer<{ Redlock: Redlock5 }>('@sesamecare-oss/redlock')).Redlock, setup),
+  ...{ 'redlock-universal': universal, 'redis-semaphore': semaphore },
+}
+
+/** A lease of which the library says when it ends. */
+function heldUntil(endsAt: number, release: Held['release']): Held {
+  const remainingMs = (): number => endsAt - Date.now()
+  return { remainingMs, isHeld: () => remainingMs() > 0, release }
+}
+
+/** What `using` calls where the library gives its work a signal. */
+const whenAborted = (signal: AbortSignal) => (lost: () => void) => {
+  signal.addEventListener('abort', lost)
+}
+
+/** One client for each master with ioredis' defaults, as each of the libraries documents it. */
+async function connectAll({ urls, namespace, commandTimeoutMs, autoPipelining }: Setup) {
+  const { Redis } = await loadPeer<PeerIoredis>('ioredis')
+  const options = {
+    ...(commandTimeoutMs !== undefined && { commandTimeout: commandTimeoutMs }),
+    ...(autoPipelining !== undefined && { enableAutoPipelining: autoPipelining }),
+  }
+  const signal = AbortSignal.timeout(READY_LIMIT_MS)
+  const connecting = urls.map(async (url) => {
+    const client = new Redis(url, options)
+    client.on('error', () => undefined) // Masters are down on purpose here.
+    await once(client, 'ready', { signal }).catch(() => undefined)
+    return client
+  })
+  const clients = await Promise.all(connecting)
+  const close = (): void => {
+    for (const redis of clients) redis.disconnect()
+  }
+  return { clients, keyPrefix: `${namespace}:`, close }
+}
+
+/** Has tried for `waitMs`, by the settings of node-redlock. */
+function retriesFor({ waitMs }: Setup) {
+  const retryCount = Math.ceil(waitMs / RETRY_DELAY_MS)
+  return { retryCount, retryDelay: RETRY_DELAY_MS, retryJitter: 100 }
+}
