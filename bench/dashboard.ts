@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { aboveZero, integer, readOptions } from '../scripts/read-options.ts'
 import { Redlock, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
-import { percentile } from './statistics.ts'
+import { percentile } from './rounds.ts'
 
 const USAGE = `What the dashboard costs while leases churn: response times of the page, of its data and of a worker's
 /metrics, and the share of one core that the dashboard's process uses, for one viewer and for ten.

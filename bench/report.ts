@@ -1,5 +1,5 @@
 /** What a row of a benchmark has measured, as a section of a page. */
-import { spread, type Spread } from './statistics.ts'
+import { spread, type Spread } from './rounds.ts'
 
 interface Limits {
   readonly atMost?: number

@@ -1,6 +1,16 @@
-/** Rounds in which contenders take turns, and figures over the rounds. */
-import type { Effort } from './bench.ts'
-import { spread, sum, type Spread } from './statistics.ts'
+/** Rounds in which contenders take turns, and numbers over the rounds. */
+/** How much is measured: everything, or each load once and for a moment, to see that it works. */
+export function effortOf(rounds: number, smoke: boolean) {
+  return {
+    rounds,
+    warmUps: smoke ? 0 : 1,
+    of: <Size>(whole: Size, small: Size): Size => (smoke ? small : whole),
+    /** The variants of a load: all of them, or the first two. */
+    some: <Variant>(all: readonly Variant[]) => (smoke ? all.slice(0, 2) : all),
+  }
+}
+
+export type Effort = ReturnType<typeof effortOf>
 
 /** A number in a result: the name of its field, or how it is made of several. */
 export type Value<Result> =
@@ -77,4 +87,41 @@ export async function takeTurns<Contender, Result>(
     }
   }
   return new Rounds(results)
+}
+
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}
+
+export function mean(values: readonly number[]): number {
+  return sum(values) / values.length
+}
+
+export function median(values: readonly number[]): number {
+  return spread(values).median
+}
+
+/** The nearest rank; NaN when there are no values. */
+export function percentile(values: readonly number[], part: number): number {
+  return values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(part * values.length) - 1)] ?? NaN
+}
+
+/** Of the rounds of a measurement. */
+export interface Spread {
+  readonly median: number
+  readonly low: number
+  readonly high: number
+}
+
+export function spread(rounds: readonly number[]): Spread {
+  const values = rounds.toSorted((a, b) => a - b)
+  const middle = (values.length - 1) / 2
+  const median = mean([values[Math.floor(middle)] ?? NaN, values[Math.ceil(middle)] ?? NaN])
+  return { median, low: values[0] ?? NaN, high: values.at(-1) ?? NaN }
+}
+
+/** What a server has used since it started, by its `INFO`. */
+export function cpuMs(info: string): number {
+  const used = [...info.matchAll(/used_cpu_(?:user|sys):([\d.]+)/g)]
+  return sum(used.map((one) => Number(one[1]))) * 1_000
 }

@@ -2,7 +2,7 @@
 import { fork } from 'node:child_process'
 import { EventEmitter, once } from 'node:events'
 import { RemoteProcess } from '../../test/support/remote-process.ts'
-import { sum } from '../statistics.ts'
+import { sum } from '../rounds.ts'
 import type { Calls, KeyedJob, Orders, Tally, WorkerEvent } from './job.ts'
 import type { Seen } from './judge.ts'
 import { bunProgram } from './servers.ts'

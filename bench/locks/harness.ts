@@ -8,8 +8,7 @@ import type { FlowResult } from '../peers/loads.ts'
 import { libraries, OURS, RAW, startLibrary, type LibraryProcess } from '../peers/libraries.ts'
 import { RemoteClient } from '../peers/remote-client.ts'
 import { figure, none, shown, tableOf, type Figure, type Table } from '../report.ts'
-import type { Rounds, Value } from '../rounds.ts'
-import { cpuMs, sum } from '../statistics.ts'
+import { cpuMs, type Rounds, sum, type Value } from '../rounds.ts'
 
 /** The lease of every load: the default of most of these libraries. */
 export const LEASE_MS = 10_000
@@ -51,18 +50,32 @@ export class Harness implements AsyncDisposable {
   async open(
     contenders: readonly string[],
     options: (contender: string) => Partial<Setup> = () => ({}),
-  ): Promise<Clients> {
-    const clients = new Clients()
+  ) {
+    const clients = new Map<string, RemoteClient>()
     for (const name of contenders) {
       const process = this.#processes.get(name) ?? (await startLibrary(name))
       this.#processes.set(name, process)
       const namespace = `bench-${randomUUID().slice(0, 8)}`
       const setup = { urls: this.fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
       const own = name === 'redlock-universal' ? UNIVERSAL : {}
-      const all = { ...setup, ...own, ...options(name) }
-      clients.byName.set(name, await RemoteClient.connect(process, all))
+      clients.set(name, await RemoteClient.connect(process, { ...setup, ...own, ...options(name) }))
     }
-    return clients
+    const of = (contender: string): RemoteClient => {
+      const client = clients.get(contender)
+      if (client === undefined) throw new Error(`${contender} has no client`)
+      return client
+    }
+    return {
+      of,
+      /** Acquires and releases free resources. */
+      flow(contender: string, concurrency: number, durationMs: number): Promise<FlowResult> {
+        const load = { concurrency, durationMs, resources: RESOURCES, ttlMs: LEASE_MS }
+        return of(contender).load('flow', load)
+      },
+      async [Symbol.asyncDispose]() {
+        for (const client of clients.values()) await client.close()
+      },
+    }
   }
 
   /** Processor time of all masters together. */
@@ -81,26 +94,6 @@ export class Harness implements AsyncDisposable {
     for (const process of this.#processes.values()) await process.kill()
     for (const redis of this.#masters) redis.disconnect()
     await this.fleet.close()
-  }
-}
-
-class Clients implements AsyncDisposable {
-  readonly byName = new Map<string, RemoteClient>()
-
-  of(contender: string): RemoteClient {
-    const client = this.byName.get(contender)
-    if (client === undefined) throw new Error(`${contender} has no client`)
-    return client
-  }
-
-  /** Acquires and releases free resources. */
-  flow(contender: string, concurrency: number, durationMs: number): Promise<FlowResult> {
-    const load = { concurrency, durationMs, resources: RESOURCES, ttlMs: LEASE_MS }
-    return this.of(contender).load('flow', load)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const client of this.byName.values()) await client.close()
   }
 }
 

@@ -2,12 +2,9 @@
 import { runBenchmark } from '../bench.ts'
 import { libraries } from '../peers/libraries.ts'
 import { Harness } from './harness.ts'
-import { acquire } from './rows/acquire.ts'
 import { degraded } from './rows/degraded.ts'
-import { fsync } from './rows/fsync.ts'
-import { memory } from './rows/memory.ts'
-import { roundTrip } from './rows/round-trip.ts'
-import { waiters } from './rows/waiters.ts'
+import { acquire, fsync, roundTrip } from './rows/flow.ts'
+import { memory, waiters } from './rows/held.ts'
 
 await runBenchmark<Harness>({
   name: 'bench:locks',

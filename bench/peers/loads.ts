@@ -1,6 +1,6 @@
 /** The loads of the lock benchmark, inside the process of a library. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { percentile } from '../statistics.ts'
+import { percentile } from '../rounds.ts'
 import type { Client, Held } from './adapter.ts'
 
 /** How long after the end an answer may still come. */

@@ -1,7 +1,6 @@
 /** What it costs a producer to add jobs: to busy lines, and through the face of a sharded queue. */
 import { figure } from '../../report.ts'
-import { takeTurns } from '../../rounds.ts'
-import { median } from '../../statistics.ts'
+import { median, takeTurns } from '../../rounds.ts'
 import { inTurns, newQueueName, type Row } from '../harness.ts'
 import type { KeyedJob } from '../job.ts'
 

@@ -1,10 +1,8 @@
 /** Whether customers with few jobs are served while others keep all slots busy. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
-import type { Effort } from '../../bench.ts'
 import { figure } from '../../report.ts'
-import { takeTurns } from '../../rounds.ts'
-import { mean, percentile } from '../../statistics.ts'
+import { type Effort, mean, percentile, takeTurns } from '../../rounds.ts'
 import { newQueueName, type Harness, type Row } from '../harness.ts'
 import type { Contender, KeyedJob } from '../job.ts'
 

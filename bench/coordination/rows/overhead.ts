@@ -1,7 +1,6 @@
 /** What a line and a lease cost, beside plain BullMQ that keeps no order, and beside groupmq. */
-import type { Effort } from '../../bench.ts'
 import { figure, none, type Figure } from '../../report.ts'
-import { takeTurns, type Rounds, type Value } from '../../rounds.ts'
+import { type Effort, type Rounds, takeTurns, type Value } from '../../rounds.ts'
 import { inTurns, type Harness, type Load, type Outcome, type Row } from '../harness.ts'
 import { BATCH_SIZE, type Contender } from '../job.ts'
 

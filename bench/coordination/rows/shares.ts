@@ -1,7 +1,6 @@
 /** What tenants and weights do to the work that is done. */
-import type { Effort } from '../../bench.ts'
 import { figure, type Measured } from '../../report.ts'
-import { sum } from '../../statistics.ts'
+import { type Effort, sum } from '../../rounds.ts'
 import { newQueueName, type Harness, type Row } from '../harness.ts'
 import { tenantOf, type KeyedJob } from '../job.ts'
 

@@ -1,5 +1,4 @@
 /** What the death of a worker process does to the jobs of each queue. */
-import type { Effort } from '../../bench.ts'
 import {
   inTurns,
   LEASE_MS,
@@ -11,7 +10,7 @@ import type { Contender } from '../../coordination/job.ts'
 import { judgeLines } from '../../coordination/judge.ts'
 import { killOne } from '../../coordination/kill.ts'
 import { none, number, tableOf, type Measured } from '../../report.ts'
-import { takeTurns, type Value } from '../../rounds.ts'
+import { type Effort, takeTurns, type Value } from '../../rounds.ts'
 import { contenders, titleOf } from '../contenders.ts'
 
 const KEYS = 8

@@ -10,12 +10,10 @@ import { findProgram } from '../../../scripts/find-program.ts'
 import type { TestServer } from '../../../src/testing/index.ts'
 import { item } from '../../../test/support/proxied-masters.ts'
 import { startCluster } from '../../../test/support/redis-cluster.ts'
-import type { Effort } from '../../bench.ts'
 import { inTurns, newQueueName, type Harness, type Row } from '../../coordination/harness.ts'
 import { judge } from '../../coordination/judge.ts'
 import { figure, none, number, shown, tableOf, type Measured } from '../../report.ts'
-import { takeTurns, type Rounds, type Value } from '../../rounds.ts'
-import { cpuMs, sum } from '../../statistics.ts'
+import { cpuMs, type Effort, type Rounds, sum, takeTurns, type Value } from '../../rounds.ts'
 import { limitCpu, missingShares } from '../cpu-share.ts'
 
 const HELD_TO = 4

@@ -2,7 +2,6 @@
 import { inTurns, type Harness, type Outcome, type Row } from '../../coordination/harness.ts'
 import type { Contender } from '../../coordination/job.ts'
 import { peerOf } from '../../coordination/peers.ts'
-import type { Effort } from '../../bench.ts'
 import {
   figure,
   none,
@@ -13,8 +12,7 @@ import {
   type Measured,
   type Table,
 } from '../../report.ts'
-import { takeTurns, type Rounds, type Value } from '../../rounds.ts'
-import { sum } from '../../statistics.ts'
+import { type Effort, type Rounds, sum, takeTurns, type Value } from '../../rounds.ts'
 import { contenders, titleOf } from '../contenders.ts'
 
 const CONCURRENCY = 25

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import type { RemoteClient } from '../../peers/remote-client.ts'
-import { sum } from '../../statistics.ts'
+import { sum } from '../../rounds.ts'
 import * as hazard from '../hazard.ts'
 import type { Hazard } from '../hazard.ts'
 
