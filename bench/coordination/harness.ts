@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { noPostgres } from '../../scripts/lock-servers/postgres-server.ts'
 import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import type * as Bench from '../bench.ts'
-import { LockedQueue, Redlock, ShardedQueue, silentLogger } from '../built.ts'
+import { LockedQueue, Redlock, silentLogger } from '../built.ts'
 import { cpuMs, sum } from '../rounds.ts'
 import * as jobs from './job.ts'
 import type { Contender, KeyedJob, Orders } from './job.ts'
@@ -51,13 +51,8 @@ export class Harness implements AsyncDisposable {
     const fleet = await startFleet({ masters: 5 })
     const harness = new Harness(fleet, await Workers.start(processes))
     const { masters, namespace, leaseMs } = harness.orders('strict', '', 1)
-    const founder = new Redlock({
-      masters,
-      namespace,
-      leaseMs,
-      maxLeaseMs: leaseMs,
-      logger: silentLogger,
-    })
+    const lock = { masters, namespace, leaseMs, maxLeaseMs: leaseMs }
+    const founder = new Redlock({ ...lock, logger: silentLogger })
     await founder.bootstrap({ newFleet: true })
     await founder.close()
     if (!peers) return harness
@@ -86,14 +81,9 @@ export class Harness implements AsyncDisposable {
   /** A queue that BullMQ carries, from its producers' side. */
   open(contender: Contender, name: string): Queue<KeyedJob> {
     const { connection } = this.orders(contender, name, 1)
-    const { resource } = jobs
     if (contender === 'plain') return new Queue<KeyedJob>(name, { connection })
-    if (contender === 'sharded') {
-      return new ShardedQueue<KeyedJob>(name, { connection, resource, shards: 1 })
-    }
     return new LockedQueue<KeyedJob>(name, {
-      connection,
-      resource,
+      ...{ connection, resource: jobs.resource },
       ...(contender === 'tenants' && { tenant: jobs.tenantOf, weight: jobs.weightOf }),
     })
   }
@@ -168,12 +158,10 @@ export class Harness implements AsyncDisposable {
   /** Of the queue's Redis, since it started. */
   async #queueEffort() {
     const stats = await this.queueRedis.info('commandstats')
-    const calls = (name: string): number =>
-      sum(
-        [...stats.matchAll(new RegExp(`cmdstat_${name}:calls=(\\d+)`, 'g'))].map((one) =>
-          Number(one[1]),
-        ),
-      )
+    const calls = (name: string): number => {
+      const found = stats.matchAll(new RegExp(`cmdstat_${name}:calls=(\\d+)`, 'g'))
+      return sum([...found].map((one) => Number(one[1])))
+    }
     const cpuUs = cpuMs(await this.queueRedis.info('cpu')) * 1_000
     return { commands: calls('[^:]+'), scripts: calls('(?:evalsha|eval|fcall)'), cpuUs }
   }

@@ -9,8 +9,6 @@ export interface Cell {
 }
 
 export interface Hazard {
-  /** For the command line. */
-  readonly name: string
   /** What a lock must do, as a row's heading. */
   readonly title: string
   /** What happens to the lock, in a sentence. */

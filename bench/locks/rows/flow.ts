@@ -97,8 +97,8 @@ const KEYS = 10_000
 
 /**
  * What the masters could do at best: redis-benchmark asks all five at once, each over one
- * connection. About this number of requests: in whole pipelines, because with another one redis-benchmark now
- * and then takes its own end for a loss.
+ * connection. It is asked in whole pipelines, because with another number of requests it now and
+ * then takes its own end for a loss.
  *
  * @returns how often a second it did `SET NX PX` and a compare-and-delete on every master; NaN
  * where redis-benchmark is not installed.

@@ -9,7 +9,6 @@ import type { Hazard } from '../hazard.ts'
 const LATE = { ttlMs: 200, delayMs: 400 }
 
 export const expiredGrant: Hazard = {
-  name: 'expired-grant',
   title: 'A grant that comes too late is refused',
   scenario: `every master's reply takes ${LATE.delayMs} ms and the lease lasts ${LATE.ttlMs} ms`,
   async run(bench) {
@@ -35,7 +34,6 @@ export const expiredGrant: Hazard = {
 const BLOCKED = { ttlMs: 8_000, foreignMs: 250, waitMs: 2_000 }
 
 export const selfBlock: Hazard = {
-  name: 'self-block',
   title: 'A split vote does not block its own retries',
   scenario: `one master is down and a foreign key is on two others for ${BLOCKED.foreignMs} ms; retries for ${hazard.milliseconds(BLOCKED.waitMs)}, lease ${hazard.milliseconds(BLOCKED.ttlMs)}`,
   async run(bench) {
@@ -57,7 +55,6 @@ export const selfBlock: Hazard = {
 const CROWD = { size: 8, latencyMs: 20, holdMs: 5, waitMs: 10_000 }
 
 export const contenders: Hazard = {
-  name: 'contenders',
   title: 'Eight contenders all get their turn',
   scenario: `0 to ${CROWD.latencyMs} ms of random latency to each master, held for ${CROWD.holdMs} ms, retries for ${hazard.milliseconds(CROWD.waitMs)}`,
   async run(bench) {
@@ -90,7 +87,6 @@ async function turn(client: RemoteClient): Promise<boolean> {
 }
 
 export const evenMasters: Hazard = {
-  name: 'even-masters',
   title: 'One vote for and one against is an answer',
   scenario: 'two masters, a foreign key on one of them, a single attempt',
   async run(bench) {
@@ -103,7 +99,6 @@ export const evenMasters: Hazard = {
 }
 
 export const lowQuorum: Hazard = {
-  name: 'low-quorum',
   title: 'A quorum below the majority cannot be configured',
   scenario: '`quorum: 1` is passed where options go, and a foreign key is on three of five masters',
   async run(bench) {
@@ -126,7 +121,6 @@ export const lowQuorum: Hazard = {
 const GHOST = { timeoutMs: 50, delayMs: 300, ttlMs: 10_000, slow: [0, 1, 2] }
 
 export const ghost: Hazard = {
-  name: 'ghost',
   title: 'No ghost lease is left after a timeout',
   scenario: `requests to three masters take ${GHOST.delayMs} ms and the limit for a master is ${GHOST.timeoutMs} ms (the library's, else ioredis' commandTimeout)`,
   async run(bench) {
@@ -156,7 +150,6 @@ export const ghost: Hazard = {
 const LEASES = 10
 
 export const fencing: Hazard = {
-  name: 'fencing',
   title: 'Fencing tokens increase',
   scenario: `${LEASES} leases in turn by two clients; the masters that have a counter lose it once`,
   async run(bench) {

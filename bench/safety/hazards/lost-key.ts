@@ -13,14 +13,12 @@ const LOSER = 2
 const LEASE = `a lease of ${milliseconds(TTL_MS)} is on three of five masters`
 
 export const emptyRestart: Hazard = {
-  name: 'empty-restart',
   title: 'A master that restarts empty lets no second holder in',
   scenario: `${LEASE} and one of the three restarts without its data`,
   run: (bench) => judge(bench, undefined, () => loser(bench).restart({ keepData: false })),
 }
 
 export const halfDurable: Hazard = {
-  name: 'half-durable',
   title: 'A master that lost its last second lets no second holder in',
   scenario: `${LEASE}; one syncs its file once a second, and comes back as it was before`,
   run: (bench) =>
@@ -32,14 +30,12 @@ export const halfDurable: Hazard = {
 }
 
 export const clockStep: Hazard = {
-  name: 'clock-step',
   title: 'A master whose clock steps forward lets no second holder in',
   scenario: `${LEASE} and the clock of one of the three steps forward by an hour`,
   run: (bench) => withClock(bench, undefined, (step) => step()),
 }
 
 export const wrongReboot: Hazard = {
-  name: 'wrong-reboot',
   title: 'A master that reboots with a wrong clock lets no second holder in',
   scenario: `${LEASE} and one of the three reboots with its data and a clock that is an hour ahead`,
   run: (bench) =>

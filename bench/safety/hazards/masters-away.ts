@@ -12,7 +12,6 @@ import type { Cell, Hazard } from '../hazard.ts'
 const PROMPT_MS = 500
 
 export const blackHole: Hazard = {
-  name: 'black-hole',
   title: `One black-holed master costs at most ${PROMPT_MS} ms`,
   scenario: 'one of five masters accepts connections and never answers',
   run: (bench) =>
@@ -24,7 +23,6 @@ export const blackHole: Hazard = {
 }
 
 export const refusingMaster: Hazard = {
-  name: 'refusing-master',
   title: `One refusing master costs at most ${PROMPT_MS} ms`,
   scenario: 'one of five masters refuses connections',
   run: (bench) =>
@@ -53,7 +51,6 @@ function isPrompt(
 const MINORITY = { ttlMs: 10_000, limitMs: 12_500 }
 
 export const refusingMinority: Hazard = {
-  name: 'refusing-minority',
   title: 'One refusing master does not end mutual exclusion',
   scenario: `one of five masters refuses connections, lease ${hazard.milliseconds(MINORITY.ttlMs)}, every setting the library's default`,
   run: (bench) =>
@@ -76,7 +73,6 @@ export const refusingMinority: Hazard = {
 }
 
 export const reasons: Hazard = {
-  name: 'reasons',
   title: 'The caller can tell "taken" from "unreachable"',
   scenario:
     'another client holds it; then three of five masters refuse connections (by class, code or documented field)',
@@ -110,7 +106,6 @@ const SILENT = { ttlMs: 2_000, masters: [2, 3, 4], watchMs: 3_000 }
 const SLACK_MS = 60
 
 export const lossSignal: Hazard = {
-  name: 'loss-signal',
   title: 'The holder learns of the loss by the end of its lease',
   scenario: `three of five masters fall silent under work with a lease of ${hazard.milliseconds(SILENT.ttlMs)} that is kept alive`,
   async run(bench) {

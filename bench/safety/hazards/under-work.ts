@@ -7,7 +7,6 @@ import { fail, milliseconds, pass, verdict, type Hazard } from '../hazard.ts'
 const ROUTINE = { ttlMs: 2_000, limitMs: 5_000, error: 'insufficient funds' }
 
 export const routineResult: Hazard = {
-  name: 'routine-result',
   title: "The routine's result is not masked",
   scenario: 'the keys are deleted under the work; it then returns a value, or throws its own error',
   async run(bench) {
@@ -50,7 +49,6 @@ async function runUnder(
 const NESTED = { ttlMs: 5_000, watchMs: 300 }
 
 export const nestedUse: Hazard = {
-  name: 'nested-use',
   title: 'Nested use of a lock neither hangs nor ends it',
   scenario:
     'work under a lease takes the same resource again and releases that; then another client tries',
@@ -74,7 +72,6 @@ export const nestedUse: Hazard = {
 const STOPPED = { ttlMs: 1_000, forMs: 2_500 }
 
 export const suspendedHolder: Hazard = {
-  name: 'suspended-holder',
   title: 'A holder that was suspended knows that its lease is over',
   scenario: `the holder of a lease of ${milliseconds(STOPPED.ttlMs)} is stopped for ${milliseconds(STOPPED.forMs)}, another client gets it, and the first goes on`,
   async run(bench) {
