@@ -2,9 +2,8 @@
 import { noPostgres } from '../../scripts/lock-servers/postgres-server.ts'
 import { runBenchmark } from '../bench.ts'
 import { Harness } from '../coordination/harness.ts'
-import { killed } from './rows/killed.ts'
+import { killed, throughput } from './rows/contenders.ts'
 import { scale } from './rows/scale.ts'
-import { throughput } from './rows/throughput.ts'
 
 const PACKAGES = ['bullmq-redlock', 'bullmq', 'groupmq', 'bunqueue', 'bun']
 const ON_POSTGRES = ['pg-boss', 'graphile-worker']

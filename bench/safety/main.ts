@@ -9,7 +9,7 @@ import { installPeers, versionsOf } from '../peers/load.ts'
 import { markdownTable } from '../report.ts'
 import { LibraryUnderTest } from './bench.ts'
 import type { Cell, Hazard } from './hazard.ts'
-import { hazards } from './hazards/index.ts'
+import { hazards } from './hazards.ts'
 
 const USAGE = `The hazards that every lock library meets sooner or later: published ones and this project, side by side.
 

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { OURS } from '../../bench/peers/libraries.ts'
 import { LibraryUnderTest } from '../../bench/safety/bench.ts'
-import { hazards } from '../../bench/safety/hazards/index.ts'
+import { hazards } from '../../bench/safety/hazards.ts'
 import { compileShim } from '../faults/shimmed-clock.ts'
 import { assertNoLeaks } from '../support/leaks.ts'
 import { useBystander } from '../support/undisturbed.ts'
