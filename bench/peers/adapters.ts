@@ -2,7 +2,8 @@
 import { once } from 'node:events'
 import type { Client, Connect, Held, Reason, Setup } from './adapter.ts'
 import { OURS, RAW } from './libraries.ts'
-import { loadPeer, type PeerIoredis, type PeerRedis } from './load.ts'
+import { loadPeer, type Emitter, type Method } from './load.ts'
+import type { PeerIoredis, PeerRedis } from './load.ts'
 import { connect as raw } from './raw.ts'
 
 const READY_LIMIT_MS = 1_000
@@ -11,7 +12,6 @@ const RETRY_DELAY_MS = 200
 const UNIVERSAL_TIMEOUT_MS = 100
 
 type Clients = readonly PeerRedis[]
-type WithSignal<Result> = (signal: AbortSignal) => Promise<Result>
 
 /** This project as it is published, with every setting at its default. */
 const ours: Connect = async ({ urls, namespace, waitMs, masterTimeoutMs, quorum, fresh }) => {
@@ -48,20 +48,14 @@ interface Redlock4 {
   readonly default: new (
     clients: Clients,
     options: object,
-  ) => {
-    on(event: 'clientError', listener: (error: Error) => void): void
-    lock(
-      resource: string,
-      ttlMs: number,
-    ): PromiseLike<{ readonly expiration: number; unlock(): PromiseLike<void> }>
-    disposer(resource: string, ttlMs: number, onError: (error: Error) => void): object
+  ) => Emitter & {
+    readonly lock: Method<{ readonly expiration: number; readonly unlock: Method }>
+    disposer(resource: string, ttlMs: number, onError: () => void): object
   }
 }
 
 interface Bluebird {
-  readonly default: {
-    using<Result>(disposer: object, work: () => Promise<Result>): PromiseLike<Result>
-  }
+  readonly default: { readonly using: Method<string> }
 }
 
 /** 4.2.0, which npm calls `latest`. No renewal of its own; `using` is Bluebird's. */
@@ -89,15 +83,8 @@ type Redlock5 = new (
   clients: Clients,
   settings: object,
 ) => {
-  acquire(
-    resources: readonly string[],
-    ttlMs: number,
-  ): Promise<{ readonly expiration: number; release(): Promise<unknown> }>
-  using<Result>(
-    resources: readonly string[],
-    ttlMs: number,
-    work: WithSignal<Result>,
-  ): Promise<Result>
+  readonly acquire: Method<{ readonly expiration: number; readonly release: Method }>
+  readonly using: Method<string>
 }
 
 /** The fork has the same names as redlock 5, and the same ways to ask why it failed. */
@@ -111,7 +98,9 @@ async function redlock5(Redlock: Redlock5, setup: Setup): Promise<Client> {
       return heldUntil(lock.expiration, () => lock.release())
     },
     using: (resource, ttlMs, work) =>
-      redlock.using([base.keyPrefix + resource], ttlMs, (signal) => work(whenAborted(signal))),
+      redlock.using([base.keyPrefix + resource], ttlMs, (signal: AbortSignal) =>
+        work(whenAborted(signal)),
+      ),
     reason: reasonOfVotes,
   }
 }
@@ -130,17 +119,12 @@ async function reasonOfVotes(error: unknown): Promise<Reason> {
   return locked.length > against.length / 2 ? 'taken' : 'unreachable'
 }
 
-interface Handle {
-  readonly acquiredAt: number
-  readonly ttl: number
-}
-
 interface Universal {
   readonly IoredisAdapter: new (client: PeerRedis, options: { timeout: number }) => object
   createRedlock(config: object): {
-    acquire(): Promise<Handle>
-    release(handle: Handle): Promise<boolean>
-    using<Result>(work: WithSignal<Result>): Promise<Result>
+    readonly acquire: Method<{ readonly acquiredAt: number; readonly ttl: number }>
+    readonly release: Method
+    readonly using: Method<string>
   }
 }
 
@@ -163,18 +147,14 @@ const universal: Connect = async (setup) => {
       return heldUntil(handle.acquiredAt + handle.ttl, () => lock.release(handle))
     },
     using: (resource, ttlMs, work) =>
-      lockOn(resource, ttlMs).using((signal) => work(whenAborted(signal))),
+      lockOn(resource, ttlMs).using((signal: AbortSignal) => work(whenAborted(signal))),
     /** "LockAcquisitionError: lock is held by another process" (README). */
     reason: (error) =>
       error instanceof Error && error.name === 'LockAcquisitionError' ? 'taken' : 'unknown',
   }
 }
 
-interface Mutex {
-  readonly isAcquired: boolean
-  acquire(): Promise<void>
-  release(): Promise<void>
-}
+type Mutex = Record<'acquire' | 'release', Method> & { readonly isAcquired: boolean }
 
 interface Semaphore {
   readonly RedlockMutex: new (clients: Clients, key: string, options: object) => Mutex
