@@ -93,11 +93,8 @@ export class Harness implements AsyncDisposable {
     const queue = this.open(contender, name)
     await queue.waitUntilReady()
     return {
-      async add(all) {
-        for (const some of jobs.chunks(all)) {
-          await queue.addBulk(some.map((data) => ({ name: 'job', data })))
-        }
-      },
+      add: (all) =>
+        jobs.inChunks(all, (some) => queue.addBulk(some.map((data) => ({ name: 'job', data })))),
       close: () => queue.close(),
     }
   }

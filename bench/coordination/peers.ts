@@ -1,6 +1,6 @@
 /** Libraries beside ours, as their documentation shows them, with what serves them best here. */
 import { loadPeer, type Emitter, type Method, type PeerIoredis } from '../peers/load.ts'
-import { chunks, type Contender, type KeyedJob, type Orders, type PeerQueue } from './job.ts'
+import { inChunks, type Contender, type KeyedJob, type Orders, type PeerQueue } from './job.ts'
 
 // groupmq, the nearest published library: groups in order, in one Redis, without locks.
 
@@ -101,12 +101,12 @@ export const bunqueue: PeerQueue = {
     const { Queue } = await loadPeer<Bunqueue>('bunqueue/client')
     const queue = new Queue(name, { connection })
     await queue.setStallConfigAsync({ stallInterval: leaseMs, maxStalls: 3, gracePeriod: 0 })
-    for (const some of chunks(jobs)) {
-      const opts = { attempts: 3, removeOnComplete: true }
-      await queue.addBulk(
+    const opts = { attempts: 3, removeOnComplete: true }
+    await inChunks(jobs, (some) =>
+      queue.addBulk(
         some.map((data) => ({ name: 'job', data, opts: { ...opts, group: { id: data.key } } })),
-      )
-    }
+      ),
+    )
     await queue.close()
   },
 }

@@ -2,11 +2,12 @@
 import { Worker, type Job, type KeepJobs } from 'bullmq'
 import { Cluster } from 'ioredis'
 import * as built from '../built.ts'
-import { BATCH_SIZE, chunks, resource, type KeyedJob, type Orders, type Work } from './job.ts'
+import { BATCH_SIZE, type KeyedJob, type Orders, type Work } from './job.ts'
 import { peerOf } from './peers.ts'
 import { serveWorker } from './serve-worker.ts'
 
 const MASTER_TIMEOUT_MS = 1_000
+const CLUSTER = { redisOptions: { maxRetriesPerRequest: null } }
 
 serveWorker({
   work(orders, run, completed) {
@@ -14,18 +15,7 @@ serveWorker({
     const work = peerOf(contender)?.work ?? (contender === 'plain' ? workPlain : workLocked)
     return work(orders, run, completed)
   },
-  async add(orders, jobs) {
-    const peer = peerOf(orders.contender)
-    if (peer !== undefined) return peer.add(orders, jobs)
-    const { queue: name, shards = 1 } = orders
-    const connection = connectCluster(orders)
-    const queue = new built.ShardedQueue<KeyedJob>(name, { connection, shards, resource })
-    for (const some of chunks(jobs)) {
-      await queue.addBulk(some.map((data) => ({ name: 'job', data })))
-    }
-    await queue.close()
-    connection.disconnect()
-  },
+  add: async (orders, jobs) => peerOf(orders.contender)?.add(orders, jobs),
 })
 
 const workPlain: Work = async (orders, run, completed) => {
@@ -41,7 +31,7 @@ const workPlain: Work = async (orders, run, completed) => {
 
 const workLocked: Work = async (orders, run, completed) => {
   const { contender, queue, concurrency, masters, namespace, leaseMs, shards = 1 } = orders
-  const cluster = contender === 'sharded' ? connectCluster(orders) : undefined
+  const cluster = contender === 'sharded' ? new Cluster([orders.connection], CLUSTER) : undefined
   const redlock = new built.Redlock({
     ...{ masters, namespace, leaseMs, maxLeaseMs: leaseMs },
     ...(cluster === undefined && { masterTimeoutMs: MASTER_TIMEOUT_MS }),
@@ -86,10 +76,6 @@ function report(
     say(error)
   })
   worker.on('error', say)
-}
-
-function connectCluster({ connection }: Orders): Cluster {
-  return new Cluster([connection], { redisOptions: { maxRetriesPerRequest: null } })
 }
 
 function keeping({ removes = false }: Orders): KeepJobs {

@@ -5,8 +5,14 @@ import { startFleet, type Fleet } from '../../src/testing/index.ts'
 import type * as Bench from '../bench.ts'
 import type { Setup } from '../peers/adapter.ts'
 import type { FlowResult } from '../peers/loads.ts'
-import { libraries, OURS, RAW, startLibrary, type LibraryProcess } from '../peers/libraries.ts'
-import { RemoteClient } from '../peers/remote-client.ts'
+import {
+  libraries,
+  type LibraryProcess,
+  OURS,
+  RAW,
+  RemoteClient,
+  startLibrary,
+} from '../peers/libraries.ts'
 import { figure, none, shown, tableOf, type Figure, type Table } from '../report.ts'
 import { cpuMs, type Rounds, sum, type Value } from '../rounds.ts'
 

@@ -3,11 +3,20 @@ import { stat, truncate } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { aofOf } from '../../test/support/aof.ts'
-import type { Acquired, RemoteClient } from '../peers/remote-client.ts'
+import type { Acquired, RemoteClient } from '../peers/libraries.ts'
 import { sum } from '../rounds.ts'
-import type { Bench } from './bench.ts'
-import { alsoTuned, fail, milliseconds, notApplicable, outcomeOf, pass } from './hazard.ts'
-import { verdict, type Cell, type Hazard } from './hazard.ts'
+import {
+  alsoTuned,
+  type Bench,
+  type Cell,
+  fail,
+  type Hazard,
+  milliseconds,
+  notApplicable,
+  outcomeOf,
+  pass,
+  verdict,
+} from './bench.ts'
 
 // Whether an acquire is granted when it should be, and only then.
 

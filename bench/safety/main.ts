@@ -7,8 +7,7 @@ import { compileShim } from '../../test/faults/shimmed-clock.ts'
 import { libraries, OURS } from '../peers/libraries.ts'
 import { installPeers, versionsOf } from '../peers/load.ts'
 import { markdownTable } from '../report.ts'
-import { LibraryUnderTest } from './bench.ts'
-import type { Cell, Hazard } from './hazard.ts'
+import { type Cell, type Hazard, LibraryUnderTest } from './bench.ts'
 import { hazards } from './hazards.ts'
 
 const USAGE = `The hazards that every lock library meets sooner or later: published ones and this project, side by side.

@@ -5,7 +5,7 @@ import { figure, none, type Figure, type Measured } from '../../report.ts'
 import { type Effort, sum, takeTurns } from '../../rounds.ts'
 import { newQueueName, type Harness, type Row } from '../harness.ts'
 import { resource, type KeyedJob, type Orders } from '../job.ts'
-import { killOne } from '../kill.ts'
+import { killOne } from '../judge.ts'
 import { openGroupProducer } from '../peers.ts'
 
 interface AskedJob extends KeyedJob {

@@ -6,11 +6,13 @@
 import { execFileSync } from 'node:child_process'
 import { accessSync, constants, existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { findProgram } from '../../../scripts/find-program.ts'
 import { item } from '../../../test/support/proxied-masters.ts'
 import { startCluster } from '../../../test/support/redis-cluster.ts'
+import { ShardedQueue } from '../../built.ts'
 import { inTurns, newQueueName, type Harness, type Row } from '../../coordination/harness.ts'
+import { inChunks, resource, type KeyedJob } from '../../coordination/job.ts'
 import { judge } from '../../coordination/judge.ts'
 import { figure, none, number, shown, tableOf, type Measured } from '../../report.ts'
 import { cpuMs, type Effort, type Rounds, sum, takeTurns, type Value } from '../../rounds.ts'
@@ -106,7 +108,11 @@ async function measure(harness: Harness, effort: Effort, nodes: Nodes) {
   const orders = { ...base, connection: { host, port }, shards, removes: true }
   const before = await nodes.cpuMs()
   const startedAt = performance.now()
-  await workers.add(orders, jobs)
+  const cluster = new Cluster([orders.connection], { redisOptions: { maxRetriesPerRequest: null } })
+  const queue = new ShardedQueue<KeyedJob>(orders.queue, { connection: cluster, shards, resource })
+  await inChunks(jobs, (some) => queue.addBulk(some.map((data) => ({ name: 'job', data }))))
+  await queue.close()
+  cluster.disconnect()
   await workers.work(orders)
   await workers.completed(count)
   const tookMs = performance.now() - startedAt
