@@ -1,16 +1,17 @@
 /** Where it is measured: the masters, a process for each contender, and the masters' counters. */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { startFleet } from '../../src/testing/index.ts'
 import type * as Bench from '../bench.ts'
-import type { Setup } from '../peers/adapter.ts'
+import type { Setup } from '../peers/adapters.ts'
 import type { FlowResult } from '../peers/loads.ts'
 import {
   libraries,
   type LibraryProcess,
   OURS,
   RAW,
-  RemoteClient,
+  connectClient,
+  type RemoteClient,
   startLibrary,
 } from '../peers/libraries.ts'
 import { figure, none, shown, tableOf, type Figure, type Table } from '../report.ts'
@@ -38,70 +39,62 @@ function titleOf(contender: string): string {
   return libraries.find(({ name }) => name === contender)?.title ?? contender
 }
 
-export class Harness implements AsyncDisposable {
-  readonly fleet: Fleet
-  readonly #masters: readonly Redis[]
-  readonly #processes = new Map<string, LibraryProcess>()
-
-  static async open(): Promise<Harness> {
-    return new Harness(await startFleet({ masters: 5, queue: false }))
-  }
-
-  private constructor(fleet: Fleet) {
-    this.fleet = fleet
-    this.#masters = fleet.urls.map((url) => new Redis(url, { maxRetriesPerRequest: null }))
-  }
-
-  /** A client of each contender under a new namespace, in the contender's process. */
-  async open(
-    contenders: readonly string[],
-    options: (contender: string) => Partial<Setup> = () => ({}),
-  ) {
-    const clients = new Map<string, RemoteClient>()
-    for (const name of contenders) {
-      const process = this.#processes.get(name) ?? (await startLibrary(name))
-      this.#processes.set(name, process)
-      const namespace = `bench-${randomUUID().slice(0, 8)}`
-      const setup = { urls: this.fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
-      const own = name === 'redlock-universal' ? UNIVERSAL : {}
-      clients.set(name, await RemoteClient.connect(process, { ...setup, ...own, ...options(name) }))
-    }
-    const of = (contender: string): RemoteClient => {
-      const client = clients.get(contender)
-      if (client === undefined) throw new Error(`${contender} has no client`)
-      return client
-    }
-    return {
-      of,
-      /** Acquires and releases free resources. */
-      flow(contender: string, concurrency: number, durationMs: number): Promise<FlowResult> {
-        const load = { concurrency, durationMs, resources: RESOURCES, ttlMs: LEASE_MS }
-        return of(contender).load('flow', load)
-      },
-      async [Symbol.asyncDispose]() {
-        for (const client of clients.values()) await client.close()
-      },
-    }
-  }
-
-  /** Processor time of all masters together. */
-  async mastersCpuUs(): Promise<number> {
-    const infos = await Promise.all(this.#masters.map((redis) => redis.info('cpu')))
-    return 1_000 * sum(infos.map(cpuMs))
-  }
-
-  /** On every master; what `EVALSHA` calls it. */
-  async loadScript(lua: string): Promise<string> {
-    const hashes = await Promise.all(this.#masters.map((redis) => redis.script('LOAD', lua)))
-    return String(hashes[0])
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const process of this.#processes.values()) await process.kill()
-    for (const redis of this.#masters) redis.disconnect()
-    await this.fleet.close()
+export async function openHarness() {
+  const fleet = await startFleet({ masters: 5, queue: false })
+  const masters = fleet.urls.map((url) => new Redis(url, { maxRetriesPerRequest: null }))
+  const processes = new Map<string, LibraryProcess>()
+  return {
+    fleet,
+    /** A client of each contender under a new namespace, in the contender's process. */
+    async open(
+      contenders: readonly string[],
+      options: (contender: string) => Partial<Setup> = () => ({}),
+    ) {
+      const clients = new Map<string, RemoteClient>()
+      for (const name of contenders) {
+        const process = processes.get(name) ?? (await startLibrary(name))
+        processes.set(name, process)
+        const namespace = `bench-${randomUUID().slice(0, 8)}`
+        const setup = { urls: fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
+        const own = name === 'redlock-universal' ? UNIVERSAL : {}
+        clients.set(name, await connectClient(process, { ...setup, ...own, ...options(name) }))
+      }
+      const of = (contender: string): RemoteClient => {
+        const client = clients.get(contender)
+        if (client === undefined) throw new Error(`${contender} has no client`)
+        return client
+      }
+      return {
+        of,
+        /** Acquires and releases free resources. */
+        flow(contender: string, concurrency: number, durationMs: number): Promise<FlowResult> {
+          const load = { concurrency, durationMs, resources: RESOURCES, ttlMs: LEASE_MS }
+          return of(contender).load('flow', load)
+        },
+        async [Symbol.asyncDispose]() {
+          for (const client of clients.values()) await client.close()
+        },
+      }
+    },
+    /** Processor time of all masters together. */
+    async mastersCpuUs(): Promise<number> {
+      const infos = await Promise.all(masters.map((redis) => redis.info('cpu')))
+      return 1_000 * sum(infos.map(cpuMs))
+    },
+    /** On every master; what `EVALSHA` calls it. */
+    async loadScript(lua: string): Promise<string> {
+      const hashes = await Promise.all(masters.map((redis) => redis.script('LOAD', lua)))
+      return String(hashes[0])
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      for (const process of processes.values()) await process.kill()
+      for (const redis of masters) redis.disconnect()
+      await fleet.close()
+    },
   }
 }
+
+export type Harness = Awaited<ReturnType<typeof openHarness>>
 
 /** A row for each contender. A column has a value of its rounds. */
 export function lockTable<Result>(

@@ -2,8 +2,7 @@
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import { item } from '../../test/support/proxied-masters.ts'
 import { messageOf, serve } from '../../test/support/remote-process.ts'
-import type { Client, Held, Setup } from './adapter.ts'
-import { adapters } from './adapters.ts'
+import { adapters, type Client, type Held, type Setup } from './adapters.ts'
 import { OURS } from './libraries.ts'
 import { flow, hold, letGo, turns } from './loads.ts'
 

@@ -1,7 +1,7 @@
 /** The loads of the lock benchmark, inside the process of a library. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { percentile } from '../rounds.ts'
-import type { Client, Held } from './adapter.ts'
+import type { Client, Held } from './adapters.ts'
 
 /** How long after the end an answer may still come. */
 const GRACE_MS = 8_000

@@ -6,7 +6,7 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect as openSocket, type Socket } from 'node:net'
-import type { Connect } from './adapter.ts'
+import type { Connect } from './adapters.ts'
 
 export const COMPARE_AND_DELETE =
   "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"

@@ -7,7 +7,7 @@ import { compileShim } from '../../test/faults/shimmed-clock.ts'
 import { libraries, OURS } from '../peers/libraries.ts'
 import { installPeers, versionsOf } from '../peers/load.ts'
 import { markdownTable } from '../report.ts'
-import { type Cell, type Hazard, LibraryUnderTest } from './bench.ts'
+import { type Cell, type Hazard, openLibrary } from './bench.ts'
 import { hazards } from './hazards.ts'
 
 const USAGE = `The hazards that every lock library meets sooner or later: published ones and this project, side by side.
@@ -47,7 +47,7 @@ process.exit(failed ? 1 : 0)
 
 async function runLane(lane: number): Promise<void> {
   for (const { name: library } of libraries.filter((_, index) => index % LANES === lane)) {
-    await using tested = await LibraryUnderTest.open(library, clocks)
+    await using tested = await openLibrary(library, clocks)
     for (const hazard of hazards) {
       const found = await tested.meet(hazard)
       console.error(`${library} · ${hazard.title}: ${found.verdict} ${found.evidence}`)
