@@ -4,7 +4,7 @@ import { Redis } from 'ioredis'
 import { startFleet } from '../../src/testing/index.ts'
 import type * as Bench from '../bench.ts'
 import type { Setup } from '../peers/adapters.ts'
-import type { FlowResult } from '../peers/loads.ts'
+import type { FlowResult } from '../peers/library-child.ts'
 import {
   libraries,
   type LibraryProcess,

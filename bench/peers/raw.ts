@@ -5,14 +5,14 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import { connect as openSocket, type Socket } from 'node:net'
+import { connect as openSocket } from 'node:net'
 import type { Connect } from './adapters.ts'
 
 export const COMPARE_AND_DELETE =
   "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 export const connect: Connect = async ({ urls, namespace }) => {
-  const masters = await Promise.all(urls.map((url) => RawMaster.open(new URL(url))))
+  const masters = await Promise.all(urls.map((url) => openMaster(new URL(url))))
   const hash = createHash('sha1').update(COMPARE_AND_DELETE).digest('hex')
   await askQuorum(masters, ['SCRIPT', 'LOAD', COMPARE_AND_DELETE])
   const keyPrefix = `${namespace}:`
@@ -38,7 +38,7 @@ export const connect: Connect = async ({ urls, namespace }) => {
 }
 
 /** Resolves as soon as a majority has said yes, or can no longer. */
-function askQuorum(masters: readonly RawMaster[], parts: readonly string[]): Promise<boolean> {
+function askQuorum(masters: readonly Master[], parts: readonly string[]): Promise<boolean> {
   const bytes = encode(parts)
   let undecided = masters.length
   let missing = Math.floor(masters.length / 2) + 1
@@ -53,6 +53,7 @@ function askQuorum(masters: readonly RawMaster[], parts: readonly string[]): Pro
 }
 
 type Vote = (granted: boolean) => void
+type Master = Awaited<ReturnType<typeof openMaster>>
 
 function encode(parts: readonly string[]): string {
   let bytes = `*${parts.length}\r\n`
@@ -60,52 +61,36 @@ function encode(parts: readonly string[]): string {
   return bytes
 }
 
-class RawMaster {
-  readonly socket: Socket
-  #waiting: Vote[] = []
-  #answered = 0
-  #unsent = ''
-  #unread = ''
-
-  static async open({ hostname, port }: URL): Promise<RawMaster> {
-    const socket = openSocket({ host: hostname, port: Number(port), noDelay: true })
-    await once(socket, 'connect')
-    return new RawMaster(socket)
-  }
-
-  private constructor(socket: Socket) {
-    this.socket = socket
-    socket.setEncoding('latin1')
-    socket.on('data', (text: string) => {
-      this.#read(text)
-    })
-  }
-
-  ask(bytes: string, vote: Vote): void {
-    this.#waiting.push(vote)
-    if (this.#unsent === '') {
-      setImmediate(() => {
-        this.socket.write(this.#unsent, 'latin1')
-        this.#unsent = ''
-      })
-    }
-    this.#unsent += bytes
-  }
-
-  /**
-   * One line for each question; the hash that `SCRIPT LOAD` says is in a line of its own, behind
-   * its length.
-   */
-  #read(text: string): void {
-    const lines = (this.#unread + text).split('\r\n')
-    this.#unread = lines.pop() ?? ''
+async function openMaster({ hostname, port }: URL) {
+  const socket = openSocket({ host: hostname, port: Number(port), noDelay: true })
+  await once(socket, 'connect')
+  socket.setEncoding('latin1')
+  let waiting: Vote[] = []
+  let answered = 0
+  let unsent = ''
+  let unread = ''
+  // One line for each question; the hash that `SCRIPT LOAD` says is in a line of its own, behind
+  // its length.
+  socket.on('data', (text: string) => {
+    const lines = (unread + text).split('\r\n')
+    unread = lines.pop() ?? ''
     for (const line of lines) {
       if (line.startsWith('$') && line !== '$-1') continue
-      const isGranted = line !== '$-1' && line !== ':0' && !line.startsWith('-')
-      this.#waiting[this.#answered++]?.(isGranted)
+      waiting[answered++]?.(line !== '$-1' && line !== ':0' && !line.startsWith('-'))
     }
-    if (this.#answered < this.#waiting.length) return
-    this.#waiting = []
-    this.#answered = 0
+    if (answered < waiting.length) return
+    waiting = []
+    answered = 0
+  })
+  const ask = (bytes: string, vote: Vote): void => {
+    waiting.push(vote)
+    if (unsent === '') {
+      setImmediate(() => {
+        socket.write(unsent, 'latin1')
+        unsent = ''
+      })
+    }
+    unsent += bytes
   }
+  return { socket, ask }
 }
