@@ -1,6 +1,6 @@
 /** The command line of the coordination benchmark; `--help` lists its options. */
 import { runBenchmark } from '../bench.ts'
-import { Harness } from './harness.ts'
+import { openHarness } from './harness.ts'
 import { capabilities } from './rows/capabilities.ts'
 import { lightCustomers, lightLine } from './rows/fairness.ts'
 import { besideClosedLines, liveSlots, rate, tenants, weights } from './rows/limits.ts'
@@ -8,7 +8,7 @@ import { addBulk, batches, makespan, spread, throughput } from './rows/overhead.
 
 const MANY = { lines: 500, each: 20, concurrency: 25 }
 
-await runBenchmark<Harness>({
+await runBenchmark({
   name: 'bench:coordination',
   title: 'How jobs that share a resource are coordinated: fairness, order, crashes, overhead.',
   rounds: 5,
@@ -43,6 +43,6 @@ await runBenchmark<Harness>({
     tenants,
     batches,
   ],
-  open: () => Harness.open(4),
+  open: () => openHarness(4),
   packages: ['bullmq-redlock', 'bullmq', 'groupmq'],
 })
