@@ -17,57 +17,40 @@ export type Value<Result> =
   | ((result: Result) => number)
   | { [Name in keyof Result]: Result[Name] extends number ? Name : never }[keyof Result]
 
-/** The results of each contender, in the order of the rounds. */
-export class Rounds<Contender, Result> {
-  readonly #results: ReadonlyMap<Contender, readonly Result[]>
-
-  constructor(results: ReadonlyMap<Contender, readonly Result[]>) {
-    this.#results = results
-  }
-
-  get contenders(): readonly Contender[] {
-    return [...this.#results.keys()]
-  }
-
-  values(contender: Contender, value: Value<Result>): readonly number[] {
-    const results = this.#results.get(contender) ?? []
+/** @param all The results of each contender, in the order of the rounds. */
+function roundsOf<Contender, Result>(all: ReadonlyMap<Contender, readonly Result[]>) {
+  const values = (contender: Contender, value: Value<Result>): readonly number[] => {
+    const results = all.get(contender) ?? []
     return results.map((one) => (typeof value === 'function' ? value(one) : Number(one[value])))
   }
-
-  spread(contender: Contender, value: Value<Result>): Spread {
-    return spread(this.values(contender, value))
-  }
-
-  median(contender: Contender, value: Value<Result>): number {
-    return this.spread(contender, value).median
-  }
-
-  sum(contender: Contender, value: Value<Result>): number {
-    return sum(this.values(contender, value))
-  }
-
-  worst(contender: Contender, value: Value<Result>): number {
-    return Math.max(...this.values(contender, value))
-  }
-
-  /** A value of one beside that of another in the same round: a busy machine weighs on both. */
-  ratio(ours: Contender, theirs: Contender, value: Value<Result>): Spread {
-    const others = this.values(theirs, value)
-    return spread(this.values(ours, value).map((own, round) => own / (others[round] ?? NaN)))
-  }
-
-  /** The one that does best. */
-  best(among: readonly Contender[], value: Value<Result>, better: 'more' | 'less'): Contender {
-    const sign = better === 'more' ? -1 : 1
-    const rank = (contender: Contender): number => {
-      const median = this.median(contender, value)
-      return Number.isFinite(median) ? sign * median : Infinity
-    }
-    const [first] = among.toSorted((a, b) => rank(a) - rank(b))
-    if (first === undefined) throw new Error('A contender was expected')
-    return first
+  const median = (contender: Contender, value: Value<Result>): number =>
+    spread(values(contender, value)).median
+  return {
+    contenders: [...all.keys()] as readonly Contender[],
+    ...{ values, median },
+    spread: (contender: Contender, value: Value<Result>) => spread(values(contender, value)),
+    sum: (contender: Contender, value: Value<Result>) => sum(values(contender, value)),
+    worst: (contender: Contender, value: Value<Result>) => Math.max(...values(contender, value)),
+    /** A value of one beside that of another in the same round: a busy machine weighs on both. */
+    ratio(ours: Contender, theirs: Contender, value: Value<Result>): Spread {
+      const others = values(theirs, value)
+      return spread(values(ours, value).map((own, round) => own / (others[round] ?? NaN)))
+    },
+    /** The one that does best. */
+    best(among: readonly Contender[], value: Value<Result>, better: 'more' | 'less'): Contender {
+      const sign = better === 'more' ? -1 : 1
+      const rank = (contender: Contender): number => {
+        const middle = median(contender, value)
+        return Number.isFinite(middle) ? sign * middle : Infinity
+      }
+      const [first] = among.toSorted((a, b) => rank(a) - rank(b))
+      if (first === undefined) throw new Error('A contender was expected')
+      return first
+    },
   }
 }
+
+export type Rounds<Contender, Result> = ReturnType<typeof roundsOf<Contender, Result>>
 
 /**
  * Each round begins with another contender. Warm-ups are rounds before the first one, with negative
@@ -86,7 +69,7 @@ export async function takeTurns<Contender, Result>(
       if (round >= 0) results.get(contender)?.push(result)
     }
   }
-  return new Rounds(results)
+  return roundsOf(results)
 }
 
 export function sum(values: readonly number[]): number {

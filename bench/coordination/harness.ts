@@ -11,7 +11,13 @@ import { inChunks, resource, tenantOf, weightOf } from './job.ts'
 import type { Contender, KeyedJob, Orders } from './job.ts'
 import { judge } from './judge.ts'
 import { openGroupProducer, peerOf } from './peers.ts'
-import { startBroker, startDatabase, Workers, type QueueServer } from './workers.ts'
+import {
+  startBroker,
+  startDatabase,
+  startWorkers,
+  type QueueServer,
+  type Workers,
+} from './workers.ts'
 
 export const LEASE_MS = 2_000
 /** Neighbours get durations of work that are far apart. */
@@ -31,7 +37,7 @@ export interface Load {
 /** @param peers With the servers of all others that are installed. */
 export async function openHarness(processes: number, peers = false) {
   const fleet = await startFleet({ masters: 5 })
-  const nodeWorkers = await Workers.start(processes)
+  const nodeWorkers = await startWorkers(processes)
   const queueRedis = new Redis(fleet.queue.url, { maxRetriesPerRequest: null })
   const namespace = `bench-${randomUUID().slice(0, 8)}`
   const lock = { masters: fleet.urls, namespace, leaseMs: LEASE_MS }
@@ -40,7 +46,7 @@ export async function openHarness(processes: number, peers = false) {
   await founder.close()
   const servers = new Map<Contender, QueueServer>()
   if (peers) servers.set('bunqueue', await startBroker())
-  const bunWorkers = peers ? await Workers.start(processes, 'bun') : nodeWorkers
+  const bunWorkers = peers ? await startWorkers(processes, 'bun') : nodeWorkers
   if (peers && !noPostgres) {
     const database = await startDatabase()
     servers.set('pg-boss', database).set('graphile-worker', database)

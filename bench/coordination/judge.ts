@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { monotonicMs } from '../../test/faults/monotonic.ts'
 import type { KeyedJob, Orders, Run, Sighting } from './job.ts'
-import { Workers } from './workers.ts'
+import { startWorkers } from './workers.ts'
 
 /**
  * `makespanMs`: from the first start to the last end. `inversions`: starts of a job after one of
@@ -96,7 +96,7 @@ interface Kill {
 
 export async function killOne(kill: Kill) {
   const { orders, expected, limitMs } = kill
-  await using workers = await Workers.start(2, orders.contender === 'bunqueue' ? 'bun' : 'node')
+  await using workers = await startWorkers(2, orders.contender === 'bunqueue' ? 'bun' : 'node')
   const seen: Seen[] = []
   workers.listen((one) => seen.push(one))
   await kill.add()
@@ -121,8 +121,8 @@ function mostRunning(seen: readonly Seen[]): readonly Seen[] {
     const isSame = (other: Seen): boolean => other.key === key && other.nr === nr
     return report === 'entered' && !seen.slice(index + 1).some(isSame)
   })
-  const [first, second] = [0, 1].map((nr) => running.filter(({ process }) => process === nr))
-  return (second?.length ?? 0) > (first?.length ?? 0) ? (second ?? []) : (first ?? [])
+  const of = [0, 1].map((nr) => running.filter(({ process }) => process === nr))
+  return of.toSorted((a, b) => b.length - a.length)[0] ?? []
 }
 
 async function within(limitMs: number, isDone: () => boolean): Promise<void> {

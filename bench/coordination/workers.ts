@@ -91,69 +91,60 @@ function startWorker(runtime: 'node' | 'bun'): Promise<Worker> {
   return RemoteProcess.start('a worker', child)
 }
 
-export class Workers implements AsyncDisposable {
-  readonly all: readonly Worker[]
+export async function startWorkers(size: number, runtime: 'node' | 'bun' = 'node') {
+  const all = await Promise.all(Array.from({ length: size }, () => startWorker(runtime)))
   /** Jobs that each has completed since it was told to work. */
-  readonly #done = new Map<Worker, number>()
-  readonly #progress = new EventEmitter()
-  #working: readonly Worker[] = []
-
-  static async start(size: number, runtime: 'node' | 'bun' = 'node'): Promise<Workers> {
-    return new Workers(await Promise.all(Array.from({ length: size }, () => startWorker(runtime))))
+  const counts = new Map<Worker, number>()
+  const progress = new EventEmitter()
+  let working: readonly Worker[] = []
+  for (const worker of all) {
+    worker.listen((event) => {
+      if (event.report !== 'done') return
+      counts.set(worker, event.count)
+      progress.emit('done')
+    })
   }
-
-  private constructor(all: readonly Worker[]) {
-    this.all = all
-    for (const worker of all) {
-      worker.listen((event) => {
-        if (event.report !== 'done') return
-        this.#done.set(worker, event.count)
-        this.#progress.emit('done')
-      })
-    }
-  }
-
-  /** Tells of every run's start and end until the returned function is called. */
-  listen(listener: (seen: Seen) => void): () => void {
-    const unlisten = this.all.map((worker, process) =>
-      worker.listen((event) => {
-        if (event.report !== 'done') listener({ ...event, process })
-      }),
-    )
-    return () => {
-      for (const end of unlisten) end()
-    }
-  }
-
-  async add(orders: Orders, jobs: readonly KeyedJob[]): Promise<void> {
-    await this.all[0]?.ask('add', { orders, jobs })
-  }
-
-  async work(orders: Orders, size: number = this.all.length): Promise<void> {
-    this.#done.clear()
-    this.#working = this.all.slice(0, size)
-    await Promise.all(this.#working.map((worker) => worker.ask('work', orders)))
-  }
-
-  /** Resolves when that many jobs are completed; sleeps until the workers report. */
-  async completed(count: number): Promise<void> {
-    const limit = AbortSignal.timeout(LOAD_LIMIT_MS)
-    const done = (): number => sum([...this.#done.values()])
-    try {
-      while (done() < count) await once(this.#progress, 'done', { signal: limit })
-    } catch (error) {
-      throw new Error(`${done()} of ${count} jobs were done in time`, { cause: error })
-    }
-  }
-
-  /** With what each of them ran. */
-  async stop(): Promise<Tally & { readonly each: readonly Tally[] }> {
-    const each = await Promise.all(this.#working.map((worker) => worker.ask('stop', null)))
-    const runs = each.flatMap((one) => one.runs).sort((a, b) => a.startedAt - b.startedAt)
-    return { runs, cpuMs: sum(each.map(({ cpuMs }) => cpuMs)), each }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all(this.all.map((worker) => worker.kill()))
+  return {
+    all,
+    /** Tells of every run's start and end until the returned function is called. */
+    listen(listener: (seen: Seen) => void): () => void {
+      const unlisten = all.map((worker, process) =>
+        worker.listen((event) => {
+          if (event.report !== 'done') listener({ ...event, process })
+        }),
+      )
+      return () => {
+        for (const end of unlisten) end()
+      }
+    },
+    async add(orders: Orders, jobs: readonly KeyedJob[]): Promise<void> {
+      await all[0]?.ask('add', { orders, jobs })
+    },
+    async work(orders: Orders, processes: number = size): Promise<void> {
+      counts.clear()
+      working = all.slice(0, processes)
+      await Promise.all(working.map((worker) => worker.ask('work', orders)))
+    },
+    /** Resolves when that many jobs are completed; sleeps until the workers report. */
+    async completed(count: number): Promise<void> {
+      const limit = AbortSignal.timeout(LOAD_LIMIT_MS)
+      const done = (): number => sum([...counts.values()])
+      try {
+        while (done() < count) await once(progress, 'done', { signal: limit })
+      } catch (error) {
+        throw new Error(`${done()} of ${count} jobs were done in time`, { cause: error })
+      }
+    },
+    /** With what each of them ran. */
+    async stop(): Promise<Tally & { readonly each: readonly Tally[] }> {
+      const each = await Promise.all(working.map((worker) => worker.ask('stop', null)))
+      const runs = each.flatMap((one) => one.runs).sort((a, b) => a.startedAt - b.startedAt)
+      return { runs, cpuMs: sum(each.map(({ cpuMs }) => cpuMs)), each }
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      await Promise.all(all.map((worker) => worker.kill()))
+    },
   }
 }
+
+export type Workers = Awaited<ReturnType<typeof startWorkers>>

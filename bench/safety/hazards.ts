@@ -326,12 +326,7 @@ const routineResult: Hazard = {
   },
 }
 
-async function runUnder(
-  bench: Bench,
-  client: RemoteClient,
-  resource: string,
-  error?: string,
-): Promise<{ readonly value: string; readonly tookMs: number }> {
+async function runUnder(bench: Bench, client: RemoteClient, resource: string, error?: string) {
   const work = await client.startUsing(resource, ROUTINE.ttlMs)
   const deleted = await Promise.all(
     bench.masters.connections.map((redis) => redis.del(client.key(resource))),

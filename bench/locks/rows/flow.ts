@@ -27,10 +27,7 @@ const MANY = 64
 /** Of the rows in which the masters are slower. */
 const FEWER = CONCURRENCY.slice(0, 3)
 
-interface Level {
-  readonly rounds: Rounds<string, FlowResult & { readonly mastersUs: number }>
-  readonly table: Table
-}
+type Level = Awaited<ReturnType<typeof measure>>
 
 export const acquire: Row = {
   name: 'acquire',
@@ -61,17 +58,12 @@ export const acquire: Row = {
   },
 }
 
-async function measure(
-  harness: Harness,
-  effort: Effort,
-  concurrency: number,
-  autoPipelining: boolean,
-): Promise<Level> {
+async function measure(harness: Harness, effort: Effort, concurrency: number, isTuned: boolean) {
   const tuned = ", the other libraries with ioredis' `enableAutoPipelining`"
-  const title = `${concurrency} at a time${autoPipelining ? tuned : ''}`
+  const title = `${concurrency} at a time${isTuned ? tuned : ''}`
   console.error(`acquire: ${title}`)
   const contenders = [...locks, RAW]
-  await using clients = await harness.open(contenders, () => ({ autoPipelining }))
+  await using clients = await harness.open(contenders, () => ({ autoPipelining: isTuned }))
   const rounds = await takeTurns(contenders, effort, async (contender) => {
     const before = await harness.mastersCpuUs()
     const result = await clients.flow(contender, concurrency, effort.of(1_000, 60))
@@ -103,11 +95,7 @@ const KEYS = 10_000
  * @returns how often a second it did `SET NX PX` and a compare-and-delete on every master; NaN
  * where redis-benchmark is not installed.
  */
-async function askRedisBenchmark(
-  harness: Harness,
-  atOnce: number,
-  requests: number,
-): Promise<number> {
+async function askRedisBenchmark(harness: Harness, atOnce: number, requests: number) {
   const program = findProgram('redis-benchmark') ?? findProgram('valkey-benchmark')
   if (program === undefined) return NaN
   const whole = Math.ceil(requests / atOnce) * atOnce

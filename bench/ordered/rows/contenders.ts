@@ -49,14 +49,20 @@ export const throughput: Row = {
   name: 'throughput',
   load: `Jobs per second, 2 processes × ${CONCURRENCY} slots, all jobs added before; jobs that are done are removed.`,
   async run(harness, effort): Promise<Measured> {
+    const settings = { concurrency: CONCURRENCY, kept: false }
     for (const name of effort.of(contenders, [])) {
-      await harness.run(name, { jobs: inTurns(100, 5, 0), concurrency: CONCURRENCY, kept: false })
+      await harness.run(name, { ...settings, jobs: inTurns(100, 5, 0) })
     }
     const cells: Cell[] = []
     for (const workMs of effort.some(WORK_MS)) {
       for (const keys of effort.some(KEYS)) {
         console.error(`throughput: ${workMs} ms of work, ${keys} keys`)
-        cells.push({ workMs, keys, rounds: await measure(harness, effort, workMs, keys) })
+        const whole = JOBS[keys]?.[WORK_MS.indexOf(workMs)] ?? keys
+        const each = Math.ceil(effort.of(whole, SMOKE_JOBS) / keys)
+        const rounds = await takeTurns(contenders, { rounds: effort.rounds }, (name) =>
+          harness.run(name, { ...settings, jobs: inTurns(keys, each, workMs) }),
+        )
+        cells.push({ workMs, keys, rounds })
       }
     }
     const total = (name: Contender, of: Value<Outcome>): number =>
@@ -68,30 +74,17 @@ export const throughput: Row = {
       ['two of a key at once', (name) => number(total(name, 'overlaps'))],
     ])
     const wrong = total('strict', 'inversions') + total('strict', 'overlaps')
-    const speeds = effort.some(WORK_MS).map((workMs) => {
-      const own = cells.filter((cell) => cell.workMs === workMs)
-      return speedsOf(workMs, own)
-    })
+    const speeds = effort.some(WORK_MS).map((workMs) =>
+      speedsOf(
+        workMs,
+        cells.filter((cell) => cell.workMs === workMs),
+      ),
+    )
     return {
       tables: [...speeds, disorder],
       figures: [...cells.map(figureOf), none('Jobs of ours out of order or at once', wrong)],
     }
   },
-}
-
-function measure(
-  harness: Harness,
-  effort: Effort,
-  workMs: number,
-  keys: number,
-): Promise<Cell['rounds']> {
-  const whole = JOBS[keys]?.[WORK_MS.indexOf(workMs)] ?? keys
-  const each = Math.ceil(effort.of(whole, SMOKE_JOBS) / keys)
-  return takeTurns(contenders, { rounds: effort.rounds }, (name) =>
-    harness.run(name, {
-      ...{ jobs: inTurns(keys, each, workMs), concurrency: CONCURRENCY, kept: false },
-    }),
-  )
 }
 
 function speedsOf(workMs: number, cells: readonly Cell[]): Table {
@@ -161,11 +154,8 @@ async function kill(harness: Harness, effort: Effort, name: Contender) {
   const { seen, death } = await killOne({
     orders: { ...orders, keys: KILLED_KEYS, recoversSoon: true, removes: true },
     expected: jobs,
-    ...{
-      ended: Math.min(3 * KILLED_KEYS, jobs.length / 2),
-      running: 2,
-      afterMs: KILLED_WORK_MS / 2,
-    },
+    ended: Math.min(3 * KILLED_KEYS, jobs.length / 2),
+    ...{ running: 2, afterMs: KILLED_WORK_MS / 2 },
     limitMs: effort.of(LIMIT_MS, 8_000),
     add: () => harness.add(name, queue, jobs),
   })
