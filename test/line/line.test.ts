@@ -10,12 +10,12 @@ import {
 } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
-import {
+import type {
+  JobLease,
+  LockedQueue,
+  LockedQueueOptions,
   LockedWorker,
-  type JobLease,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
+  LockedWorkerOptions,
 } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { givenOrder, misplacedBy } from '../support/given-order.ts'
@@ -33,19 +33,11 @@ function makeQueue(
   options: Partial<LockedQueueOptions<Charge>> = {},
   name = fixture.namespace,
 ): LockedQueue<Charge> {
-  return fixture.lockedQueue<Charge>(
-    {
-      ...{ resource: resources },
-      ...options,
-    },
-    name,
-  )
+  return fixture.lockedQueue<Charge>({ resource: resources, ...options }, name)
 }
 
 function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespace): Queue<Charge> {
-  const queue = new Queue<Charge>(name, { connection: fixture.connection, ...options })
-  fixture.defer(() => queue.close())
-  return queue
+  return fixture.plainQueue<Charge>(name, options)
 }
 
 interface Seen {
@@ -62,8 +54,7 @@ async function work(
 ): Promise<Seen> {
   const redlock = await fixture.redlock()
   const running = new Map<string, number>()
-  const worker = new LockedWorker<Charge>(
-    name,
+  const worker = fixture.lockedWorker<Charge>(
     async (job, lease) => {
       seen.started.push(job.data.nr)
       const key = resources(job.data).join()
@@ -77,13 +68,13 @@ async function work(
       seen.order.push(job.data.nr)
     },
     {
-      ...{ connection: fixture.connection, redlock, concurrency: 5 },
+      ...{ redlock, concurrency: 5 },
       resource: ({ data }) => resources(data),
       ...options,
     },
+    name,
   )
   const seen: Seen = { worker, order: [], started: [], most: 0 }
-  fixture.defer(() => worker.close())
   await worker.waitUntilReady()
   return seen
 }

@@ -26,10 +26,6 @@ import { startProxy } from '../support/proxy.ts'
 const fixture = useFleet({ masters: 3 })
 const resource = ({ data }: Job<{ nr: number }>): string => `customer:${data.nr % 10}`
 
-function plainQueue(): Queue<{ nr: number }> {
-  return fixture.plainQueue<{ nr: number }>()
-}
-
 function lockedQueue(): LockedQueue<{ nr: number }> {
   const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
     connection: { url: fixture.fleet.queue.url },
@@ -75,7 +71,7 @@ describe('before the processor is called, no attempt is used', () => {
   test.each(Object.entries(REFUSALS))('%s', async (_what, [begin, end]) => {
     const redis = fixture.redis()
     await redis.call('ACL', 'SETUSER', 'jobs', 'on', '>secret', 'allkeys', 'allchannels', '+@all')
-    const queue = plainQueue()
+    const queue = fixture.plainQueue<{ nr: number }>()
     const { host, port } = fixture.fleet.queue
     const connection = { host, port, username: 'jobs', password: 'secret' }
     await queue.addBulk(
@@ -140,7 +136,7 @@ describe.each(['completed', 'failed'] as const)('the end of a job that has %s', 
         await gate.passed
         if (state === 'failed') throw new Error('no money')
       })
-      const queue = plainQueue()
+      const queue = fixture.plainQueue<{ nr: number }>()
       const job = await queue.add('charge', { nr: 1 })
       await until('it runs', () => runs > 0)
       await redis.call(...(begin as [string]))
@@ -353,7 +349,7 @@ test('a worker whose given client was closed says so, and goes on when it is con
   await connection.quit()
   await until('it says so', () => errors.some((each) => each.includes('connect it again')), 15_000)
   await connection.connect()
-  await plainQueue().add('charge', { nr: 1 })
+  await fixture.plainQueue<{ nr: number }>().add('charge', { nr: 1 })
   await until('the job runs', () => runs === 1, 10_000)
 })
 
@@ -440,7 +436,7 @@ describe('a worker that stops', () => {
   })
 
   test('with its Redlock, at the same moment: the signal aborts, and the job is requeued', async () => {
-    const queue = plainQueue()
+    const queue = fixture.plainQueue<{ nr: number }>()
     const reasons: unknown[] = []
     const redlock = await fixture.redlock()
     const worker = await work(
@@ -481,7 +477,7 @@ describe('a worker that stops', () => {
 test('a worker that is cut off from the queue alone stops its job when its lock has run out', async () => {
   const proxy = await startProxy(fixture.fleet.queue.port)
   fixture.defer(() => proxy.close())
-  const queue = plainQueue()
+  const queue = fixture.plainQueue<{ nr: number }>()
   let reason: unknown
   let isRunning = false
   const worker = await work(
