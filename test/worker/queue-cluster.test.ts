@@ -3,7 +3,7 @@
  * ioredis Cluster as connection.
  */
 import type { Job } from 'bullmq'
-import { Cluster, Redis } from 'ioredis'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
@@ -27,23 +27,12 @@ interface Charge {
   readonly nr: number
 }
 
-function connect(): Cluster {
-  const cluster = new Cluster(
-    nodes.map(({ host, port }) => ({ host, port })),
-    { redisOptions: { maxRetriesPerRequest: null } },
-  )
-  fixture.defer(() => {
-    cluster.disconnect()
-  })
-  return cluster
-}
-
 test('jobs run in order, one at a time per customer, and `inspect` and `why` tell', async () => {
   const { namespace } = fixture
   const resource = ({ customer }: Charge): string => `customer:${customer}`
   const prefix = '{bull}'
   const queue = new LockedQueue<Charge>(namespace, {
-    connection: connect(),
+    connection: fixture.cluster(nodes),
     prefix,
     resource,
   })
@@ -64,7 +53,7 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
         running.delete(data.customer)
       },
       {
-        connection: connect(),
+        connection: fixture.cluster(nodes),
         prefix,
         redlock,
         resource: (job) => resource(job.data),
@@ -110,7 +99,7 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
   const { namespace } = fixture
   const prefix = '{moving}'
   const queue = new LockedQueue<Charge>(namespace, {
-    ...{ connection: connect(), prefix, resource: ({ customer }: Charge) => customer },
+    ...{ connection: fixture.cluster(nodes), prefix, resource: ({ customer }: Charge) => customer },
   })
   fixture.defer(() => queue.close())
   const ran: number[] = []
@@ -122,7 +111,7 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
       ran.push(nr)
     },
     {
-      ...{ connection: connect(), prefix, logger: silentLogger },
+      ...{ connection: fixture.cluster(nodes), prefix, logger: silentLogger },
       redlock: await fixture.redlock({ masterTimeoutMs: 1_500 }),
       resource: (job) => job.data.customer,
     },
@@ -155,7 +144,7 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
 }, 60_000)
 
 test('a busy worker pauses when its job has ended, and goes on when it resumes', async () => {
-  const common = { connection: connect(), prefix: '{bull}' }
+  const common = { connection: fixture.cluster(nodes), prefix: '{bull}' }
   const resource = ({ customer }: Charge): string => customer
   const queue = new LockedQueue<Charge>(fixture.namespace, { ...common, resource })
   fixture.defer(() => queue.close())
@@ -198,12 +187,7 @@ test('a plain client and a Cluster client of one queue meet', async () => {
   await until('it serves', async () =>
     String(await plain.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
   )
-  const cluster = new Cluster([{ host: node.host, port: node.port }], {
-    redisOptions: { maxRetriesPerRequest: null },
-  })
-  fixture.defer(() => {
-    cluster.disconnect()
-  })
+  const cluster = fixture.cluster([node])
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
   const prefix = '{bull}'
   for (const [adds, works] of [
