@@ -112,6 +112,11 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     const { host, port } = started().queue
     return { host, port }
   }
+  // A fleet without a queue has no address.
+  const onFleet = <Options extends { readonly connection?: unknown }>(options: Options) => ({
+    ...options,
+    connection: options.connection ?? address(),
+  })
   const closing = <Opened extends { close(): Promise<unknown> }>(opened: Opened): Opened => {
     closers.push(() => opened.close())
     return opened
@@ -143,10 +148,9 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       closers.push(() => client.quit())
       return client
     },
-    lockedQueue: (options, name = namespace) =>
-      closing(new LockedQueue(name, { connection: address(), ...options })),
+    lockedQueue: (options, name = namespace) => closing(new LockedQueue(name, onFleet(options))),
     lockedWorker(processor, options, name = namespace) {
-      const worker = new LockedWorker(name, processor, { connection: address(), ...options })
+      const worker = new LockedWorker(name, processor, onFleet(options))
       worker.on('error', () => undefined) // Servers and leases are hurt on purpose.
       return closing(worker)
     },
@@ -161,8 +165,7 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       })
       return cluster
     },
-    plainQueue: (name = namespace, options = {}) =>
-      closing(new Queue(name, { connection: address(), ...options })),
+    plainQueue: (name = namespace, options = {}) => closing(new Queue(name, onFleet(options))),
     gate() {
       let open = (): void => undefined
       const passed = new Promise<void>((resolve) => {

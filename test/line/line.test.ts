@@ -1,7 +1,7 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
+import type { Queue } from 'bullmq'
 import {
   FlowProducer,
-  Queue,
   WaitingChildrenError,
   Worker,
   type FlowJob,
@@ -324,8 +324,7 @@ describe('turns', () => {
   ])('%s needs one command more for each job that sleeps than plain BullMQ', async (_, remove) => {
     const JOBS = 500
     const [queue, client] = [makeQueue(), fixture.redis()]
-    const plain = new Queue(`${queue.name}-plain`, { connection: queue.opts.connection })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue(`${queue.name}-plain`, { connection: queue.opts.connection })
     const commands = async (of: Queue): Promise<number> => {
       await of.addBulk(jobs('a', ...Array.from({ length: JOBS }, (_, nr) => nr)))
       await client.config('RESETSTAT')

@@ -5,7 +5,8 @@
 import type { Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
+import type { LockedWorker } from '../../src/index.ts'
+import { silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -31,20 +32,21 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
   const { namespace } = fixture
   const resource = ({ customer }: Charge): string => `customer:${customer}`
   const prefix = '{bull}'
-  const queue = new LockedQueue<Charge>(namespace, {
-    connection: fixture.cluster(nodes),
-    prefix,
-    resource,
-  })
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Charge>(
+    {
+      connection: fixture.cluster(nodes),
+      prefix,
+      resource,
+    },
+    namespace,
+  )
   const workers: LockedWorker<Charge>[] = []
   const runs: string[] = []
   const running = new Set<string>()
   // A busy machine is no silent master.
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
   for (let index = 0; index < 2; index++) {
-    const worker = new LockedWorker<Charge>(
-      namespace,
+    const worker = fixture.lockedWorker<Charge>(
       async ({ data }) => {
         expect(running.has(data.customer)).toBe(false)
         running.add(data.customer)
@@ -61,9 +63,8 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
         checkpoints: true,
         logger: silentLogger,
       },
+      namespace,
     )
-    worker.on('error', () => undefined)
-    fixture.defer(() => worker.close())
     workers.push(worker)
   }
   const customers = ['ann', 'bob', 'cid', 'dee', 'eve']
@@ -98,14 +99,19 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
 test('while the slot of a queue moves, no script runs with half of its keys', async () => {
   const { namespace } = fixture
   const prefix = '{moving}'
-  const queue = new LockedQueue<Charge>(namespace, {
-    ...{ connection: fixture.cluster(nodes), prefix, resource: ({ customer }: Charge) => customer },
-  })
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Charge>(
+    {
+      ...{
+        connection: fixture.cluster(nodes),
+        prefix,
+        resource: ({ customer }: Charge) => customer,
+      },
+    },
+    namespace,
+  )
   const ran: number[] = []
   const gate = fixture.gate()
-  const worker = new LockedWorker<Charge>(
-    namespace,
+  const worker = fixture.lockedWorker<Charge>(
     async ({ data: { nr } }) => {
       if (nr === 0) await gate.passed
       ran.push(nr)
@@ -115,9 +121,8 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
       redlock: await fixture.redlock({ masterTimeoutMs: 1_500 }),
       resource: (job) => job.data.customer,
     },
+    namespace,
   )
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
   const add = (nr: number): Promise<Job<Charge>> => queue.add('charge', { customer: 'ann', nr })
   for (let nr = 0; nr < 4; nr++) await add(nr)
   await queue.pauseResource('bob')
@@ -146,20 +151,16 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
 test('a busy worker pauses when its job has ended, and goes on when it resumes', async () => {
   const common = { connection: fixture.cluster(nodes), prefix: '{bull}' }
   const resource = ({ customer }: Charge): string => customer
-  const queue = new LockedQueue<Charge>(fixture.namespace, { ...common, resource })
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Charge>({ ...common, resource })
   const [gate, ran] = [fixture.gate(), [] as number[]]
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
-  const worker = new LockedWorker<Charge>(
-    fixture.namespace,
+  const worker = fixture.lockedWorker<Charge>(
     async ({ data }) => {
       ran.push(data.nr)
       if (data.nr === 0) await gate.passed
     },
     { ...common, redlock, resource: ({ data }) => resource(data), logger: silentLogger },
   )
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
   await queue.add('charge', { customer: 'ann', nr: 0 })
   await until('it runs', () => ran.length === 1)
   const pausing = worker.pause()
@@ -196,23 +197,20 @@ test('a plain client and a Cluster client of one queue meet', async () => {
   ] as const) {
     const name = `${fixture.namespace}-${adds === plain ? 'plain' : 'cluster'}`
     const resource = ({ customer }: Charge): string => customer
-    const queue = new LockedQueue<Charge>(name, { connection: adds, prefix, resource })
-    fixture.defer(() => queue.close())
+    const queue = fixture.lockedQueue<Charge>({ connection: adds, prefix, resource }, name)
     await queue.setSlots('ann', 1)
     await queue.addBulk(
       Array.from({ length: 10 }, (_, nr) => ({ name: 'charge', data: { customer: 'ann', nr } })),
     )
     const ran: number[] = []
-    const worker = new LockedWorker<Charge>(
-      name,
+    fixture.lockedWorker<Charge>(
       ({ data }) => Promise.resolve(ran.push(data.nr)),
       {
         ...{ connection: works, prefix, redlock, logger: silentLogger },
         resource: (job) => resource(job.data),
       },
+      name,
     )
-    worker.on('error', () => undefined)
-    fixture.defer(() => worker.close())
     await until('all ran', () => ran.length === 10)
     expect(ran).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
   }

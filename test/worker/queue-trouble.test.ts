@@ -4,7 +4,7 @@
  */
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue, type Job } from 'bullmq'
+import { type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
@@ -27,12 +27,10 @@ const fixture = useFleet({ masters: 3 })
 const resource = ({ data }: Job<{ nr: number }>): string => `customer:${data.nr % 10}`
 
 function lockedQueue(): LockedQueue<{ nr: number }> {
-  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
-    connection: { url: fixture.fleet.queue.url },
+  const queue = fixture.lockedQueue<{ nr: number }>({
     resource: ({ nr }) => `customer:${nr}`,
   })
   queue.on('error', () => undefined)
-  fixture.defer(() => queue.close())
   return queue
 }
 
@@ -189,12 +187,11 @@ test('a server that refuses while BullMQ asks for its version serves when it tak
   })
   await new Promise<void>((resolve) => relay.listen(0, host, resolve))
   fixture.defer(() => void relay.close())
-  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
+  const queue = fixture.lockedQueue<{ nr: number }>({
     connection: { host, port: (relay.address() as AddressInfo).port },
     resource: ({ nr }) => `customer:${nr}`,
   })
   queue.on('error', () => undefined)
-  fixture.defer(() => queue.close())
   await queue.add('charge', { nr: 1 })
   expect(asked).toBe(3)
   expect(await queue.getWaitingCount()).toBe(1)
@@ -226,9 +223,8 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
   const server = await startServer()
   fixture.defer(() => server.close())
   const connection = { host: server.host, port: server.port }
-  const queue = new Queue<{ nr: number }>(fixture.namespace, { connection })
+  const queue = fixture.plainQueue<{ nr: number }>(fixture.namespace, { connection })
   queue.on('error', () => undefined)
-  fixture.defer(() => queue.close())
   await queue.addBulk(
     Array.from({ length: 20 }, (_, nr) => ({ name: 'charge', data: { nr }, opts: {} })),
   )
