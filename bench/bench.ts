@@ -8,33 +8,10 @@ import { flag, integer, readOptions, refuse } from '../scripts/read-options.ts'
 import type { Fleet } from '../src/testing/index.ts'
 import { installPeers, versionsOf } from './peers/load.ts'
 import { brokenPromises, section, type Measured } from './report.ts'
+import { effortOf, type Effort } from './rounds.ts'
 
 const PAGE = 'docs/benchmark.md'
 const END = '<!-- end -->'
-
-/** How much is measured: everything, or each load once and for a moment, to see that it works. */
-export class Effort {
-  readonly rounds: number
-  readonly #smoke: boolean
-
-  constructor(rounds: number, smoke: boolean) {
-    this.rounds = rounds
-    this.#smoke = smoke
-  }
-
-  get warmUps(): number {
-    return this.#smoke ? 0 : 1
-  }
-
-  of<Size>(whole: Size, smoke: Size): Size {
-    return this.#smoke ? smoke : whole
-  }
-
-  /** The variants of a load: all of them, or the first two. */
-  some<Variant>(all: readonly Variant[]): readonly Variant[] {
-    return this.#smoke ? all.slice(0, 2) : all
-  }
-}
 
 /** One kind of load. `Harness` is where it runs. */
 export interface Row<Harness> {
@@ -93,7 +70,7 @@ must not at any speed, 2 bad arguments.`
   for (const row of rows.filter((one) => words.length === 0 || words.includes(one.name))) {
     const startedAt = performance.now()
     try {
-      const measured = await row.run(harness, new Effort(rounds, smoke))
+      const measured = await row.run(harness, effortOf(rounds, smoke))
       const seconds = Math.round((performance.now() - startedAt) / 1_000)
       const origin = `${new Date().toISOString().slice(0, 10)}, \`${command}\`, ${seconds} s: ${where}; Redis ${version} on the same machine; median of ${rounds} rounds (lowest–highest). ${versions}.`
       const text = await markdown(`${section(row, measured)}\n\n${origin}`, PAGE)

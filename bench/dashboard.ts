@@ -1,47 +1,43 @@
 /** What the dashboard costs; `--help` says more. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as pause } from 'node:timers/promises'
-import { aboveZero, integer, readOptions } from '../scripts/read-options.ts'
+import { readOptions } from '../scripts/read-options.ts'
 import { Redlock, silentLogger } from '../src/index.ts'
 import { startFleet } from '../src/testing/index.ts'
-import { percentile } from './statistics.ts'
+import { percentile } from './rounds.ts'
 
-const USAGE = `What the dashboard costs while leases churn: response times of the page, of its data and of a worker's
-/metrics, and the share of one core that the dashboard's process uses, for one viewer and for ten.
-
-  npm run bench:dashboard -- [options]
-
-  --leases N   how many (default 1000)
-  --seconds N  for each number of viewers (default 20)
-
-A \`work\` process holds the leases: half of them are kept and extended, the others are given back after a
-random while and taken again. The dashboard is another process. Both are compiled, as they are published.
-Exit code: 0 measured, 2 bad arguments.`
-
-const { leases, seconds } = readOptions(USAGE, { leases: integer(1_000), seconds: aboveZero(20) })
+const LEASES = 1_000
+/** For each number of viewers. */
+const MEASURED_MS = 20_000
 /** `/proc` counts in these: USER_HZ is 100 on every Linux. */
 const TICK_MS = 10
 const PAUSE_MS = 50
 /** A process compiles what it does often: its first looks cost more than those that follow. */
 const WARM_UP_MS = 15_000
 
-interface Child {
-  readonly process: ChildProcess
-  readonly base: string
-}
+const USAGE = `What the dashboard costs while ${LEASES} leases churn: response times of the page, of its data and of a worker's
+/metrics, and the share of one core that the dashboard's process uses, for one viewer and for ten.
+
+  npm run bench:dashboard
+
+A \`work\` process holds the leases: half of them are kept and extended, the others are given back after a
+random while and taken again. The dashboard is another process. Both are compiled, as they are published.
+Exit code: 0 measured, 2 bad arguments.`
+
+readOptions(USAGE, {})
 
 /** A command that says where it serves. */
-async function serving(args: readonly string[], pattern: RegExp): Promise<Child> {
+async function serving(args: readonly string[], pattern: RegExp) {
   const child = spawn(process.execPath, ['dist/cli.js', ...args], {
     env: {
       ...process.env,
       BULLMQ_REDLOCK_MASTERS: fleet.urls.join(','),
       BULLMQ_REDLOCK_QUEUE: fleet.queue.url,
       NODE_OPTIONS: '--import tsx', // For the worker's module.
-      LEASES: String(leases),
+      LEASES: String(LEASES),
     },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
@@ -52,15 +48,11 @@ async function serving(args: readonly string[], pattern: RegExp): Promise<Child>
   throw new Error(`${args.join(' ')} ended before it served`)
 }
 
-function cpuMs({ process: { pid = 0 } }: Child): number {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+/** Of the dashboard. */
+function cpuMs(): number {
+  const stat = readFileSync(`/proc/${dashboard.process.pid}/stat`, 'utf8')
+  const fields = stat.split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) * TICK_MS
-}
-
-async function timed(url: string): Promise<number> {
-  const startedAt = performance.now()
-  await (await fetch(url)).arrayBuffer()
-  return performance.now() - startedAt
 }
 
 async function watch(stop: AbortSignal): Promise<void> {
@@ -82,28 +74,29 @@ async function round(viewers: number): Promise<void> {
   const watching = Array.from({ length: viewers }, () => watch(over.signal))
   await pause(2_000) // The first looks connect.
   // The cost of watching alone, before this bench's own requests.
-  const before = cpuMs(dashboard)
+  const before = cpuMs()
   const measuredFrom = performance.now()
-  await pause((seconds * 1_000) / 2)
-  const share = (cpuMs(dashboard) - before) / (performance.now() - measuredFrom)
-  const urls = {
-    page: `${dashboard.base}/`,
-    state: `${dashboard.base}/state`,
-    metrics: `${worker.base}/metrics`,
-  }
-  const times = new Map<string, number[]>(Object.keys(urls).map((name) => [name, []]))
-  const until = performance.now() + (seconds * 1_000) / 2
+  await pause(MEASURED_MS / 2)
+  const share = (cpuMs() - before) / (performance.now() - measuredFrom)
+  const requests = [
+    { name: 'page', url: `${dashboard.base}/`, times: [] as number[] },
+    { name: 'state', url: `${dashboard.base}/state`, times: [] as number[] },
+    { name: 'metrics', url: `${worker.base}/metrics`, times: [] as number[] },
+  ]
+  const until = performance.now() + MEASURED_MS / 2
   while (performance.now() < until) {
-    for (const [name, url] of Object.entries(urls)) times.get(name)?.push(await timed(url))
+    for (const { url, times } of requests) {
+      const startedAt = performance.now()
+      await (await fetch(url)).arrayBuffer()
+      times.push(performance.now() - startedAt)
+    }
     await pause(PAUSE_MS)
   }
   over.abort()
   await Promise.all(watching)
-  const inMs = [...times].map(([name, all]) => {
-    const [p50, p95, p99] = [0.5, 0.95, 0.99].map((part) =>
-      Number(percentile(all, part).toFixed(1)),
-    )
-    return [name, { requests: all.length, p50, p95, p99 }]
+  const inMs = requests.map(({ name, times }) => {
+    const ms = (part: number): number => Number(percentile(times, part).toFixed(1))
+    return [name, { requests: times.length, p50: ms(0.5), p95: ms(0.95), p99: ms(0.99) }]
   })
   const shareOfOneCore = Number(share.toFixed(3))
   console.log({ viewers, leases: await leasesSeen(), shareOfOneCore, ...Object.fromEntries(inMs) })
@@ -114,7 +107,7 @@ const redlock = new Redlock({ masters: fleet.urls, logger: silentLogger })
 await redlock.bootstrap({ newFleet: true })
 await redlock.close()
 const dashboard = await serving(
-  ['dashboard', '--port', '0', '--limit', String(2 * leases)],
+  ['dashboard', '--port', '0', '--limit', String(2 * LEASES)],
   /dashboard at (http:\/\/[\d.:]+)\//,
 )
 const worker = await serving(
@@ -122,7 +115,7 @@ const worker = await serving(
   /metrics at (http:\/\/[\d.:]+)\/metrics/,
 )
 // The burst at the start is not what is measured.
-while ((await leasesSeen()) < leases) await pause(1_000)
+while ((await leasesSeen()) < LEASES) await pause(1_000)
 try {
   await watch(AbortSignal.timeout(WARM_UP_MS))
   for (const viewers of [1, 10]) await round(viewers)

@@ -1,11 +1,9 @@
 /** What a row of a benchmark has measured, as a section of a page. */
-import { spread, type Spread } from './statistics.ts'
+import { spread, type Spread } from './rounds.ts'
 
 interface Limits {
-  readonly atMost?: number
-  readonly atLeast?: number
-  /** Better than what must be. */
-  readonly aim?: number
+  readonly atMost?: number | undefined
+  readonly atLeast?: number | undefined
   /** What it is compared with, and details. */
   readonly beside?: string
   /** The command fails where it misses its limit; other figures are only marked. */
@@ -75,28 +73,25 @@ export function shown({ median, low, high }: Spread): string {
   return `${number(median)} (${number(low)}–${number(high)})`
 }
 
-function isWithin({ median }: Spread, atLeast = -Infinity, atMost = Infinity): boolean {
+function isWithin({ median }: Spread, { atLeast = -Infinity, atMost = Infinity }: Limits): boolean {
   return median >= atLeast && median <= atMost
 }
 
 /** A sentence for each promise that was broken. */
 export function brokenPromises({ figures }: Measured): readonly string[] {
   return figures
-    .filter((one) => one.isPromise && !isWithin(one.measured, one.atLeast, one.atMost))
+    .filter((one) => one.isPromise && !isWithin(one.measured, one))
     .map(({ name, measured }) => `${name}: ${shown(measured)}`)
 }
 
 function cellsOf({ name, measured, unit, beside = '', ...limits }: Figure): readonly string[] {
-  const { atLeast, atMost, aim } = limits
+  const { atLeast, atMost } = limits
   const behind = unit === '' || unit === 'x' ? '' : ` ${unit}`
   const value = `${shown(measured)}${behind}`
   const must = atLeast ?? atMost
   if (must === undefined) return [name, '', value, beside, '']
-  const isUpward = atLeast !== undefined
-  const target = `${isUpward ? '≥' : '≤'} ${number(must)}${unit === 'x' ? '×' : behind}`
-  if (!isWithin(measured, atLeast, atMost)) return [name, target, value, beside, 'missed']
-  const isAimMet = aim !== undefined && isWithin(measured, ...(isUpward ? [aim] : [0, aim]))
-  return [name, target, value, beside, isAimMet ? 'met, aim too' : 'met']
+  const target = `${atMost === undefined ? '≥' : '≤'} ${number(must)}${unit === 'x' ? '×' : behind}`
+  return [name, target, value, beside, isWithin(measured, limits) ? 'met' : 'missed']
 }
 
 /** In Markdown. */

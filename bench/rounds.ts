@@ -1,63 +1,56 @@
-/** Rounds in which contenders take turns, and figures over the rounds. */
-import type { Effort } from './bench.ts'
-import { spread, sum, type Spread } from './statistics.ts'
+/** Rounds in which contenders take turns, and numbers over the rounds. */
+/** How much is measured: everything, or each load once and for a moment, to see that it works. */
+export function effortOf(rounds: number, smoke: boolean) {
+  return {
+    rounds,
+    warmUps: smoke ? 0 : 1,
+    of: <Size>(whole: Size, small: Size): Size => (smoke ? small : whole),
+    /** The variants of a load: all of them, or the first two. */
+    some: <Variant>(all: readonly Variant[]) => (smoke ? all.slice(0, 2) : all),
+  }
+}
+
+export type Effort = ReturnType<typeof effortOf>
 
 /** A number in a result: the name of its field, or how it is made of several. */
 export type Value<Result> =
   | ((result: Result) => number)
   | { [Name in keyof Result]: Result[Name] extends number ? Name : never }[keyof Result]
 
-/** The results of each contender, in the order of the rounds. */
-export class Rounds<Contender, Result> {
-  readonly #results: ReadonlyMap<Contender, readonly Result[]>
-
-  constructor(results: ReadonlyMap<Contender, readonly Result[]>) {
-    this.#results = results
-  }
-
-  get contenders(): readonly Contender[] {
-    return [...this.#results.keys()]
-  }
-
-  values(contender: Contender, value: Value<Result>): readonly number[] {
-    const results = this.#results.get(contender) ?? []
+/** @param all The results of each contender, in the order of the rounds. */
+function roundsOf<Contender, Result>(all: ReadonlyMap<Contender, readonly Result[]>) {
+  const values = (contender: Contender, value: Value<Result>): readonly number[] => {
+    const results = all.get(contender) ?? []
     return results.map((one) => (typeof value === 'function' ? value(one) : Number(one[value])))
   }
-
-  spread(contender: Contender, value: Value<Result>): Spread {
-    return spread(this.values(contender, value))
-  }
-
-  median(contender: Contender, value: Value<Result>): number {
-    return this.spread(contender, value).median
-  }
-
-  sum(contender: Contender, value: Value<Result>): number {
-    return sum(this.values(contender, value))
-  }
-
-  worst(contender: Contender, value: Value<Result>): number {
-    return Math.max(...this.values(contender, value))
-  }
-
-  /** A value of one beside that of another in the same round: a busy machine weighs on both. */
-  ratio(ours: Contender, theirs: Contender, value: Value<Result>): Spread {
-    const others = this.values(theirs, value)
-    return spread(this.values(ours, value).map((own, round) => own / (others[round] ?? NaN)))
-  }
-
-  /** The one that does best. */
-  best(among: readonly Contender[], value: Value<Result>, better: 'more' | 'less'): Contender {
-    const sign = better === 'more' ? -1 : 1
-    const rank = (contender: Contender): number => {
-      const median = this.median(contender, value)
-      return Number.isFinite(median) ? sign * median : Infinity
-    }
-    const [first] = among.toSorted((a, b) => rank(a) - rank(b))
-    if (first === undefined) throw new Error('A contender was expected')
-    return first
+  const median = (contender: Contender, value: Value<Result>): number =>
+    spread(values(contender, value)).median
+  return {
+    contenders: [...all.keys()] as readonly Contender[],
+    ...{ values, median },
+    spread: (contender: Contender, value: Value<Result>) => spread(values(contender, value)),
+    sum: (contender: Contender, value: Value<Result>) => sum(values(contender, value)),
+    worst: (contender: Contender, value: Value<Result>) => Math.max(...values(contender, value)),
+    /** A value of one beside that of another in the same round: a busy machine weighs on both. */
+    ratio(ours: Contender, theirs: Contender, value: Value<Result>): Spread {
+      const others = values(theirs, value)
+      return spread(values(ours, value).map((own, round) => own / (others[round] ?? NaN)))
+    },
+    /** The one that does best. */
+    best(among: readonly Contender[], value: Value<Result>, better: 'more' | 'less'): Contender {
+      const sign = better === 'more' ? -1 : 1
+      const rank = (contender: Contender): number => {
+        const middle = median(contender, value)
+        return Number.isFinite(middle) ? sign * middle : Infinity
+      }
+      const [first] = among.toSorted((a, b) => rank(a) - rank(b))
+      if (first === undefined) throw new Error('A contender was expected')
+      return first
+    },
   }
 }
+
+export type Rounds<Contender, Result> = ReturnType<typeof roundsOf<Contender, Result>>
 
 /**
  * Each round begins with another contender. Warm-ups are rounds before the first one, with negative
@@ -76,5 +69,42 @@ export async function takeTurns<Contender, Result>(
       if (round >= 0) results.get(contender)?.push(result)
     }
   }
-  return new Rounds(results)
+  return roundsOf(results)
+}
+
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
+}
+
+export function mean(values: readonly number[]): number {
+  return sum(values) / values.length
+}
+
+export function median(values: readonly number[]): number {
+  return spread(values).median
+}
+
+/** The nearest rank; NaN when there are no values. */
+export function percentile(values: readonly number[], part: number): number {
+  return values.toSorted((a, b) => a - b)[Math.max(0, Math.ceil(part * values.length) - 1)] ?? NaN
+}
+
+/** Of the rounds of a measurement. */
+export interface Spread {
+  readonly median: number
+  readonly low: number
+  readonly high: number
+}
+
+export function spread(rounds: readonly number[]): Spread {
+  const values = rounds.toSorted((a, b) => a - b)
+  const middle = (values.length - 1) / 2
+  const median = mean([values[Math.floor(middle)] ?? NaN, values[Math.ceil(middle)] ?? NaN])
+  return { median, low: values[0] ?? NaN, high: values.at(-1) ?? NaN }
+}
+
+/** What a server has used since it started, by its `INFO`. */
+export function cpuMs(info: string): number {
+  const used = [...info.matchAll(/used_cpu_(?:user|sys):([\d.]+)/g)]
+  return sum(used.map((one) => Number(one[1]))) * 1_000
 }

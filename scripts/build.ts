@@ -1,6 +1,5 @@
 /**
- * `npm run build`: makes `dist/`, what the package publishes. With `--source-maps` it adds them,
- * for measurements; the package has none.
+ * `npm run build`: makes `dist/`, what the package publishes.
  *
  * The package is CommonJS, as BullMQ and ioredis are in Node.js. `import` and `require` load the
  * same files, so a process has one copy of every class and of all state. Node.js and TypeScript
@@ -22,7 +21,6 @@ import { ENTRIES, PROGRAM } from './entries.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const DIST = join(ROOT, 'dist')
-const SOURCE_MAPS = process.argv.includes('--source-maps')
 /** The oldest that `engines` allows. */
 const TARGET = 'node20.19'
 
@@ -44,15 +42,15 @@ const sources: Plugin = {
   load: (id) => embeddedModule(id),
   async transform(text, id) {
     if (!id.endsWith('.ts')) return undefined
-    const { code, map } = await transform(text.replaceAll(LATE_REQUIRE, 'require('), {
-      ...{ loader: 'ts', target: TARGET, charset: 'utf8', sourcefile: id, sourcemap: SOURCE_MAPS },
+    const { code } = await transform(text.replaceAll(LATE_REQUIRE, 'require('), {
+      ...{ loader: 'ts', target: TARGET, charset: 'utf8', sourcefile: id },
     })
-    return { code, map: map === '' ? null : map }
+    return { code, map: null }
   },
 }
 
 const OUTPUT: OutputOptions = {
-  ...{ dir: DIST, format: 'cjs', chunkFileNames: 'shared/[name].js', sourcemap: SOURCE_MAPS },
+  ...{ dir: DIST, format: 'cjs', chunkFileNames: 'shared/[name].js' },
   ...{ generatedCode: { preset: 'es2015', symbols: false }, externalLiveBindings: false },
   ...{ exports: 'named', interop: 'auto', hoistTransitiveImports: false, freeze: false },
 }

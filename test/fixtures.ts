@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Queue, type QueueOptions } from 'bullmq'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import {
   LockedQueue,
@@ -48,6 +48,11 @@ export interface Fixture {
     options: OnTheFleet<LockedWorkerOptions<Data>>,
     name?: string,
   ): LockedWorker<Data>
+  /** A client of a cluster, by the addresses of its nodes; closed after the test. */
+  cluster(
+    nodes: readonly Pick<TestServer, 'host' | 'port'>[],
+    options?: ConstructorParameters<typeof Cluster>[1],
+  ): Cluster
   /** BullMQ's own. */
   plainQueue<Data>(name?: string, options?: Partial<QueueOptions>): Queue<Data>
   /** The prefix that this test's Redlocks share. */
@@ -107,6 +112,11 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     const { host, port } = started().queue
     return { host, port }
   }
+  // A fleet without a queue has no address.
+  const onFleet = <Options extends { readonly connection?: unknown }>(options: Options) => ({
+    ...options,
+    connection: options.connection ?? address(),
+  })
   const closing = <Opened extends { close(): Promise<unknown> }>(opened: Opened): Opened => {
     closers.push(() => opened.close())
     return opened
@@ -138,12 +148,24 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       closers.push(() => client.quit())
       return client
     },
-    lockedQueue: (options, name = namespace) =>
-      closing(new LockedQueue(name, { connection: address(), ...options })),
-    lockedWorker: (processor, options, name = namespace) =>
-      closing(new LockedWorker(name, processor, { connection: address(), ...options })),
-    plainQueue: (name = namespace, options = {}) =>
-      closing(new Queue(name, { connection: address(), ...options })),
+    lockedQueue: (options, name = namespace) => closing(new LockedQueue(name, onFleet(options))),
+    lockedWorker(processor, options, name = namespace) {
+      const worker = new LockedWorker(name, processor, onFleet(options))
+      worker.on('error', () => undefined) // Servers and leases are hurt on purpose.
+      return closing(worker)
+    },
+    cluster(nodes, options) {
+      const cluster = new Cluster(
+        nodes.map(({ host, port }) => ({ host, port })),
+        { redisOptions: { maxRetriesPerRequest: null }, ...options },
+      )
+      cluster.on('error', () => undefined)
+      closers.push(() => {
+        cluster.disconnect()
+      })
+      return cluster
+    },
+    plainQueue: (name = namespace, options = {}) => closing(new Queue(name, onFleet(options))),
     gate() {
       let open = (): void => undefined
       const passed = new Promise<void>((resolve) => {

@@ -3,16 +3,21 @@ import { randomUUID } from 'node:crypto'
 import { Queue } from 'bullmq'
 import { Redis } from 'ioredis'
 import { noPostgres } from '../../scripts/lock-servers/postgres-server.ts'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { startFleet } from '../../src/testing/index.ts'
 import type * as Bench from '../bench.ts'
-import { LockedQueue, Redlock, ShardedQueue, silentLogger } from '../built.ts'
-import { cpuMs, sum } from '../statistics.ts'
-import * as jobs from './job.ts'
+import { LockedQueue, Redlock, silentLogger } from '../built.ts'
+import { cpuMs, sum } from '../rounds.ts'
+import { inChunks, resource, tenantOf, weightOf } from './job.ts'
 import type { Contender, KeyedJob, Orders } from './job.ts'
 import { judge } from './judge.ts'
 import { openGroupProducer, peerOf } from './peers.ts'
-import { startBroker, startDatabase, type QueueServer } from './servers.ts'
-import { Workers } from './workers.ts'
+import {
+  startBroker,
+  startDatabase,
+  startWorkers,
+  type QueueServer,
+  type Workers,
+} from './workers.ts'
 
 export const LEASE_MS = 2_000
 /** Neighbours get durations of work that are far apart. */
@@ -29,125 +34,101 @@ export interface Load {
   readonly kept?: boolean
 }
 
-/** What one load came to. */
-export type Outcome = Awaited<ReturnType<Harness['run']>>
-
-/** Adds jobs to a queue of BullMQ's or groupmq's. */
-export interface Producer {
-  add(jobs: readonly KeyedJob[]): Promise<unknown>
-  close(): Promise<void>
-}
-
-export class Harness implements AsyncDisposable {
-  readonly fleet: Fleet
-  readonly workers: Workers
-  readonly queueRedis: Redis
-  readonly #servers = new Map<Contender, QueueServer>()
-  #onBun: Workers | undefined
-  readonly #namespace = `bench-${randomUUID().slice(0, 8)}`
-
-  /** @param peers With the servers of all others that are installed. */
-  static async open(processes: number, peers = false): Promise<Harness> {
-    const fleet = await startFleet({ masters: 5 })
-    const harness = new Harness(fleet, await Workers.start(processes))
-    const { masters, namespace, leaseMs } = harness.orders('strict', '', 1)
-    const founder = new Redlock({
-      masters,
-      namespace,
-      leaseMs,
-      maxLeaseMs: leaseMs,
-      logger: silentLogger,
-    })
-    await founder.bootstrap({ newFleet: true })
-    await founder.close()
-    if (!peers) return harness
-    harness.#servers.set('bunqueue', await startBroker())
-    harness.#onBun = await Workers.start(processes, 'bun')
-    if (!noPostgres) {
-      const database = await startDatabase()
-      harness.#servers.set('pg-boss', database).set('graphile-worker', database)
-    }
-    return harness
+/** @param peers With the servers of all others that are installed. */
+export async function openHarness(processes: number, peers = false) {
+  const fleet = await startFleet({ masters: 5 })
+  const nodeWorkers = await startWorkers(processes)
+  const queueRedis = new Redis(fleet.queue.url, { maxRetriesPerRequest: null })
+  const namespace = `bench-${randomUUID().slice(0, 8)}`
+  const lock = { masters: fleet.urls, namespace, leaseMs: LEASE_MS }
+  const founder = new Redlock({ ...lock, maxLeaseMs: LEASE_MS, logger: silentLogger })
+  await founder.bootstrap({ newFleet: true })
+  await founder.close()
+  const servers = new Map<Contender, QueueServer>()
+  if (peers) servers.set('bunqueue', await startBroker())
+  const bunWorkers = peers ? await startWorkers(processes, 'bun') : nodeWorkers
+  if (peers && !noPostgres) {
+    const database = await startDatabase()
+    servers.set('pg-boss', database).set('graphile-worker', database)
   }
 
-  private constructor(fleet: Fleet, workers: Workers) {
-    this.fleet = fleet
-    this.workers = workers
-    this.queueRedis = new Redis(fleet.queue.url, { maxRetriesPerRequest: null })
-  }
-
-  orders(contender: Contender, queue: string, concurrency: number): Orders {
-    const { host, port } = this.fleet.queue
-    const connection = this.#servers.get(contender)?.connection ?? { host, port }
-    const lock = { masters: this.fleet.urls, namespace: this.#namespace, leaseMs: LEASE_MS }
+  function orders(contender: Contender, queue: string, concurrency: number): Orders {
+    const { host, port } = fleet.queue
+    const connection = servers.get(contender)?.connection ?? { host, port }
     return { contender, queue, connection, concurrency, ...lock }
   }
 
   /** A queue that BullMQ carries, from its producers' side. */
-  open(contender: Contender, name: string): Queue<KeyedJob> {
-    const { connection } = this.orders(contender, name, 1)
-    const { resource } = jobs
+  function open(contender: Contender, name: string): Queue<KeyedJob> {
+    const { connection } = orders(contender, name, 1)
     if (contender === 'plain') return new Queue<KeyedJob>(name, { connection })
-    if (contender === 'sharded') {
-      return new ShardedQueue<KeyedJob>(name, { connection, resource, shards: 1 })
-    }
     return new LockedQueue<KeyedJob>(name, {
-      connection,
-      resource,
-      ...(contender === 'tenants' && { tenant: jobs.tenantOf, weight: jobs.weightOf }),
+      ...{ connection, resource },
+      ...(contender === 'tenants' && { tenant: tenantOf, weight: weightOf }),
     })
   }
 
-  async producer(contender: Contender, name: string): Promise<Producer> {
-    if (contender === 'groupmq') return openGroupProducer(this.orders(contender, name, 1))
-    const queue = this.open(contender, name)
+  /** Adds jobs to a queue of BullMQ's or groupmq's. */
+  async function producer(contender: Contender, name: string) {
+    if (contender === 'groupmq') return openGroupProducer(orders(contender, name, 1))
+    const queue = open(contender, name)
     await queue.waitUntilReady()
-    return {
-      async add(all) {
-        for (const some of jobs.chunks(all)) {
-          await queue.addBulk(some.map((data) => ({ name: 'job', data })))
-        }
-      },
-      close: () => queue.close(),
-    }
+    const add = (all: readonly KeyedJob[]): Promise<void> =>
+      inChunks(all, (some) => queue.addBulk(some.map((data) => ({ name: 'job', data }))))
+    return { add, close: () => queue.close() }
   }
 
   /** Those in which a contender works. */
-  workersOf(contender: Contender): Workers {
-    return (contender === 'bunqueue' ? this.#onBun : undefined) ?? this.workers
+  const workersOf = (contender: Contender): Workers =>
+    contender === 'bunqueue' ? bunWorkers : nodeWorkers
+
+  async function add(contender: Contender, queue: string, all: readonly KeyedJob[]): Promise<void> {
+    if (peerOf(contender) !== undefined) {
+      return workersOf(contender).add(orders(contender, queue, 1), all)
+    }
+    const adding = await producer(contender, queue)
+    await adding.add(all)
+    await adding.close()
   }
 
-  async add(contender: Contender, queue: string, all: readonly KeyedJob[]): Promise<void> {
-    if (peerOf(contender) !== undefined) {
-      return this.workersOf(contender).add(this.orders(contender, queue, 1), all)
+  /** Empties the contender's server for the next load. */
+  async function clear(contender: Contender, queue: string): Promise<void> {
+    await servers.get(contender)?.clear(queue)
+    await queueRedis.flushall()
+  }
+
+  /** Of the queue's Redis, since it started. */
+  async function queueEffort() {
+    const stats = await queueRedis.info('commandstats')
+    const calls = (name: string): number => {
+      const found = stats.matchAll(new RegExp(`cmdstat_${name}:calls=(\\d+)`, 'g'))
+      return sum([...found].map((one) => Number(one[1])))
     }
-    const producer = await this.producer(contender, queue)
-    await producer.add(all)
-    await producer.close()
+    const cpuUs = cpuMs(await queueRedis.info('cpu')) * 1_000
+    return { commands: calls('[^:]+'), scripts: calls('(?:evalsha|eval|fcall)'), cpuUs }
   }
 
   /** Runs a load to its end, in a queue of its own. */
-  async run(contender: Contender, load: Load) {
+  async function run(contender: Contender, load: Load) {
     const queue = newQueueName()
     const { concurrency, processes, kept = true } = load
     const count = load.jobs.length
-    await this.add(contender, queue, load.jobs)
-    const before = await this.#queueEffort()
+    await add(contender, queue, load.jobs)
+    const before = await queueEffort()
     const keys = new Set(load.jobs.map(({ key }) => key)).size
-    const workers = this.workersOf(contender)
-    const orders = { ...this.orders(contender, queue, concurrency), keys, removes: !kept }
-    await workers.work(orders, processes)
+    const workers = workersOf(contender)
+    const asked = { ...orders(contender, queue, concurrency), keys, removes: !kept }
+    await workers.work(asked, processes)
     await workers.completed(count)
-    const after = await this.#queueEffort()
+    const after = await queueEffort()
     const { each, ...tally } = await workers.stop()
-    await this.clear(contender, queue)
+    await clear(contender, queue)
     if (tally.runs.length !== count) {
       throw new Error(`${contender}: ${tally.runs.length} runs of ${count} jobs`)
     }
     const judgement = judge(tally.runs)
     return {
-      ...tally,
-      ...judgement,
+      ...{ ...tally, ...judgement },
       jobsPerSecond: (count / judgement.makespanMs) * 1_000,
       /** Of the jobs, in percent. */
       busiestShare: (Math.max(...each.map(({ runs }) => runs.length)) / count) * 100,
@@ -159,33 +140,20 @@ export class Harness implements AsyncDisposable {
     }
   }
 
-  /** Empties the contender's server for the next load. */
-  async clear(contender: Contender, queue: string): Promise<void> {
-    await this.#servers.get(contender)?.clear(queue)
-    await this.queueRedis.flushall()
-  }
-
-  /** Of the queue's Redis, since it started. */
-  async #queueEffort() {
-    const stats = await this.queueRedis.info('commandstats')
-    const calls = (name: string): number =>
-      sum(
-        [...stats.matchAll(new RegExp(`cmdstat_${name}:calls=(\\d+)`, 'g'))].map((one) =>
-          Number(one[1]),
-        ),
-      )
-    const cpuUs = cpuMs(await this.queueRedis.info('cpu')) * 1_000
-    return { commands: calls('[^:]+'), scripts: calls('(?:evalsha|eval|fcall)'), cpuUs }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.workers[Symbol.asyncDispose]()
-    await this.#onBun?.[Symbol.asyncDispose]()
-    for (const server of new Set(this.#servers.values())) await server[Symbol.asyncDispose]()
-    this.queueRedis.disconnect()
-    await this.fleet.close()
+  return {
+    ...{ fleet, workers: nodeWorkers, queueRedis, orders, open, producer, add, clear, run },
+    async [Symbol.asyncDispose](): Promise<void> {
+      for (const workers of new Set([nodeWorkers, bunWorkers])) await workers[Symbol.asyncDispose]()
+      for (const server of new Set(servers.values())) await server[Symbol.asyncDispose]()
+      queueRedis.disconnect()
+      await fleet.close()
+    },
   }
 }
+
+export type Harness = Awaited<ReturnType<typeof openHarness>>
+/** What one load came to. */
+export type Outcome = Awaited<ReturnType<Harness['run']>>
 
 export function newQueueName(): string {
   return `q_${randomUUID().slice(0, 8)}` // It may also be the name of a schema.

@@ -58,7 +58,7 @@ export interface Orders {
   readonly concurrency: number
   /** How many keys the jobs have, where a library is set up by it. */
   readonly keys?: number
-  /** The queue has so many, and `connection` is a node of its cluster. */
+  /** Of a sharded queue: `connection` is a node of its cluster. */
   readonly shards?: number
   /** Jobs that are done are removed. */
   readonly removes?: boolean
@@ -78,7 +78,7 @@ export interface Tally {
 
 export interface Calls {
   work: { readonly argument: Orders; readonly answer: null }
-  /** Where the parent has no client: a peer's, or one of a cluster. */
+  /** Where the parent has no client: a peer's. */
   add: {
     readonly argument: { readonly orders: Orders; readonly jobs: readonly KeyedJob[] }
     readonly answer: null
@@ -111,6 +111,9 @@ export interface PeerQueue {
 }
 
 /** Some calls take so many jobs at most. */
-export function* chunks<Item>(items: readonly Item[], size = 1_000): Generator<readonly Item[]> {
-  for (let from = 0; from < items.length; from += size) yield items.slice(from, from + size)
+export async function inChunks(
+  jobs: readonly KeyedJob[],
+  add: (some: readonly KeyedJob[]) => Promise<unknown>,
+): Promise<void> {
+  for (let from = 0; from < jobs.length; from += 1_000) await add(jobs.slice(from, from + 1_000))
 }

@@ -1,22 +1,14 @@
 /** Libraries beside ours, as their documentation shows them, with what serves them best here. */
-import { loadPeer, type PeerIoredis } from '../peers/load.ts'
-import { chunks, type Contender, type KeyedJob, type Orders, type PeerQueue } from './job.ts'
+import { loadPeer, type Emitter, type Method, type PeerIoredis } from '../peers/load.ts'
+import { inChunks, type Contender, type KeyedJob, type Orders, type PeerQueue } from './job.ts'
 
 // groupmq, the nearest published library: groups in order, in one Redis, without locks.
 
-interface GroupQueue {
-  add(job: object): Promise<{ readonly id: string }>
-  remove(jobId: string): Promise<boolean>
-  close(): Promise<void>
-}
-
 interface GroupMq {
-  readonly Queue: new (options: object) => GroupQueue
-  readonly Worker: new (options: object) => {
-    run(): Promise<void>
-    close(): Promise<void>
-    on(event: 'completed', listener: () => void): unknown
+  readonly Queue: new (options: object) => Record<'close' | 'remove', Method> & {
+    readonly add: Method<{ readonly id: string }>
   }
+  readonly Worker: new (options: object) => Record<'close' | 'run', Method> & Emitter
 }
 
 async function openGroups({ connection, queue, leaseMs }: Orders) {
@@ -56,19 +48,12 @@ const groupmq: PeerQueue = {
   },
 }
 
-/** Adds jobs to the groups of a queue. */
-export interface GroupProducer {
-  /** @returns their ids. */
-  add(jobs: readonly KeyedJob[], maxAttempts?: number): Promise<readonly string[]>
-  /** Drops a job that waits. */
-  remove(jobId: string): Promise<boolean>
-  close(): Promise<void>
-}
-
-export async function openGroupProducer(orders: Orders): Promise<GroupProducer> {
+/** Adds jobs to the groups of a queue, and drops those that wait. */
+export async function openGroupProducer(orders: Orders) {
   const { redis, groups } = await openGroups(orders)
   return {
-    async add(jobs, maxAttempts = 3) {
+    /** @returns their ids. */
+    async add(jobs: readonly KeyedJob[], maxAttempts = 3): Promise<readonly string[]> {
       const now = Date.now()
       const adding = jobs.map((data) => {
         const { key: groupId, delayMs: delay, priority = 0 } = data
@@ -76,7 +61,7 @@ export async function openGroupProducer(orders: Orders): Promise<GroupProducer> 
       })
       return (await Promise.all(adding)).map(({ id }) => id)
     },
-    remove: (jobId) => groups.remove(jobId),
+    remove: (jobId: string) => groups.remove(jobId),
     async close() {
       await groups.close().catch(() => undefined) // It may close before it was ready.
       redis.disconnect()
@@ -90,20 +75,12 @@ interface Bunqueue {
   readonly Queue: new (
     name: string,
     options: object,
-  ) => {
-    setStallConfigAsync(config: object): Promise<void>
-    addBulk(jobs: readonly object[]): Promise<unknown>
-    close(): unknown
-  }
+  ) => Record<'addBulk' | 'close' | 'setStallConfigAsync', Method>
   readonly Worker: new (
     name: string,
     run: (job: { readonly data: KeyedJob }) => Promise<void>,
     options: object,
-  ) => {
-    on(event: 'completed' | 'error', listener: (error: Error) => void): unknown
-    waitUntilReady(): Promise<unknown>
-    close(): Promise<unknown>
-  }
+  ) => Record<'close' | 'waitUntilReady', Method> & Emitter
 }
 
 export const bunqueue: PeerQueue = {
@@ -114,7 +91,7 @@ export const bunqueue: PeerQueue = {
       ...{ lockDuration: leaseMs, heartbeatInterval: leaseMs / 4 },
     })
     worker.on('completed', completed)
-    worker.on('error', (error) => {
+    worker.on('error', (error: Error) => {
       if (!quiet) console.error(error)
     })
     await worker.waitUntilReady()
@@ -124,13 +101,13 @@ export const bunqueue: PeerQueue = {
     const { Queue } = await loadPeer<Bunqueue>('bunqueue/client')
     const queue = new Queue(name, { connection })
     await queue.setStallConfigAsync({ stallInterval: leaseMs, maxStalls: 3, gracePeriod: 0 })
-    for (const some of chunks(jobs)) {
-      const opts = { attempts: 3, removeOnComplete: true }
-      await queue.addBulk(
+    const opts = { attempts: 3, removeOnComplete: true }
+    await inChunks(jobs, (some) =>
+      queue.addBulk(
         some.map((data) => ({ name: 'job', data, opts: { ...opts, group: { id: data.key } } })),
-      )
-    }
-    queue.close()
+      ),
+    )
+    await queue.close()
   },
 }
 
@@ -138,18 +115,8 @@ export const bunqueue: PeerQueue = {
 
 interface GraphileWorker {
   readonly Logger: new (factory: () => () => void) => unknown
-  makeWorkerUtils(options: object): Promise<{
-    migrate(): Promise<void>
-    addJobs(specs: readonly object[]): Promise<unknown>
-    release(): Promise<void>
-  }>
-  run(options: {
-    readonly taskList: { readonly job: (payload: KeyedJob) => Promise<void> }
-  }): Promise<{ readonly events: Events; stop(): Promise<void> }>
-}
-
-interface Events {
-  on(event: 'job:complete', listener: (end: { readonly error?: unknown }) => void): unknown
+  readonly makeWorkerUtils: Method<Record<'addJobs' | 'migrate' | 'release', Method>>
+  readonly run: Method<{ readonly events: Emitter; readonly stop: Method }>
 }
 
 /** A worker that found nothing looks again; its default is 2 s. */
@@ -174,7 +141,7 @@ const graphileWorker: PeerQueue = {
       ...{ ...shared, ...settings, pollInterval: GRAPHILE_POLL_MS, noHandleSignals: true },
       taskList: { job: run },
     })
-    runner.events.on('job:complete', ({ error }) => {
+    runner.events.on('job:complete', ({ error }: { readonly error?: unknown }) => {
       if (error === null || error === undefined) completed()
     })
     return runner
@@ -197,18 +164,7 @@ const graphileWorker: PeerQueue = {
 
 // pg-boss with its policy `key_strict_fifo`, on PostgreSQL.
 
-interface Boss {
-  on(event: 'error', listener: (error: Error) => void): unknown
-  start(): Promise<unknown>
-  stop(options: { graceful: boolean }): Promise<void>
-  createQueue(name: string, options: object): Promise<void>
-  insert(name: string, jobs: readonly object[]): Promise<unknown>
-  work(
-    name: string,
-    options: object,
-    handler: (jobs: readonly { readonly data: KeyedJob }[]) => Promise<void>,
-  ): Promise<string>
-}
+type Boss = Record<'createQueue' | 'insert' | 'start' | 'stop' | 'work', Method> & Emitter
 
 const BOSS_QUEUE = 'jobs'
 /** The least that it takes. */
@@ -227,7 +183,7 @@ async function startBoss(orders: Orders, more: object): Promise<Boss> {
     ...{ ...orders.connection, user: 'postgres', database: 'postgres', schema: orders.queue },
     ...{ max: orders.concurrency, schedule: false, ...more },
   })
-  boss.on('error', (error) => {
+  boss.on('error', (error: Error) => {
     if (orders.quiet !== true) console.error(error)
   })
   await boss.start()
@@ -248,7 +204,7 @@ const pgBoss: PeerQueue = {
       ...{ pollingIntervalSeconds: POLL_SECONDS, burstWhenReadyExceeds: 1 },
       burstWhenBatchFull: batchSize > 1,
     }
-    await boss.work(BOSS_QUEUE, options, async (jobs) => {
+    await boss.work(BOSS_QUEUE, options, async (jobs: readonly { data: KeyedJob }[]) => {
       await Promise.all(jobs.map(({ data }) => run(data).then(completed)))
     })
     return { stop: () => boss.stop({ graceful: true }) }

@@ -2,11 +2,12 @@
 import { Worker, type Job, type KeepJobs } from 'bullmq'
 import { Cluster } from 'ioredis'
 import * as built from '../built.ts'
-import { BATCH_SIZE, chunks, resource, type KeyedJob, type Orders, type Work } from './job.ts'
+import { BATCH_SIZE, type KeyedJob, type Orders, type Work } from './job.ts'
 import { peerOf } from './peers.ts'
 import { serveWorker } from './serve-worker.ts'
 
 const MASTER_TIMEOUT_MS = 1_000
+const CLUSTER = { redisOptions: { maxRetriesPerRequest: null } }
 
 serveWorker({
   work(orders, run, completed) {
@@ -14,43 +15,25 @@ serveWorker({
     const work = peerOf(contender)?.work ?? (contender === 'plain' ? workPlain : workLocked)
     return work(orders, run, completed)
   },
-  async add(orders, jobs) {
-    const peer = peerOf(orders.contender)
-    if (peer !== undefined) return peer.add(orders, jobs)
-    const { queue: name, shards = 1 } = orders
-    const connection = connectCluster(orders)
-    const queue = new built.ShardedQueue<KeyedJob>(name, { connection, shards, resource })
-    for (const some of chunks(jobs)) {
-      await queue.addBulk(some.map((data) => ({ name: 'job', data })))
-    }
-    await queue.close()
-    connection.disconnect()
-  },
+  add: async (orders, jobs) => peerOf(orders.contender)?.add(orders, jobs),
 })
 
 const workPlain: Work = async (orders, run, completed) => {
   const { queue, connection, concurrency, leaseMs, recoversSoon = false } = orders
   const worker = new Worker<KeyedJob>(queue, ({ data }) => run(data), {
-    connection,
-    concurrency,
-    removeOnComplete: keeping(orders),
+    ...{ connection, concurrency, removeOnComplete: keeping(orders) },
     ...(recoversSoon && { lockDuration: leaseMs, stalledInterval: leaseMs / 2 }),
   })
-  worker.on('completed', completed).on('failed', (_job, error) => {
-    say(orders, error)
-  })
+  report(worker, orders, completed)
   await worker.waitUntilReady()
   return { stop: () => worker.close() }
 }
 
 const workLocked: Work = async (orders, run, completed) => {
-  const { contender, queue, concurrency, masters, namespace, leaseMs, shards } = orders
-  const cluster = shards === undefined ? undefined : connectCluster(orders)
+  const { contender, queue, concurrency, masters, namespace, leaseMs, shards = 1 } = orders
+  const cluster = contender === 'sharded' ? new Cluster([orders.connection], CLUSTER) : undefined
   const redlock = new built.Redlock({
-    masters,
-    namespace,
-    leaseMs,
-    maxLeaseMs: leaseMs,
+    ...{ masters, namespace, leaseMs, maxLeaseMs: leaseMs },
     ...(cluster === undefined && { masterTimeoutMs: MASTER_TIMEOUT_MS }),
     logger: built.silentLogger,
   })
@@ -60,24 +43,16 @@ const workLocked: Work = async (orders, run, completed) => {
     Promise.allSettled(jobs.map((job) => one(job))),
   )
   const options = {
-    connection: cluster ?? orders.connection,
-    redlock,
-    concurrency,
+    ...{ connection: cluster ?? orders.connection, redlock, concurrency },
     resource: ({ data }: { readonly data: KeyedJob }) => data.key,
     removeOnComplete: keeping(orders),
     logger: built.silentLogger,
   }
   const worker =
     contender === 'sharded'
-      ? new built.ShardedWorker<KeyedJob>(queue, one, { ...options, shards: shards ?? 1 })
+      ? new built.ShardedWorker<KeyedJob>(queue, one, { ...options, shards })
       : new built.LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
-  worker.on('completed', completed)
-  worker.on('failed', (_job, error) => {
-    say(orders, error)
-  })
-  worker.on('error', (error) => {
-    say(orders, error)
-  })
+  report(worker, orders, completed)
   await worker.waitUntilReady()
   return {
     async stop() {
@@ -88,14 +63,21 @@ const workLocked: Work = async (orders, run, completed) => {
   }
 }
 
-function connectCluster({ connection }: Orders): Cluster {
-  return new Cluster([connection], { redisOptions: { maxRetriesPerRequest: null } })
+function report(
+  worker: Pick<Worker<KeyedJob>, 'on'>,
+  { quiet = false }: Orders,
+  completed: () => void,
+): void {
+  const say = (error: Error): void => {
+    if (!quiet) console.error(error)
+  }
+  worker.on('completed', completed)
+  worker.on('failed', (_job, error) => {
+    say(error)
+  })
+  worker.on('error', say)
 }
 
 function keeping({ removes = false }: Orders): KeepJobs {
   return { count: removes ? 0 : -1 }
-}
-
-function say({ quiet = false }: Orders, error: Error): void {
-  if (!quiet) console.error(error)
 }

@@ -1,15 +1,21 @@
 /** Where it is measured: the masters, a process for each contender, and the masters' counters. */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'
-import { startFleet, type Fleet } from '../../src/testing/index.ts'
+import { startFleet } from '../../src/testing/index.ts'
 import type * as Bench from '../bench.ts'
-import type { Setup } from '../peers/adapter.ts'
-import type { FlowResult } from '../peers/loads.ts'
-import { libraries, OURS, RAW, startLibrary, type LibraryProcess } from '../peers/libraries.ts'
-import { RemoteClient } from '../peers/remote-client.ts'
+import type { Setup } from '../peers/adapters.ts'
+import type { FlowResult } from '../peers/library-child.ts'
+import {
+  libraries,
+  type LibraryProcess,
+  OURS,
+  RAW,
+  connectClient,
+  type RemoteClient,
+  startLibrary,
+} from '../peers/libraries.ts'
 import { figure, none, shown, tableOf, type Figure, type Table } from '../report.ts'
-import type { Rounds, Value } from '../rounds.ts'
-import { cpuMs, sum } from '../statistics.ts'
+import { cpuMs, type Rounds, sum, type Value } from '../rounds.ts'
 
 /** The lease of every load: the default of most of these libraries. */
 export const LEASE_MS = 10_000
@@ -33,76 +39,62 @@ function titleOf(contender: string): string {
   return libraries.find(({ name }) => name === contender)?.title ?? contender
 }
 
-export class Harness implements AsyncDisposable {
-  readonly fleet: Fleet
-  readonly #masters: readonly Redis[]
-  readonly #processes = new Map<string, LibraryProcess>()
-
-  static async open(): Promise<Harness> {
-    return new Harness(await startFleet({ masters: 5, queue: false }))
-  }
-
-  private constructor(fleet: Fleet) {
-    this.fleet = fleet
-    this.#masters = fleet.urls.map((url) => new Redis(url, { maxRetriesPerRequest: null }))
-  }
-
-  /** A client of each contender under a new namespace, in the contender's process. */
-  async open(
-    contenders: readonly string[],
-    options: (contender: string) => Partial<Setup> = () => ({}),
-  ): Promise<Clients> {
-    const clients = new Clients()
-    for (const name of contenders) {
-      const process = this.#processes.get(name) ?? (await startLibrary(name))
-      this.#processes.set(name, process)
-      const namespace = `bench-${randomUUID().slice(0, 8)}`
-      const setup = { urls: this.fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
-      const own = name === 'redlock-universal' ? UNIVERSAL : {}
-      const all = { ...setup, ...own, ...options(name) }
-      clients.byName.set(name, await RemoteClient.connect(process, all))
-    }
-    return clients
-  }
-
-  /** Processor time of all masters together. */
-  async mastersCpuUs(): Promise<number> {
-    const infos = await Promise.all(this.#masters.map((redis) => redis.info('cpu')))
-    return 1_000 * sum(infos.map(cpuMs))
-  }
-
-  /** On every master; what `EVALSHA` calls it. */
-  async loadScript(lua: string): Promise<string> {
-    const hashes = await Promise.all(this.#masters.map((redis) => redis.script('LOAD', lua)))
-    return String(hashes[0])
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const process of this.#processes.values()) await process.kill()
-    for (const redis of this.#masters) redis.disconnect()
-    await this.fleet.close()
-  }
-}
-
-class Clients implements AsyncDisposable {
-  readonly byName = new Map<string, RemoteClient>()
-
-  of(contender: string): RemoteClient {
-    const client = this.byName.get(contender)
-    if (client === undefined) throw new Error(`${contender} has no client`)
-    return client
-  }
-
-  /** Acquires and releases free resources. */
-  flow(contender: string, concurrency: number, durationMs: number): Promise<FlowResult> {
-    const load = { concurrency, durationMs, resources: RESOURCES, ttlMs: LEASE_MS }
-    return this.of(contender).load('flow', load)
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const client of this.byName.values()) await client.close()
+export async function openHarness() {
+  const fleet = await startFleet({ masters: 5, queue: false })
+  const masters = fleet.urls.map((url) => new Redis(url, { maxRetriesPerRequest: null }))
+  const processes = new Map<string, LibraryProcess>()
+  return {
+    fleet,
+    /** A client of each contender under a new namespace, in the contender's process. */
+    async open(
+      contenders: readonly string[],
+      options: (contender: string) => Partial<Setup> = () => ({}),
+    ) {
+      const clients = new Map<string, RemoteClient>()
+      for (const name of contenders) {
+        const process = processes.get(name) ?? (await startLibrary(name))
+        processes.set(name, process)
+        const namespace = `bench-${randomUUID().slice(0, 8)}`
+        const setup = { urls: fleet.urls, namespace, waitMs: LEASE_MS, fresh: true }
+        const own = name === 'redlock-universal' ? UNIVERSAL : {}
+        clients.set(name, await connectClient(process, { ...setup, ...own, ...options(name) }))
+      }
+      const of = (contender: string): RemoteClient => {
+        const client = clients.get(contender)
+        if (client === undefined) throw new Error(`${contender} has no client`)
+        return client
+      }
+      return {
+        of,
+        /** Acquires and releases free resources. */
+        flow(contender: string, concurrency: number, durationMs: number): Promise<FlowResult> {
+          const load = { concurrency, durationMs, resources: RESOURCES, ttlMs: LEASE_MS }
+          return of(contender).load('flow', load)
+        },
+        async [Symbol.asyncDispose]() {
+          for (const client of clients.values()) await client.close()
+        },
+      }
+    },
+    /** Processor time of all masters together. */
+    async mastersCpuUs(): Promise<number> {
+      const infos = await Promise.all(masters.map((redis) => redis.info('cpu')))
+      return 1_000 * sum(infos.map(cpuMs))
+    },
+    /** On every master; what `EVALSHA` calls it. */
+    async loadScript(lua: string): Promise<string> {
+      const hashes = await Promise.all(masters.map((redis) => redis.script('LOAD', lua)))
+      return String(hashes[0])
+    },
+    async [Symbol.asyncDispose](): Promise<void> {
+      for (const process of processes.values()) await process.kill()
+      for (const redis of masters) redis.disconnect()
+      await fleet.close()
+    },
   }
 }
+
+export type Harness = Awaited<ReturnType<typeof openHarness>>
 
 /** A row for each contender. A column has a value of its rounds. */
 export function lockTable<Result>(

@@ -1,10 +1,14 @@
-/** The libraries of the tables, in their order, and what was configured in their favour. */
+/** The libraries of the tables, in their order, and clients of them. */
 import { fork } from 'node:child_process'
 import { RemoteProcess } from '../../test/support/remote-process.ts'
+import type { Setup } from './adapters.ts'
 import type { Calls } from './library-child.ts'
 
+const CONNECT_LIMIT_MS = 10_000
+const CALL_LIMIT_MS = 3_000
+
 export interface Library {
-  /** Also the name of its adapter's file. */
+  /** Also of its adapter. */
   readonly name: string
   readonly title: string
   readonly packages: readonly string[]
@@ -57,3 +61,37 @@ export function startLibrary(name: string): Promise<LibraryProcess> {
   })
   return RemoteProcess.start(name, child)
 }
+
+export type Acquired =
+  Calls['acquire']['answer'] | { readonly status: 'pending'; readonly limitMs: number }
+
+type Loads = Pick<Calls, 'flow' | 'turns' | 'hold'>
+
+/** A client of a library, in the library's process. */
+export async function connectClient(process: LibraryProcess, setup: Setup) {
+  const { client, keyPrefix } = await process.ask('connect', setup, CONNECT_LIMIT_MS)
+  /** @throws Error when there is no answer within {@link CALL_LIMIT_MS}. */
+  const soon = <Name extends keyof Calls>(
+    name: Name,
+    argument: Calls[Name]['argument'],
+  ): Promise<Calls[Name]['answer']> => process.ask(name, argument, CALL_LIMIT_MS)
+  return {
+    ...{ process, soon },
+    key: (resource: string) => `${keyPrefix}${resource}`,
+    load<Name extends keyof Loads>(name: Name, load: Omit<Loads[Name]['argument'], 'client'>) {
+      return process.ask(name, { ...load, client } as Loads[Name]['argument'])
+    },
+    async acquire(resource: string, ttlMs: number, limitMs: number): Promise<Acquired> {
+      const outcome = await process.call('acquire', { client, resource, ttlMs }, limitMs)
+      if (outcome.status === 'answered') return outcome.answer
+      if (outcome.status === 'pending') return outcome
+      throw new Error(outcome.message)
+    },
+    startUsing: (resource: string, ttlMs: number, nested = false) =>
+      soon('startUsing', { client, resource, ttlMs, nested }),
+    release: (held: number) => process.call('release', held, CALL_LIMIT_MS),
+    close: () => process.call('close', { client }, CALL_LIMIT_MS),
+  }
+}
+
+export type RemoteClient = Awaited<ReturnType<typeof connectClient>>

@@ -40,6 +40,13 @@ export function versionsOf(packages: readonly string[]): readonly string[] {
   })
 }
 
+/** A method of a library beside ours: what it takes is said where it is called. */
+export type Method<Answer = unknown> = (...given: readonly unknown[]) => Promise<Answer>
+
+export interface Emitter {
+  on(event: string, listener: (about: never) => void): unknown
+}
+
 /** A client of ioredis 5. */
 export interface PeerRedis extends EventEmitter {
   disconnect(): void

@@ -7,16 +7,13 @@ import { compileShim } from '../../test/faults/shimmed-clock.ts'
 import { libraries, OURS } from '../peers/libraries.ts'
 import { installPeers, versionsOf } from '../peers/load.ts'
 import { markdownTable } from '../report.ts'
-import { LibraryUnderTest } from './bench.ts'
-import type { Cell } from './hazard.ts'
-import { hazards } from './hazards/index.ts'
+import { type Cell, type Hazard, openLibrary } from './bench.ts'
+import { hazards } from './hazards.ts'
 
-const names = hazards.map(({ name }) => name)
 const USAGE = `The hazards that every lock library meets sooner or later: published ones and this project, side by side.
 
-  npm run compare:safety -- [hazard]... [options]
+  npm run compare:safety -- [options]
 
-  hazard      all of these by default: ${names.join(', ')}
   --markdown  writes docs/compare-safety.md
 
 Exit code: 0 this project passes each, 1 it fails one, 2 bad arguments, 3 a fault could not be shown to have
@@ -26,8 +23,7 @@ const PAGE = 'docs/compare-safety.md'
 /** Most of the time is spent waiting for limits, so several libraries fit on two cores. */
 const LANES = 3
 
-const given = readOptions(USAGE, { markdown: flag }, names)
-const rows = hazards.filter(({ name }) => given.words.length === 0 || given.words.includes(name))
+const given = readOptions(USAGE, { markdown: flag })
 process.on('uncaughtException', (error) => {
   console.error(error)
   process.exit(3)
@@ -45,44 +41,45 @@ clocks?.remove()
 const page = await markdown(pageOf(), PAGE)
 console.log(page)
 if (given.markdown) await writeFile(PAGE, page)
-const failed = rows.some(({ name }) => cell(OURS, name).verdict === 'FAIL')
+const failed = hazards.some((hazard) => cell(OURS, hazard).verdict === 'FAIL')
 // At once: a library that never gave up may have left a socket behind that Node does not let go of.
 process.exit(failed ? 1 : 0)
 
 async function runLane(lane: number): Promise<void> {
   for (const { name: library } of libraries.filter((_, index) => index % LANES === lane)) {
-    await using tested = await LibraryUnderTest.open(library, clocks)
-    for (const hazard of rows) {
+    await using tested = await openLibrary(library, clocks)
+    for (const hazard of hazards) {
       const found = await tested.meet(hazard)
-      console.error(`${library} · ${hazard.name}: ${found.verdict} ${found.evidence}`)
-      cells.set(`${library} ${hazard.name}`, found)
+      console.error(`${library} · ${hazard.title}: ${found.verdict} ${found.evidence}`)
+      cells.set(`${library} ${hazard.title}`, found)
     }
   }
 }
 
-function cell(library: string, hazard: string): Cell {
-  const found = cells.get(`${library} ${hazard}`)
-  if (found === undefined) throw new Error(`${hazard} was not measured with ${library}`)
+function cell(library: string, { title }: Hazard): Cell {
+  const found = cells.get(`${library} ${title}`)
+  if (found === undefined) throw new Error(`${title} was not measured with ${library}`)
   return found
 }
 
 function pageOf(): string {
   const passed = libraries.map((library) => {
-    const count = rows.filter(({ name }) => cell(library.name, name).verdict === 'pass').length
-    return `**${count} of ${rows.length}**`
+    const count = hazards.filter((hazard) => cell(library.name, hazard).verdict === 'pass').length
+    return `**${count} of ${hazards.length}**`
   })
   const verdicts = markdownTable([
     ['', ...libraries.map(({ title }) => title)],
-    ...rows.map(({ name, title }) => [
-      title,
-      ...libraries.map((library) => cell(library.name, name).verdict),
+    ...hazards.map((hazard) => [
+      hazard.title,
+      ...libraries.map((library) => cell(library.name, hazard).verdict),
     ]),
     ['**passed**', ...passed],
   ])
   const notes = libraries.flatMap(({ title, note }) => (note ? [`- ${title}: ${note}.`] : []))
-  const measured = rows.map(({ name, title, scenario }) => {
+  const measured = hazards.map((hazard) => {
+    const { title, scenario } = hazard
     const lines = libraries.map((library) => {
-      const { verdict, evidence } = cell(library.name, name)
+      const { verdict, evidence } = cell(library.name, hazard)
       return `- ${library.title}: ${verdict}. ${evidence}`
     })
     const sentence = scenario.charAt(0).toUpperCase() + scenario.slice(1)

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { OURS } from '../../bench/peers/libraries.ts'
-import { LibraryUnderTest } from '../../bench/safety/bench.ts'
-import { hazards } from '../../bench/safety/hazards/index.ts'
+import { openLibrary } from '../../bench/safety/bench.ts'
+import { hazards } from '../../bench/safety/hazards.ts'
 import { compileShim } from '../faults/shimmed-clock.ts'
 import { assertNoLeaks } from '../support/leaks.ts'
 import { useBystander } from '../support/undisturbed.ts'
@@ -15,9 +15,9 @@ assertNoLeaks()
 const answer = await compileShim()
 if (answer.status === 'absent') console.log(`Clocks are not tested here: ${answer.reason}`)
 const clocks = answer.status === 'ready' ? answer.shim : undefined
-let tested: LibraryUnderTest
+let tested: Awaited<ReturnType<typeof openLibrary>>
 beforeAll(async () => {
-  tested = await LibraryUnderTest.open(OURS, clocks)
+  tested = await openLibrary(OURS, clocks)
 })
 afterAll(async () => {
   await tested[Symbol.asyncDispose]()

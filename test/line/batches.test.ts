@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DelayedError, WaitingChildrenError, WaitingError, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
 import {
   batchProcessor,
   JobLockLostError,
@@ -12,6 +11,7 @@ import {
   type BatchOptions,
   type BatchRun,
   type JobLease,
+  type LockedQueue,
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
@@ -26,13 +26,7 @@ const fixture = useFleet({ masters: 3 })
 const resource = ({ customer }: Charge): string => `customer:${customer}`
 
 function openQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
-  const { namespace } = fixture
-  return fixture.lockedQueue<Charge>(
-    {
-      ...{ resource, ...options },
-    },
-    namespace,
-  )
+  return fixture.lockedQueue<Charge>({ resource, ...options })
 }
 
 async function work(

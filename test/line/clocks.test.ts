@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Worker, type Job } from 'bullmq'
 import { writeFileSync } from 'node:fs'
-import { LockedQueue, LockedWorker, ShardedQueue, silentLogger } from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
+import { LockedWorker, ShardedQueue, silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { Program } from '../workers/program.ts'
 import { compileShim, type ClockShim, type ShimmedClock } from '../faults/shimmed-clock.ts'
@@ -34,26 +35,20 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
   function makeQueue(
     resource: (data: { nr: number }) => string = () => 'customer:1',
   ): LockedQueue<{ nr: number }> {
-    const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
+    const queue = fixture.lockedQueue<{ nr: number }>({
       connection: { url: server.url },
       resource,
     })
-    fixture.defer(() => queue.close())
     return queue
   }
 
   /** The numbers of the jobs, in the order in which a worker ran them. */
   async function work(): Promise<readonly number[]> {
     const ran: number[] = []
-    const worker = new LockedWorker<{ nr: number }>(
-      fixture.namespace,
-      ({ data }) => Promise.resolve(ran.push(data.nr)),
-      {
-        ...{ connection: { url: server.url }, redlock: await fixture.redlock(), concurrency: 5 },
-        ...{ resource: () => 'customer:1', logger: silentLogger },
-      },
-    )
-    fixture.defer(() => worker.close())
+    fixture.lockedWorker<{ nr: number }>(({ data }) => Promise.resolve(ran.push(data.nr)), {
+      ...{ connection: { url: server.url }, redlock: await fixture.redlock(), concurrency: 5 },
+      ...{ resource: () => 'customer:1', logger: silentLogger },
+    })
     return ran
   }
 
@@ -74,8 +69,7 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
     const queue = makeQueue(resource)
     const gate = fixture.gate()
     const ran: number[] = []
-    const worker = new LockedWorker<{ nr: number }>(
-      fixture.namespace,
+    fixture.lockedWorker<{ nr: number }>(
       async ({ data: { nr } }) => {
         if (nr === 0) await gate.passed
         ran.push(nr)
@@ -85,7 +79,6 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
         ...{ resource: ({ data }) => resource(data), logger: silentLogger },
       },
     )
-    fixture.defer(() => worker.close())
     const base = `bull:${fixture.namespace}:`
     const began = [`${base}stalled-check`, `${base}redlock:::sweeper`]
     await until('it has begun both', () =>

@@ -2,8 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer } from 'bullmq'
 import { describe, expect, it } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
-import { LineFullError, LockedWorker, type LockedQueueOptions } from '../../src/index.ts'
+import { LineFullError, type LockedQueue, type LockedQueueOptions } from '../../src/index.ts'
 import { QueueView } from '../../src/tools/operator/queue-view.ts'
 import { standingJobs } from '../../src/tools/operator/standing-jobs.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -17,10 +16,7 @@ interface Call {
 const fixture = useFleet({ masters: 3 })
 
 function makeQueue(options: Partial<LockedQueueOptions<Call>>): LockedQueue<Call> {
-  return fixture.lockedQueue<Call>({
-    resource: ({ customer }) => customer,
-    ...options,
-  })
+  return fixture.lockedQueue<Call>({ resource: ({ customer }) => customer, ...options })
 }
 
 const call = (nr: number, customer = 'a'): Call => ({ nr, customer })
@@ -32,20 +28,13 @@ async function numbers(queue: LockedQueue<Call>): Promise<readonly number[]> {
 
 async function drained(queue: LockedQueue<Call>): Promise<readonly number[]> {
   const ran: number[] = []
-  const worker = new LockedWorker<Call>(
-    fixture.namespace,
+  fixture.lockedWorker<Call>(
     ({ data }) => {
       ran.push(data.nr)
       return Promise.resolve()
     },
-    {
-      connection: fixture.connection,
-      redlock: await fixture.redlock(),
-      resource: ({ data }) => data.customer,
-    },
+    { redlock: await fixture.redlock(), resource: ({ data }) => data.customer },
   )
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
   await until('no job is left', async () => {
     const { completed, ...counts } = await queue.getJobCounts()
     return Object.values(counts).every((count) => count === 0)

@@ -16,10 +16,7 @@ const fixture = useFleet({ masters: 3 })
 const PROCESSES = 3
 
 function makeQueue(options = {}): LockedQueue<Call> {
-  return fixture.lockedQueue<Call>({
-    ...{ ...options },
-    resource: ({ customer }) => customer,
-  })
+  return fixture.lockedQueue<Call>({ ...options, resource: ({ customer }) => customer })
 }
 
 interface Seen extends ChildReport {

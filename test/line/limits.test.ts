@@ -1,12 +1,12 @@
 /** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
 import { QueueEvents, Worker, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
 import {
-  LockedWorker,
   lockedProcessor,
   type JobLease,
+  type LockedQueue,
   type LockedQueueOptions,
+  type LockedWorker,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -21,10 +21,7 @@ const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 function makeQueue(options: Partial<LockedQueueOptions<Call>> = {}): LockedQueue<Call> {
-  return fixture.lockedQueue<Call>({
-    resource: ({ customer }) => customer,
-    ...options,
-  })
+  return fixture.lockedQueue<Call>({ resource: ({ customer }) => customer, ...options })
 }
 
 interface Seen {
@@ -48,8 +45,7 @@ async function work(
   process: (job: Job<Call>, lease: JobLease) => Promise<unknown> = () => pause(2),
 ): Promise<Seen> {
   const redlock = await fixture.redlock()
-  const worker = new LockedWorker<Call>(
-    fixture.namespace,
+  const worker = fixture.lockedWorker<Call>(
     async (job, lease) => {
       seen.most = Math.max(seen.most, ++seen.running)
       seen.started.push({ ...job.data, at: Date.now(), running: seen.running })
@@ -61,14 +57,13 @@ async function work(
       seen.ended.push(job.data.nr)
     },
     {
-      ...{ connection: fixture.connection, redlock, concurrency: 5 },
+      ...{ redlock, concurrency: 5 },
       resource: ({ data }) => data.customer,
       ...options,
     },
   )
   const seen: Seen = { worker, started: [], ended: [], requeued: [], running: 0, most: 0 }
   worker.on('requeued', (job) => seen.requeued.push(job.data.customer))
-  fixture.defer(() => worker.close())
   await worker.waitUntilReady()
   return seen
 }

@@ -1,7 +1,7 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
+import type { Queue } from 'bullmq'
 import {
   FlowProducer,
-  Queue,
   WaitingChildrenError,
   Worker,
   type FlowJob,
@@ -10,12 +10,12 @@ import {
 } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
-import {
+import type {
+  JobLease,
+  LockedQueue,
+  LockedQueueOptions,
   LockedWorker,
-  type JobLease,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
+  LockedWorkerOptions,
 } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { givenOrder, misplacedBy } from '../support/given-order.ts'
@@ -33,19 +33,11 @@ function makeQueue(
   options: Partial<LockedQueueOptions<Charge>> = {},
   name = fixture.namespace,
 ): LockedQueue<Charge> {
-  return fixture.lockedQueue<Charge>(
-    {
-      ...{ resource: resources },
-      ...options,
-    },
-    name,
-  )
+  return fixture.lockedQueue<Charge>({ resource: resources, ...options }, name)
 }
 
 function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespace): Queue<Charge> {
-  const queue = new Queue<Charge>(name, { connection: fixture.connection, ...options })
-  fixture.defer(() => queue.close())
-  return queue
+  return fixture.plainQueue<Charge>(name, options)
 }
 
 interface Seen {
@@ -62,8 +54,7 @@ async function work(
 ): Promise<Seen> {
   const redlock = await fixture.redlock()
   const running = new Map<string, number>()
-  const worker = new LockedWorker<Charge>(
-    name,
+  const worker = fixture.lockedWorker<Charge>(
     async (job, lease) => {
       seen.started.push(job.data.nr)
       const key = resources(job.data).join()
@@ -77,13 +68,13 @@ async function work(
       seen.order.push(job.data.nr)
     },
     {
-      ...{ connection: fixture.connection, redlock, concurrency: 5 },
+      ...{ redlock, concurrency: 5 },
       resource: ({ data }) => resources(data),
       ...options,
     },
+    name,
   )
   const seen: Seen = { worker, order: [], started: [], most: 0 }
-  fixture.defer(() => worker.close())
   await worker.waitUntilReady()
   return seen
 }
@@ -333,8 +324,7 @@ describe('turns', () => {
   ])('%s needs one command more for each job that sleeps than plain BullMQ', async (_, remove) => {
     const JOBS = 500
     const [queue, client] = [makeQueue(), fixture.redis()]
-    const plain = new Queue(`${queue.name}-plain`, { connection: queue.opts.connection })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue(`${queue.name}-plain`, { connection: queue.opts.connection })
     const commands = async (of: Queue): Promise<number> => {
       await of.addBulk(jobs('a', ...Array.from({ length: JOBS }, (_, nr) => nr)))
       await client.config('RESETSTAT')

@@ -1,7 +1,7 @@
 /** Names that nest, and names with odd characters: what belongs to one is never another's. */
 import { randomBytes } from 'node:crypto'
 import { expect, it } from 'vitest'
-import { LockedQueue, LockedWorker } from '../../src/index.ts'
+import { LockedWorker } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 1 })
@@ -23,8 +23,7 @@ async function runAll(
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   const connection = { url: fixture.fleet.queue.url }
   const options = { connection, prefix, resource: (data: Data): string => data.resource }
-  const queue = new LockedQueue<Data>(name, options)
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Data>(options, name)
   for (const [resource, jobId] of adds) {
     await queue.add('job', { resource }, jobId === undefined ? {} : { jobId })
   }
@@ -32,8 +31,7 @@ async function runAll(
   const errors: unknown[] = []
   const running = new Set<string>()
   let count = 0
-  const worker = new LockedWorker<Data>(
-    name,
+  const worker = fixture.lockedWorker<Data>(
     async ({ id = '', data: { resource } }) => {
       expect(running.has(resource)).toBe(false)
       running.add(resource)
@@ -46,8 +44,8 @@ async function runAll(
       ...{ connection, prefix, concurrency: 10, redlock: await fixture.redlock() },
       resource: (job) => job.data.resource,
     },
+    name,
   )
-  fixture.defer(() => worker.close())
   worker.on('error', (error) => errors.push(error))
   worker.on('failed', (_job, error) => errors.push(error))
   await until('all have ended', () => count + errors.length >= adds.length)
@@ -90,8 +88,7 @@ it.each([
   const prefix = [fixture.namespace, 'q', ...(part === undefined ? [] : [part])].join(':')
   const connection = { url: fixture.fleet.queue.url }
   const options = { connection, prefix: outer.prefix, resource: () => resource }
-  const waiting = new LockedQueue(outer.name, options)
-  fixture.defer(() => waiting.close())
+  const waiting = fixture.lockedQueue(options, outer.name)
   for (const data of [1, 2, 3]) await waiting.add('job', { data })
   await runAll([...times(3, 'a', 'wait'), ['a', 'limits'], ['a', 'seq']], { prefix, name })
   expect(await waiting.getJobCountByTypes('waiting', 'delayed')).toBe(3)

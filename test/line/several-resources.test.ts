@@ -1,6 +1,5 @@
 /** Jobs of several resources that have slots: one slot of each, at the line and at the lock. */
 import { expect, test } from 'vitest'
-import { LockedQueue, LockedWorker } from '../../src/index.ts'
 import { seededRandom } from '../../workers/seeded-random.ts'
 import { until, useFleet } from '../fixtures.ts'
 
@@ -21,12 +20,11 @@ test.each([101])(
   async (seed) => {
     const random = seededRandom(seed)
     const connection = { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-    const queue = new LockedQueue<Call>(fixture.namespace, {
+    const queue = fixture.lockedQueue<Call>({
       connection,
       resource: ({ touches }) => touches,
       slots: ({ touches }) => Object.fromEntries(touches.map((name) => [name, SLOTS[name] ?? 1])),
     })
-    fixture.defer(() => queue.close())
     const pick = (names: readonly string[]): string =>
       names[Math.floor(random() * names.length)] ?? ''
     const calls = Array.from({ length: 500 }, (_, nr) => {
@@ -45,8 +43,7 @@ test.each([101])(
     const faults: string[] = []
     let done = 0
     for (const redlock of [await fixture.redlock(), await fixture.redlock()]) {
-      const worker = new LockedWorker<Call>(
-        fixture.namespace,
+      fixture.lockedWorker<Call>(
         async ({ data: { nr, touches } }) => {
           for (const name of touches) {
             const holders = (held.get(name) ?? 0) + 1
@@ -64,8 +61,6 @@ test.each([101])(
         },
         { connection, redlock, resource: ({ data }) => data.touches, concurrency: 10 },
       )
-      worker.on('error', () => undefined)
-      fixture.defer(() => worker.close())
     }
     await until('all jobs are done', () => done === calls.length)
     expect(faults).toEqual([])

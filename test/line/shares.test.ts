@@ -1,7 +1,11 @@
 /** Shares of lines and tenants on a real queue: work done in proportion, and nothing left of it. */
 import { describe, expect, test } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
-import { LockedWorker, type LockedQueueOptions, type LockedWorkerOptions } from '../../src/index.ts'
+import type {
+  LockedQueue,
+  LockedQueueOptions,
+  LockedWorker,
+  LockedWorkerOptions,
+} from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Task {
@@ -16,10 +20,8 @@ const LIMIT_MS = 90_000
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 function makeQueue(options: Partial<LockedQueueOptions<Task>> = {}): LockedQueue<Task> {
-  return fixture.lockedQueue<Task>({
-    resource: ({ tenant, line }) => `${tenant}-${line}`,
-    ...options,
-  })
+  const resource = ({ tenant, line }: Task): string => `${tenant}-${line}`
+  return fixture.lockedQueue<Task>({ resource, ...options })
 }
 
 interface Seen {
@@ -37,8 +39,7 @@ async function work(
   failing: (task: Task) => boolean = () => false,
 ): Promise<Seen> {
   const redlock = await fixture.redlock()
-  const worker = new LockedWorker<Task>(
-    fixture.namespace,
+  const worker = fixture.lockedWorker<Task>(
     async ({ data }) => {
       const startedAt = performance.now()
       seen.order.push(data)
@@ -49,19 +50,13 @@ async function work(
       if (failing(data)) throw new Error('broken')
     },
     {
-      ...{
-        connection: fixture.connection,
-        redlock,
-        concurrency: 1,
-        removeOnComplete: { count: 0 },
-      },
+      ...{ redlock, concurrency: 1, removeOnComplete: { count: 0 } },
       resource: ({ data }) => `${data.tenant}-${data.line}`,
       ...options,
     },
   )
   const seen: Seen = { worker, order: [], worked: new Map(), stalled: new Map(), requeued: [] }
   worker.on('requeued', ({ data }) => seen.requeued.push(data))
-  fixture.defer(() => worker.close())
   await worker.waitUntilReady()
   return seen
 }

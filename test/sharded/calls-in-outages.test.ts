@@ -3,7 +3,8 @@
  * go on, and nothing is lost when the server is back.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Cluster, Redis } from 'ioredis'
+import type { Cluster } from 'ioredis'
+import { Redis } from 'ioredis'
 import { expect, test, vi } from 'vitest'
 import type { LockedWorker } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
@@ -39,15 +40,7 @@ const OUTAGES: Readonly<Record<string, Outage>> = {
 function connect(proxy: FaultProxy, node: TestServer): Cluster {
   const natMap = { [`${node.host}:${node.port}`]: { host: '127.0.0.1', port: proxy.port } }
   const seeds = fixture.nodes.filter((each) => each !== node)
-  const cluster = new Cluster(
-    seeds.map(({ host, port }) => ({ host, port })),
-    { natMap, redisOptions: { maxRetriesPerRequest: null } },
-  )
-  cluster.on('error', () => undefined)
-  fixture.defer(() => {
-    cluster.disconnect()
-  })
-  return cluster
+  return fixture.cluster(seeds, { natMap })
 }
 
 test.each(Object.keys(OUTAGES))('a node %s', async (how) => {

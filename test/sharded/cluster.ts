@@ -1,5 +1,5 @@
 /** A Redis Cluster of four nodes, a fleet of masters, and sharded queues and workers on them. */
-import { Cluster } from 'ioredis'
+import type { Cluster } from 'ioredis'
 import { afterAll, beforeAll } from 'vitest'
 import {
   ShardedQueue,
@@ -36,17 +36,7 @@ export function useCluster(): ClusterFixture {
   afterAll(async () => {
     await Promise.all(nodes.map((node) => node.close()))
   })
-  const connect = (maxRedirections = 16): Cluster => {
-    const cluster = new Cluster(
-      nodes.map(({ host, port }) => ({ host, port })),
-      { redisOptions: { maxRetriesPerRequest: null }, maxRedirections },
-    )
-    cluster.on('error', () => undefined)
-    fixture.defer(() => {
-      cluster.disconnect()
-    })
-    return cluster
-  }
+  const connect = (maxRedirections = 16): Cluster => fixture.cluster(nodes, { maxRedirections })
   const own: Omit<ClusterFixture, keyof Fixture> = {
     get nodes() {
       return nodes

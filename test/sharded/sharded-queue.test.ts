@@ -686,10 +686,9 @@ describe('refusals', () => {
   test('a worker fails a job whose resource is in another shard', async () => {
     const queue = fixture.queue()
     const shard = queue.shards[shardOfCustomer(one)]
-    const plain = new Queue<Charge>(fixture.namespace, {
+    const plain = fixture.plainQueue<Charge>(fixture.namespace, {
       ...{ connection: fixture.connect(), prefix: shard?.opts.prefix ?? '' },
     })
-    fixture.defer(() => plain.close())
     await fixture.worker(() => Promise.resolve())
     const wrong = await plain.add('charge', { customer: two, nr: 1 })
     const right = await plain.add('charge', { customer: one, nr: 1 })

@@ -1,6 +1,6 @@
 /** Queues on a Redis Cluster under load: slots move, and nodes die with and without a replica. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Cluster, Redis } from 'ioredis'
+import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -23,16 +23,7 @@ async function start(
 }
 
 function startLoad(nodes: readonly TestServer[], prefix: string): Promise<Load> {
-  const connect = (): Cluster => {
-    const startup = nodes.map(({ host, port }) => ({ host, port }))
-    const cluster = new Cluster(startup, { redisOptions: { maxRetriesPerRequest: null } })
-    cluster.on('error', () => undefined)
-    fixture.defer(() => {
-      cluster.disconnect()
-    })
-    return cluster
-  }
-  return Load.start(fixture, { connect, prefix })
+  return Load.start(fixture, { connect: () => fixture.cluster(nodes), prefix })
 }
 
 /** Which node has the queues of a prefix. */

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { expect, it, vi } from 'vitest'
-import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
+import { LockedWorker, Redlock, silentLogger } from '../../src/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { assertNoLeaks } from '../support/leaks.ts'
 import { cli } from '../tools/cli/run-cli.ts'
@@ -95,8 +95,7 @@ it('1 → 3 → 5 → 3 masters under load: nothing lost, twice or at the same t
   const masters = (count: number): readonly string[] => fleet.urls.slice(0, count)
   await deploy(new Redlock({ ...terms, masters: masters(1) }))
 
-  const queue = new LockedQueue<Data>(name, { connection, resource })
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Data>({ connection, resource }, name)
   let added = 0
   const stop = new AbortController()
   const adding = (async () => {

@@ -1,11 +1,10 @@
 /** What is logged of a job and of the masters, as lines that a program can read. */
 import { Writable } from 'node:stream'
-import { Queue } from 'bullmq'
 import { pino } from 'pino'
 import { expect, test } from 'vitest'
 import { Log, loggedChannel, type LineName } from '../../src/log.ts'
 import { childLogger } from '../../src/logger.ts'
-import { LockedWorker, type LockedWorkerOptions, type Logger } from '../../src/index.ts'
+import { type LockedWorkerOptions, type Logger } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
 
@@ -31,20 +30,14 @@ function lines(level: string): { readonly logger: Logger; readonly all: Line[] }
 
 async function runOneJob(options: Partial<LockedWorkerOptions>): Promise<void> {
   const redlock = await fixture.redlock()
-  const connection = { host: fixture.fleet.queue.host, port: fixture.fleet.queue.port }
-  const queue = new Queue(fixture.namespace, { connection })
-  const worker = new LockedWorker(
-    fixture.namespace,
+  const queue = fixture.plainQueue()
+  const worker = fixture.lockedWorker(
     async (_job, lease) => {
       lease.logger.info({ amount: 12 }, 'charged')
       await lease.step('charge', () => undefined)
     },
-    { connection, redlock, resource: () => 'customer:42', ...options },
+    { redlock, resource: () => 'customer:42', ...options },
   )
-  fixture.defer(async () => {
-    await worker.close()
-    await queue.close()
-  })
   const done = new Promise((resolve) => worker.once('completed', resolve))
   await queue.add('job', {}, { jobId: 'seven' })
   await done

@@ -5,10 +5,9 @@
 import { metrics } from '@opentelemetry/api'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openMetrics, type Metrics } from '../../src/tools/cli/work/metrics.ts'
+import type { LockedWorker } from '../../src/index.ts'
 import {
   batchProcessor,
-  LockedQueue,
-  LockedWorker,
   ShardedQueue,
   ShardedWorker,
   Redlock,
@@ -106,19 +105,14 @@ test('a Redlock that was closed holds nothing, and counts no master', async () =
 })
 
 test('a process whose last worker of a queue was closed has no lines of it', async () => {
-  const { host, port } = fixture.fleet.queue
-  const common = { connection: { host, port }, resource: () => 'customer:8' }
-  const queue = new LockedQueue(fixture.namespace, common)
-  fixture.defer(() => queue.close())
+  const resource = (): string => 'customer:8'
+  const queue = fixture.lockedQueue({ resource })
   await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
   const gate = fixture.gate()
   const redlock = await fixture.redlock()
   const makeWorker = (): LockedWorker =>
-    new LockedWorker(fixture.namespace, () => gate.passed, {
-      ...{ ...common, redlock, logger: silentLogger },
-    })
+    fixture.lockedWorker(() => gate.passed, { redlock, resource, logger: silentLogger })
   const workers = [makeWorker(), makeWorker()] as const
-  for (const worker of workers) fixture.defer(() => worker.close(true))
   const gauges = [
     ...['job_parked', 'job_runnable', 'job_oldest', 'line_active', 'line_longest'],
   ] as const
@@ -153,18 +147,9 @@ test('the lines of all shards of a queue add up', async () => {
 })
 
 test('of a paused queue nothing is runnable: more workers would start nothing', async () => {
-  const { host, port } = fixture.fleet.queue
-  const common = { connection: { host, port }, resource: ({ data }: { data: string }) => data }
-  const queue = new LockedQueue<string>(fixture.namespace, {
-    ...common,
-    resource: (name) => name,
-  })
-  const worker = new LockedWorker<string>(fixture.namespace, () => Promise.resolve(), {
-    ...{ ...common, redlock: await fixture.redlock(), autorun: false },
-  })
-  fixture.defer(async () => {
-    await worker.close()
-    await queue.close()
+  const queue = fixture.lockedQueue<string>({ resource: (name) => name })
+  fixture.lockedWorker<string>(() => Promise.resolve(), {
+    ...{ redlock: await fixture.redlock(), resource: ({ data }) => data, autorun: false },
   })
   for (const name of ['a', 'b', 'a']) await queue.add('charge', name)
   const by = { messaging_destination_name: fixture.namespace }
@@ -178,25 +163,14 @@ test('of a paused queue nothing is runnable: more workers would start nothing', 
 
 test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every documented series', async () => {
   const redlock = await fixture.redlock()
-  const { host, port } = fixture.fleet.queue
-  const connection = { host, port }
   const resource = (): string => 'customer:9'
-  const queue = new LockedQueue(fixture.namespace, {
-    connection,
-    resource,
-  })
+  const queue = fixture.lockedQueue({ resource })
   const held = await granted(redlock, 'customer:9')
   for (let job = 0; job < 4; job++) await queue.add('charge', {})
   await queue.add('fail', {}, { attempts: 2 })
   const processor = ({ name }: { readonly name: string }): Promise<void> =>
     name === 'fail' ? Promise.reject(new Error('no')) : Promise.resolve()
-  const worker = new LockedWorker(fixture.namespace, processor, {
-    ...{ connection, redlock, resource },
-  })
-  fixture.defer(async () => {
-    await worker.close()
-    await queue.close()
-  })
+  const worker = fixture.lockedWorker(processor, { redlock, resource })
   await new Promise((resolve) => worker.once('requeued', resolve))
   const messaging_destination_name = fixture.namespace
   expect(await value('redlock_job_parked', { messaging_destination_name })).toBe(4)
@@ -223,16 +197,12 @@ test('jobs: requeues, parked ones, waits and hand-offs; and in all of this every
   expect(await value('redlock_job_parked', { messaging_destination_name })).toBe(0)
 
   const batches = `batches-${fixture.namespace}`
-  const several = new LockedQueue(batches, { connection, resource })
+  const several = fixture.lockedQueue({ resource }, batches)
   await several.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
   const run = batchProcessor({ size: 2 }, (jobs) =>
     Promise.allSettled(jobs.map(() => Promise.resolve())),
   )
-  const batching = new LockedWorker(batches, run, { connection, redlock, resource })
-  fixture.defer(async () => {
-    await batching.close()
-    await several.close()
-  })
+  fixture.lockedWorker(run, { redlock, resource }, batches)
   const byQueue = { messaging_destination_name: batches }
   await until('three ran', async () => (await several.getCompletedCount()) === 3)
   expect(await value('redlock_job_batches_total', byQueue)).toBe(2)

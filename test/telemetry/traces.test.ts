@@ -13,7 +13,7 @@ import {
 } from '@opentelemetry/sdk-trace-base'
 import { BullMQOtel } from 'bullmq-otel'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
-import { LockedQueue, LockedWorker, type LockedWorkerOptions } from '../../src/index.ts'
+import type { LockedWorkerOptions } from '../../src/index.ts'
 import { SPANS } from '../../src/telemetry/sdk.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
@@ -38,11 +38,6 @@ afterAll(async () => {
   await provider.shutdown()
 })
 
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
-
 /**
  * Adds one job within a span and waits for the spans of its run; its resource is held by another
  * for a while.
@@ -51,25 +46,18 @@ async function traced(
   options: Partial<LockedWorkerOptions>,
 ): Promise<{ readonly producer: ReadableSpan; readonly spans: readonly ReadableSpan[] }> {
   const redlock = await fixture.redlock()
-  const queue = new LockedQueue(fixture.namespace, {
-    connection: connection(),
-    resource: () => 'customer:42',
-    telemetry: new BullMQOtel({ tracerName: 'shop' }),
-  })
-  const worker = new LockedWorker(
-    fixture.namespace,
+  const resource = (): string => 'customer:42'
+  const telemetry = new BullMQOtel({ tracerName: 'shop' })
+  const queue = fixture.lockedQueue({ resource, telemetry })
+  const worker = fixture.lockedWorker(
     async (_job, lease) => {
       await lease.step('charge', async () => {
         await lease.extend()
         tracer.startSpan('card payment').end()
       })
     },
-    { connection: connection(), redlock, resource: () => 'customer:42', ...options },
+    { redlock, resource, ...options },
   )
-  fixture.defer(async () => {
-    await worker.close()
-    await queue.close()
-  })
   const held = await granted(redlock, 'customer:42')
   const requeued = new Promise((resolve) => worker.once('requeued', resolve))
   const done = new Promise((resolve) => worker.once('completed', resolve))
@@ -151,22 +139,15 @@ test('a span lasts as long as its operation', async () => {
 
 test('a step that throws is an error in its trace, and the error is the same', async () => {
   const redlock = await fixture.redlock()
-  const queue = new LockedQueue(fixture.namespace, {
-    connection: connection(),
-    resource: () => 'customer:1',
-  })
-  const worker = new LockedWorker(
-    fixture.namespace,
+  const resource = (): string => 'customer:1'
+  const queue = fixture.lockedQueue({ resource })
+  const worker = fixture.lockedWorker(
     (_job, lease) =>
       lease.step('charge', () => {
         throw new Error('card declined')
       }),
-    { connection: connection(), redlock, resource: () => 'customer:1' },
+    { redlock, resource },
   )
-  fixture.defer(async () => {
-    await worker.close()
-    await queue.close()
-  })
   const failed = new Promise<Error>((resolve) =>
     worker.once('failed', (_job, error) => {
       resolve(error)

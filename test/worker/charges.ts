@@ -1,19 +1,19 @@
 /** A queue of charges, and workers on it, for a fixture's fleet. */
-import type { LockedQueue } from '../../src/index.ts'
-import {
+import type {
+  LeasedProcessor,
+  LockedQueue,
+  LockedQueueOptions,
   LockedWorker,
-  type LeasedProcessor,
-  type LockedQueueOptions,
-  type LockedWorkerOptions,
+  LockedWorkerOptions,
 } from '../../src/index.ts'
-import type { useFleet } from '../fixtures.ts'
+import type { Fixture } from '../fixtures.ts'
 
 export interface Charge {
   readonly customer: string
 }
 
 export interface Charges {
-  readonly connection: () => { readonly host: string; readonly port: number }
+  readonly connection: () => Fixture['connection']
   readonly makeQueue: (options?: Partial<LockedQueueOptions<Charge>>) => LockedQueue<Charge>
   /** On a lock of the fixture, where the options name none. */
   readonly work: (
@@ -22,28 +22,15 @@ export interface Charges {
   ) => Promise<LockedWorker<Charge>>
 }
 
-export function chargesOf(fixture: ReturnType<typeof useFleet>): Charges {
-  const connection = (): { host: string; port: number } => ({
-    host: fixture.fleet.queue.host,
-    port: fixture.fleet.queue.port,
-  })
+export function chargesOf(fixture: Fixture): Charges {
   return {
-    connection,
-    makeQueue(options = {}) {
-      return fixture.lockedQueue<Charge>({
-        ...{ resource: ({ customer }) => customer },
-        ...options,
-      })
-    },
-    async work(processor, options = {}) {
-      const worker = new LockedWorker<Charge>(fixture.namespace, processor, {
-        ...{ connection: connection(), concurrency: 5, resource: ({ data }) => data.customer },
-        ...options,
+    connection: () => fixture.connection,
+    makeQueue: (options = {}) =>
+      fixture.lockedQueue<Charge>({ resource: ({ customer }) => customer, ...options }),
+    work: async (processor, options = {}) =>
+      fixture.lockedWorker<Charge>(processor, {
+        ...{ concurrency: 5, resource: ({ data }) => data.customer, ...options },
         redlock: options.redlock ?? (await fixture.redlock()),
-      })
-      worker.on('error', () => undefined)
-      fixture.defer(() => worker.close())
-      return worker
-    },
+      }),
   }
 }

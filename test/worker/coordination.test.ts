@@ -4,13 +4,13 @@
  */
 import { Queue, type Job, type JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
-import {
+import type {
+  JobLease,
+  LeasedProcessor,
+  LockedQueue,
   LockedWorker,
-  type JobLease,
-  type LeasedProcessor,
-  type LockedWorkerOptions,
-  type Redlock,
+  LockedWorkerOptions,
+  Redlock,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { ResultStore } from '../../src/worker/run/results.ts'
@@ -28,10 +28,7 @@ const SHORT = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000 }
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 function makeQueue(slots = 1): LockedQueue<Report> {
-  return fixture.lockedQueue<Report>({
-    resource: (data) => `report:${data.of}`,
-    slots,
-  })
+  return fixture.lockedQueue<Report>({ resource: (data) => `report:${data.of}`, slots })
 }
 
 function work(
@@ -39,16 +36,8 @@ function work(
   processor: LeasedProcessor<Report, unknown>,
   options: Partial<LockedWorkerOptions<Report>> = {},
 ): LockedWorker<Report> {
-  const worker = new LockedWorker<Report>(fixture.namespace, processor, {
-    connection: fixture.connection,
-    redlock,
-    resource: (job) => `report:${job.data.of}`,
-    concurrency: 5,
-    ...options,
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
-  return worker
+  const resource = (job: Job<Report>): string => `report:${job.data.of}`
+  return fixture.lockedWorker<Report>(processor, { redlock, resource, concurrency: 5, ...options })
 }
 
 const many = (count: number, opts: JobsOptions = {}) =>

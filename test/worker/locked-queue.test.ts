@@ -5,11 +5,10 @@
 import { once } from 'node:events'
 import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
 import {
   lockedProcessor,
-  LockedWorker,
   silentLogger,
+  type LockedQueue,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -23,10 +22,8 @@ const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 function makeQueue(options: { readonly maxWaitMs?: number } = {}): LockedQueue<Charge> {
-  return fixture.lockedQueue<Charge>({
-    resource: ({ customer }) => `customer:${customer}`,
-    ...options,
-  })
+  const resource = ({ customer }: Charge): string => `customer:${customer}`
+  return fixture.lockedQueue<Charge>({ resource, ...options })
 }
 
 interface Work {
@@ -44,8 +41,7 @@ async function startWorkers(
   const inside = new Map<string, number>()
   const redlock = await fixture.redlock()
   for (let index = 0; index < count; index++) {
-    const worker = new LockedWorker<Charge, number>(
-      fixture.namespace,
+    fixture.lockedWorker<Charge>(
       async ({ data: { customer, nr } }) => {
         seen.runs.push(nr)
         const now = (inside.get(customer) ?? 0) + 1
@@ -56,15 +52,11 @@ async function startWorkers(
         return nr
       },
       {
-        connection: fixture.connection,
-        redlock,
+        ...{ redlock, concurrency: 4 },
         resource: (job) => `customer:${job.data.customer}`,
-        concurrency: 4,
         ...options,
       },
     )
-    worker.on('error', () => undefined)
-    fixture.defer(() => worker.close())
   }
   return seen
 }

@@ -35,15 +35,7 @@ function work(
   processor: LeasedProcessor<Charge, unknown>,
   options: Partial<LockedWorkerOptions<Charge>> = {},
 ): LockedWorker<Charge> {
-  const worker = new LockedWorker<Charge, unknown>(fixture.namespace, processor, {
-    connection: fixture.connection,
-    redlock,
-    resource,
-    ...options,
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
-  return worker
+  return fixture.lockedWorker<Charge>(processor, { redlock, resource, ...options })
 }
 
 async function add(

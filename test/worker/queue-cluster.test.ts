@@ -3,9 +3,10 @@
  * ioredis Cluster as connection.
  */
 import type { Job } from 'bullmq'
-import { Cluster, Redis } from 'ioredis'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
+import type { LockedWorker } from '../../src/index.ts'
+import { silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -27,35 +28,25 @@ interface Charge {
   readonly nr: number
 }
 
-function connect(): Cluster {
-  const cluster = new Cluster(
-    nodes.map(({ host, port }) => ({ host, port })),
-    { redisOptions: { maxRetriesPerRequest: null } },
-  )
-  fixture.defer(() => {
-    cluster.disconnect()
-  })
-  return cluster
-}
-
 test('jobs run in order, one at a time per customer, and `inspect` and `why` tell', async () => {
   const { namespace } = fixture
   const resource = ({ customer }: Charge): string => `customer:${customer}`
   const prefix = '{bull}'
-  const queue = new LockedQueue<Charge>(namespace, {
-    connection: connect(),
-    prefix,
-    resource,
-  })
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Charge>(
+    {
+      connection: fixture.cluster(nodes),
+      prefix,
+      resource,
+    },
+    namespace,
+  )
   const workers: LockedWorker<Charge>[] = []
   const runs: string[] = []
   const running = new Set<string>()
   // A busy machine is no silent master.
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
   for (let index = 0; index < 2; index++) {
-    const worker = new LockedWorker<Charge>(
-      namespace,
+    const worker = fixture.lockedWorker<Charge>(
       async ({ data }) => {
         expect(running.has(data.customer)).toBe(false)
         running.add(data.customer)
@@ -64,7 +55,7 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
         running.delete(data.customer)
       },
       {
-        connection: connect(),
+        connection: fixture.cluster(nodes),
         prefix,
         redlock,
         resource: (job) => resource(job.data),
@@ -72,9 +63,8 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
         checkpoints: true,
         logger: silentLogger,
       },
+      namespace,
     )
-    worker.on('error', () => undefined)
-    fixture.defer(() => worker.close())
     workers.push(worker)
   }
   const customers = ['ann', 'bob', 'cid', 'dee', 'eve']
@@ -109,26 +99,30 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
 test('while the slot of a queue moves, no script runs with half of its keys', async () => {
   const { namespace } = fixture
   const prefix = '{moving}'
-  const queue = new LockedQueue<Charge>(namespace, {
-    ...{ connection: connect(), prefix, resource: ({ customer }: Charge) => customer },
-  })
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Charge>(
+    {
+      ...{
+        connection: fixture.cluster(nodes),
+        prefix,
+        resource: ({ customer }: Charge) => customer,
+      },
+    },
+    namespace,
+  )
   const ran: number[] = []
   const gate = fixture.gate()
-  const worker = new LockedWorker<Charge>(
-    namespace,
+  const worker = fixture.lockedWorker<Charge>(
     async ({ data: { nr } }) => {
       if (nr === 0) await gate.passed
       ran.push(nr)
     },
     {
-      ...{ connection: connect(), prefix, logger: silentLogger },
+      ...{ connection: fixture.cluster(nodes), prefix, logger: silentLogger },
       redlock: await fixture.redlock({ masterTimeoutMs: 1_500 }),
       resource: (job) => job.data.customer,
     },
+    namespace,
   )
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
   const add = (nr: number): Promise<Job<Charge>> => queue.add('charge', { customer: 'ann', nr })
   for (let nr = 0; nr < 4; nr++) await add(nr)
   await queue.pauseResource('bob')
@@ -155,22 +149,18 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
 }, 60_000)
 
 test('a busy worker pauses when its job has ended, and goes on when it resumes', async () => {
-  const common = { connection: connect(), prefix: '{bull}' }
+  const common = { connection: fixture.cluster(nodes), prefix: '{bull}' }
   const resource = ({ customer }: Charge): string => customer
-  const queue = new LockedQueue<Charge>(fixture.namespace, { ...common, resource })
-  fixture.defer(() => queue.close())
+  const queue = fixture.lockedQueue<Charge>({ ...common, resource })
   const [gate, ran] = [fixture.gate(), [] as number[]]
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
-  const worker = new LockedWorker<Charge>(
-    fixture.namespace,
+  const worker = fixture.lockedWorker<Charge>(
     async ({ data }) => {
       ran.push(data.nr)
       if (data.nr === 0) await gate.passed
     },
     { ...common, redlock, resource: ({ data }) => resource(data), logger: silentLogger },
   )
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
   await queue.add('charge', { customer: 'ann', nr: 0 })
   await until('it runs', () => ran.length === 1)
   const pausing = worker.pause()
@@ -198,12 +188,7 @@ test('a plain client and a Cluster client of one queue meet', async () => {
   await until('it serves', async () =>
     String(await plain.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
   )
-  const cluster = new Cluster([{ host: node.host, port: node.port }], {
-    redisOptions: { maxRetriesPerRequest: null },
-  })
-  fixture.defer(() => {
-    cluster.disconnect()
-  })
+  const cluster = fixture.cluster([node])
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
   const prefix = '{bull}'
   for (const [adds, works] of [
@@ -212,23 +197,20 @@ test('a plain client and a Cluster client of one queue meet', async () => {
   ] as const) {
     const name = `${fixture.namespace}-${adds === plain ? 'plain' : 'cluster'}`
     const resource = ({ customer }: Charge): string => customer
-    const queue = new LockedQueue<Charge>(name, { connection: adds, prefix, resource })
-    fixture.defer(() => queue.close())
+    const queue = fixture.lockedQueue<Charge>({ connection: adds, prefix, resource }, name)
     await queue.setSlots('ann', 1)
     await queue.addBulk(
       Array.from({ length: 10 }, (_, nr) => ({ name: 'charge', data: { customer: 'ann', nr } })),
     )
     const ran: number[] = []
-    const worker = new LockedWorker<Charge>(
-      name,
+    fixture.lockedWorker<Charge>(
       ({ data }) => Promise.resolve(ran.push(data.nr)),
       {
         ...{ connection: works, prefix, redlock, logger: silentLogger },
         resource: (job) => resource(job.data),
       },
+      name,
     )
-    worker.on('error', () => undefined)
-    fixture.defer(() => worker.close())
     await until('all ran', () => ran.length === 10)
     expect(ran).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
   }

@@ -4,7 +4,7 @@
  */
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { Queue, type Job } from 'bullmq'
+import { type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
@@ -26,17 +26,11 @@ import { startProxy } from '../support/proxy.ts'
 const fixture = useFleet({ masters: 3 })
 const resource = ({ data }: Job<{ nr: number }>): string => `customer:${data.nr % 10}`
 
-function plainQueue(): Queue<{ nr: number }> {
-  return fixture.plainQueue<{ nr: number }>()
-}
-
 function lockedQueue(): LockedQueue<{ nr: number }> {
-  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
-    connection: { url: fixture.fleet.queue.url },
+  const queue = fixture.lockedQueue<{ nr: number }>({
     resource: ({ nr }) => `customer:${nr}`,
   })
   queue.on('error', () => undefined)
-  fixture.defer(() => queue.close())
   return queue
 }
 
@@ -75,7 +69,7 @@ describe('before the processor is called, no attempt is used', () => {
   test.each(Object.entries(REFUSALS))('%s', async (_what, [begin, end]) => {
     const redis = fixture.redis()
     await redis.call('ACL', 'SETUSER', 'jobs', 'on', '>secret', 'allkeys', 'allchannels', '+@all')
-    const queue = plainQueue()
+    const queue = fixture.plainQueue<{ nr: number }>()
     const { host, port } = fixture.fleet.queue
     const connection = { host, port, username: 'jobs', password: 'secret' }
     await queue.addBulk(
@@ -140,7 +134,7 @@ describe.each(['completed', 'failed'] as const)('the end of a job that has %s', 
         await gate.passed
         if (state === 'failed') throw new Error('no money')
       })
-      const queue = plainQueue()
+      const queue = fixture.plainQueue<{ nr: number }>()
       const job = await queue.add('charge', { nr: 1 })
       await until('it runs', () => runs > 0)
       await redis.call(...(begin as [string]))
@@ -193,12 +187,11 @@ test('a server that refuses while BullMQ asks for its version serves when it tak
   })
   await new Promise<void>((resolve) => relay.listen(0, host, resolve))
   fixture.defer(() => void relay.close())
-  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
+  const queue = fixture.lockedQueue<{ nr: number }>({
     connection: { host, port: (relay.address() as AddressInfo).port },
     resource: ({ nr }) => `customer:${nr}`,
   })
   queue.on('error', () => undefined)
-  fixture.defer(() => queue.close())
   await queue.add('charge', { nr: 1 })
   expect(asked).toBe(3)
   expect(await queue.getWaitingCount()).toBe(1)
@@ -230,9 +223,8 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
   const server = await startServer()
   fixture.defer(() => server.close())
   const connection = { host: server.host, port: server.port }
-  const queue = new Queue<{ nr: number }>(fixture.namespace, { connection })
+  const queue = fixture.plainQueue<{ nr: number }>(fixture.namespace, { connection })
   queue.on('error', () => undefined)
-  fixture.defer(() => queue.close())
   await queue.addBulk(
     Array.from({ length: 20 }, (_, nr) => ({ name: 'charge', data: { nr }, opts: {} })),
   )
@@ -353,7 +345,7 @@ test('a worker whose given client was closed says so, and goes on when it is con
   await connection.quit()
   await until('it says so', () => errors.some((each) => each.includes('connect it again')), 15_000)
   await connection.connect()
-  await plainQueue().add('charge', { nr: 1 })
+  await fixture.plainQueue<{ nr: number }>().add('charge', { nr: 1 })
   await until('the job runs', () => runs === 1, 10_000)
 })
 
@@ -440,7 +432,7 @@ describe('a worker that stops', () => {
   })
 
   test('with its Redlock, at the same moment: the signal aborts, and the job is requeued', async () => {
-    const queue = plainQueue()
+    const queue = fixture.plainQueue<{ nr: number }>()
     const reasons: unknown[] = []
     const redlock = await fixture.redlock()
     const worker = await work(
@@ -481,7 +473,7 @@ describe('a worker that stops', () => {
 test('a worker that is cut off from the queue alone stops its job when its lock has run out', async () => {
   const proxy = await startProxy(fixture.fleet.queue.port)
   fixture.defer(() => proxy.close())
-  const queue = plainQueue()
+  const queue = fixture.plainQueue<{ nr: number }>()
   let reason: unknown
   let isRunning = false
   const worker = await work(

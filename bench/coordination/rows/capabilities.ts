@@ -1,13 +1,11 @@
 /** What groupmq can do for a group, beside the same here, while one of two workers is killed. */
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
-import type { Effort } from '../../bench.ts'
 import { LockedQueue } from '../../built.ts'
 import { figure, none, type Figure, type Measured } from '../../report.ts'
-import { takeTurns } from '../../rounds.ts'
-import { sum } from '../../statistics.ts'
+import { type Effort, sum, takeTurns } from '../../rounds.ts'
 import { newQueueName, type Harness, type Row } from '../harness.ts'
 import { resource, type KeyedJob, type Orders } from '../job.ts'
-import { killOne } from '../kill.ts'
+import { killOne } from '../judge.ts'
 import { openGroupProducer } from '../peers.ts'
 
 interface AskedJob extends KeyedJob {

@@ -1,13 +1,12 @@
-/** Limits of a resource while jobs run: a rate, slots, and lines that are closed. */
+/** Limits of a resource while jobs run: a rate, slots, lines that are closed, and shares. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { LockedQueue as Queue } from '../../../src/index.ts'
 import { monotonicMs } from '../../../test/faults/monotonic.ts'
 import { LockedQueue } from '../../built.ts'
 import { figure, none, type Figure } from '../../report.ts'
-import { takeTurns } from '../../rounds.ts'
-import { sum } from '../../statistics.ts'
+import { sum, takeTurns, type Effort } from '../../rounds.ts'
 import { newQueueName, type Harness, type Row } from '../harness.ts'
-import { resource, type KeyedJob, type Run } from '../job.ts'
+import { resource, tenantOf, type KeyedJob, type Run } from '../job.ts'
 
 const KEEP_EVENTS = 1_000_000
 
@@ -156,12 +155,7 @@ export const besideClosedLines: Row = {
 }
 
 /** Every second closed line has a rate that its first job uses up; the others are paused. */
-async function speedOf(
-  harness: Harness,
-  closed: number,
-  busy: number,
-  count: number,
-): Promise<{ readonly perMs: number }> {
+async function speedOf(harness: Harness, closed: number, busy: number, count: number) {
   const name = newQueueName()
   const queue = openQueue(harness, name)
   const limited = Array.from({ length: closed / 2 }, (_, index) => `${name}-limited-${index}`)
@@ -183,4 +177,64 @@ async function speedOf(
   await harness.queueRedis.flushall()
   await queue.close()
   return { perMs: count / tookMs }
+}
+
+/** What tenants and weights do to the work that is done. */
+const SHARE_WORK_MS = 5
+
+interface Tenant {
+  readonly name: string
+  readonly lines: number
+  readonly weight: number
+}
+
+/** Works on one slot while all tenants have jobs. How far is a share from what its weight says? */
+async function offBy(harness: Harness, totalMs: number, tenants: readonly Tenant[]) {
+  const queue = newQueueName()
+  const weights = sum(tenants.map(({ weight }) => weight))
+  // One tenant might be served alone: each has jobs for nearly the whole time.
+  const jobs = tenants.flatMap(({ name, lines, weight }) =>
+    Array.from({ length: Math.ceil(totalMs / SHARE_WORK_MS) }, (_, index): KeyedJob => {
+      const key = `${queue}-tenant:${name}-weight:${weight}-${index % lines}`
+      return { key, nr: Math.floor(index / lines), workMs: SHARE_WORK_MS }
+    }),
+  )
+  await harness.add('tenants', queue, jobs)
+  await harness.workers.work(harness.orders('tenants', queue, 1), 1)
+  await harness.workers.completed(Math.floor((totalMs / SHARE_WORK_MS) * (weights > 2 ? 0.9 : 0.8)))
+  const { runs } = await harness.workers.stop()
+  await harness.clear('tenants', queue)
+  const works = tenants.map(({ name }) => {
+    const own = runs.filter((run) => tenantOf(run) === name)
+    return sum(own.map(({ startedAt, endedAt }) => endedAt - startedAt))
+  })
+  const off = tenants.map(({ weight }, index) =>
+    Math.abs(((works[index] ?? 0) / sum(works)) * (weights / weight) - 1),
+  )
+  return Math.max(...off) * 100
+}
+
+async function worst(harness: Harness, effort: Effort, tenants: readonly Tenant[]) {
+  const totalMs = effort.of(21_000, 1_500)
+  const off: number[] = []
+  while (off.length < effort.rounds) off.push(await offBy(harness, totalMs, tenants))
+  return { figures: [figure('a share is off by, at most', Math.max(...off), '%', { atMost: 5 })] }
+}
+
+export const weights: Row = {
+  name: 'weights',
+  load: `3 full lines with weights 1:2:4, ${SHARE_WORK_MS} ms jobs, 1 slot`,
+  run(harness, effort) {
+    const lines = [1, 2, 4].map((weight) => ({ name: `w${weight}`, lines: 1, weight }))
+    return worst(harness, effort, lines)
+  },
+}
+
+export const tenants: Row = {
+  name: 'tenants',
+  load: `a tenant with 50 full lines beside one with 1, ${SHARE_WORK_MS} ms jobs, 1 slot`,
+  run(harness, effort) {
+    const both = [50, 1].map((lines) => ({ name: `of${lines}`, lines, weight: 1 }))
+    return worst(harness, effort, both)
+  },
 }

@@ -1,10 +1,9 @@
 /** What a sick minority costs, beside five healthy masters in the same round. */
 import { ProxiedMasters } from '../../../test/support/proxied-masters.ts'
 import type { FaultProxy } from '../../../test/support/proxy.ts'
-import type { Effort } from '../../bench.ts'
 import { OURS } from '../../peers/libraries.ts'
 import { figure, type Figure, type Measured, type Table } from '../../report.ts'
-import { takeTurns } from '../../rounds.ts'
+import { type Effort, takeTurns } from '../../rounds.ts'
 import { LEASE_MS, locks, lockTable, noneMissed, type Harness, type Row } from '../harness.ts'
 
 const SLOW_MS = 50

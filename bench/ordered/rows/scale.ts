@@ -4,19 +4,18 @@
  * their number, and everything else has the other cores.
  */
 import { execFileSync } from 'node:child_process'
+import { accessSync, constants, existsSync, mkdirSync, rmdirSync, writeFileSync } from 'node:fs'
 import { cpus } from 'node:os'
-import { Redis } from 'ioredis'
+import { Cluster, Redis } from 'ioredis'
 import { findProgram } from '../../../scripts/find-program.ts'
-import type { TestServer } from '../../../src/testing/index.ts'
 import { item } from '../../../test/support/proxied-masters.ts'
 import { startCluster } from '../../../test/support/redis-cluster.ts'
-import type { Effort } from '../../bench.ts'
+import { ShardedQueue } from '../../built.ts'
 import { inTurns, newQueueName, type Harness, type Row } from '../../coordination/harness.ts'
+import { inChunks, resource, type KeyedJob } from '../../coordination/job.ts'
 import { judge } from '../../coordination/judge.ts'
 import { figure, none, number, shown, tableOf, type Measured } from '../../report.ts'
-import { takeTurns, type Rounds, type Value } from '../../rounds.ts'
-import { cpuMs, sum } from '../../statistics.ts'
-import { limitCpu, missingShares } from '../cpu-share.ts'
+import { cpuMs, type Effort, type Rounds, sum, takeTurns, type Value } from '../../rounds.ts'
 
 const HELD_TO = 4
 /** A short run has the first two. */
@@ -30,40 +29,29 @@ const QUEUE_CORE = '0'
 const CORE_SHARE = 0.12
 
 /** A cluster with a node for each shard. */
-class Nodes {
-  readonly shards: number
-  readonly servers: readonly TestServer[]
-  readonly clients: readonly Redis[]
-  readonly #limits: (() => void)[] = []
-
-  static async start(shards: number): Promise<Nodes> {
-    const nodes = new Nodes(shards, await startCluster({ masters: shards }))
-    for (const redis of nodes.clients) {
-      // A node that has met no other one does not know its own address.
-      await redis.config('SET', 'cluster-announce-ip', '127.0.0.1')
-      const pid = await pidOf(redis)
-      pin(QUEUE_CORE, pid)
-      nodes.#limits.push(limitCpu(pid, CORE_SHARE))
-    }
-    return nodes
+async function startNodes(shards: number) {
+  const servers = await startCluster({ masters: shards })
+  const clients = servers.map(({ url }) => new Redis(url, { maxRetriesPerRequest: null }))
+  const limits: (() => void)[] = []
+  for (const redis of clients) {
+    // A node that has met no other one does not know its own address.
+    await redis.config('SET', 'cluster-announce-ip', '127.0.0.1')
+    const pid = await pidOf(redis)
+    pin(QUEUE_CORE, pid)
+    limits.push(limitCpu(pid, CORE_SHARE))
   }
-
-  private constructor(shards: number, servers: readonly TestServer[]) {
-    this.shards = shards
-    this.servers = servers
-    this.clients = servers.map(({ url }) => new Redis(url, { maxRetriesPerRequest: null }))
-  }
-
-  async cpuMs(): Promise<readonly number[]> {
-    return (await Promise.all(this.clients.map((redis) => redis.info('cpu')))).map(cpuMs)
-  }
-
-  async close(): Promise<void> {
-    for (const redis of this.clients) redis.disconnect()
-    await Promise.all(this.servers.map((server) => server.close()))
-    for (const end of this.#limits) end()
+  return {
+    ...{ shards, servers, clients },
+    cpuMs: async () => (await Promise.all(clients.map((redis) => redis.info('cpu')))).map(cpuMs),
+    async close() {
+      for (const redis of clients) redis.disconnect()
+      await Promise.all(servers.map((server) => server.close()))
+      for (const end of limits) end()
+    },
   }
 }
+
+type Nodes = Awaited<ReturnType<typeof startNodes>>
 
 async function pidOf(redis: Redis): Promise<number> {
   return Number(/process_id:(\d+)/.exec(await redis.info('server'))?.[1])
@@ -87,7 +75,7 @@ export const scale: Row = {
     const clusters: Nodes[] = []
     try {
       for (const shards of effort.some(SHARDS).toSorted((a, b) => a - b)) {
-        clusters.push(await Nodes.start(shards))
+        clusters.push(await startNodes(shards))
       }
       await moveOthers(harness)
       const turns = { rounds: effort.rounds, warmUps: 1 }
@@ -120,7 +108,11 @@ async function measure(harness: Harness, effort: Effort, nodes: Nodes) {
   const orders = { ...base, connection: { host, port }, shards, removes: true }
   const before = await nodes.cpuMs()
   const startedAt = performance.now()
-  await workers.add(orders, jobs)
+  const cluster = new Cluster([orders.connection], { redisOptions: { maxRetriesPerRequest: null } })
+  const queue = new ShardedQueue<KeyedJob>(orders.queue, { connection: cluster, shards, resource })
+  await inChunks(jobs, (some) => queue.addBulk(some.map((data) => ({ name: 'job', data }))))
+  await queue.close()
+  cluster.disconnect()
   await workers.work(orders)
   await workers.completed(count)
   const tookMs = performance.now() - startedAt
@@ -162,4 +154,40 @@ function reported(rounds: Rounds<Nodes, Sample>): Measured {
   const wrong = sum(rounds.contenders.map((nodes) => rounds.sum(nodes, 'wrong')))
   const order = none('Jobs out of order, or two of a key at once', wrong)
   return { tables: [table], figures: [figure(name, ratio, 'x', { atLeast: 3.2 }), order] }
+}
+
+// A share of a core for each of several processes, by control groups of Linux.
+
+const ROOT = '/sys/fs/cgroup'
+const IS_UNIFIED = existsSync(`${ROOT}/cgroup.controllers`)
+const GROUPS = IS_UNIFIED ? ROOT : `${ROOT}/cpu`
+/** Short, so that a process which has used its share soon goes on. */
+const PERIOD_US = 20_000
+
+/** Why no process can be limited here; undefined where it can. */
+function missingShares(): string | undefined {
+  try {
+    accessSync(GROUPS, constants.W_OK)
+    return undefined
+  } catch {
+    return `a control group in ${GROUPS} gives each server its share of a core: Linux, as root`
+  }
+}
+
+/** @returns what ends it after the process has ended. */
+function limitCpu(pid: number, share: number): () => void {
+  const group = `${GROUPS}/bench-${pid}`
+  const quotaUs = Math.round(share * PERIOD_US)
+  if (IS_UNIFIED) writeFileSync(`${ROOT}/cgroup.subtree_control`, '+cpu')
+  mkdirSync(group, { recursive: true })
+  if (IS_UNIFIED) {
+    writeFileSync(`${group}/cpu.max`, `${quotaUs} ${PERIOD_US}`)
+  } else {
+    writeFileSync(`${group}/cpu.cfs_period_us`, `${PERIOD_US}`)
+    writeFileSync(`${group}/cpu.cfs_quota_us`, `${quotaUs}`)
+  }
+  writeFileSync(`${group}/cgroup.procs`, `${pid}`)
+  return () => {
+    rmdirSync(group)
+  }
 }

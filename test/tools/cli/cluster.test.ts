@@ -1,5 +1,5 @@
 /** A queue on a Redis Cluster: the address of any node is enough. */
-import { Cluster, Redis } from 'ioredis'
+import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { LockedQueue, ShardedQueue } from '../../../src/index.ts'
 import { shardOf } from '../../../src/sharded/placement.ts'
@@ -26,13 +26,10 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
   let queue: LockedQueue<{ customerId: number }>
   beforeEach(() => {
     name = fixture.namespace
-    const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+    const connection = fixture.cluster(nodes)
     const resource = ({ customerId }: { customerId: number }): string => `customer:${customerId}`
     queue = new LockedQueue(name, { connection, prefix: '{bull}', resource })
-    fixture.defer(async () => {
-      await queue.close()
-      connection.disconnect()
-    })
+    fixture.defer(() => queue.close())
   })
 
   const say = (args: readonly string[], prefix = '{bull}'): Promise<Said> => {
@@ -106,14 +103,11 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
 it('a node that is away: doctor finds it, and what is on the others is told', async () => {
   const [named, , away] = nodes
   const shards = 3
-  const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+  const connection = fixture.cluster(nodes)
   const resource = ({ name }: { name: string }): string => name
   const { namespace: prefix, fleet } = fixture
   const queue = new ShardedQueue('calls', { connection, shards, prefix, resource })
-  fixture.defer(async () => {
-    await queue.close()
-    connection.disconnect()
-  })
+  fixture.defer(() => queue.close())
   const at = (shard: number): string => {
     const names = Array.from({ length: 99 }, (_, nr) => `customer:${nr}`)
     return names.find((name) => shardOf([name], shards) === shard) ?? ''
@@ -174,13 +168,10 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
 it('the node of the first shard is away: the page has a row of the queue, and says why', async () => {
   const [away, named] = nodes
   const { namespace: prefix, fleet } = fixture
-  const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+  const connection = fixture.cluster(nodes)
   const resource = ({ name }: { name: string }): string => name
   const queue = new ShardedQueue('calls', { connection, shards: 3, prefix, resource })
-  fixture.defer(async () => {
-    await queue.close()
-    connection.disconnect()
-  })
+  fixture.defer(() => queue.close())
   await queue.addBulk(
     [1, 2, 3, 4].map((nr) => ({ name: 'call', data: { name: `customer:${nr}` } })),
   )
@@ -207,14 +198,11 @@ describe('a cluster with troubles', () => {
   })
 
   it('a slot that moves: commands say so, and answer when it has moved', async () => {
-    const connection = new Cluster(nodes.map(({ host, port }) => ({ host, port })))
+    const connection = fixture.cluster(nodes)
     const queue = new LockedQueue('calls', {
       ...{ connection, prefix: '{moved}', resource: () => 'customer:1' },
     })
-    fixture.defer(async () => {
-      await queue.close()
-      connection.disconnect()
-    })
+    fixture.defer(() => queue.close())
     await fixture.redlock()
     const { id = '' } = await queue.add('call', {})
     const server = new QueueServer(nodes[0]?.url ?? '', 2_000)

@@ -5,7 +5,7 @@
 import { createBullBoard } from '@bull-board/api'
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter'
 import { ExpressAdapter } from '@bull-board/express'
-import { Queue } from 'bullmq'
+import type { Queue } from 'bullmq'
 import express from 'express'
 import { expect, test } from 'vitest'
 import { ShardedQueue } from '../../../src/index.ts'
@@ -101,11 +101,9 @@ test('with a LockedQueue, Bull Board shows jobs in line as waiting; with a plain
     return queues[0]?.counts
   }
   expect(await counts()).toMatchObject({ waiting: 3, delayed: 0 })
-  const plain = new Queue('invoices', {
-    connection: { url: fixture.fleet.queue.url },
+  const plain = fixture.plainQueue('invoices', {
     prefix: fixture.namespace,
   })
-  fixture.defer(() => plain.close())
   expect(await plain.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 1, delayed: 2 })
 })
 

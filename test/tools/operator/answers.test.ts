@@ -5,10 +5,11 @@
  * `test/stories/outage-table.test.ts`.
  */
 import { once } from 'node:events'
-import { FlowProducer, Queue } from 'bullmq'
+import type { Queue } from 'bullmq'
+import { FlowProducer } from 'bullmq'
 import { expect, it, vi } from 'vitest'
+import type { LockedQueue } from '../../../src/index.ts'
 import {
-  LockedQueue,
   LockedWorker,
   Redlock,
   silentLogger,
@@ -63,8 +64,7 @@ class Scene {
 
   get producer(): LockedQueue<Data> {
     if (this.#producer !== undefined) return this.#producer
-    const opened = new LockedQueue<Data>(this.queue, { connection: this.#connection, resource })
-    fixture.defer(() => opened.close())
+    const opened = fixture.lockedQueue<Data>({ connection: this.#connection, resource }, this.queue)
     this.#producer = opened
     return opened
   }
@@ -117,8 +117,7 @@ class Scene {
   }
 
   plain(): Queue {
-    const plain = new Queue(this.queue, { connection: this.#connection })
-    fixture.defer(() => plain.close())
+    const plain = fixture.plainQueue(this.queue, { connection: this.#connection })
     return plain
   }
 

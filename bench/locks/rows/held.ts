@@ -1,8 +1,36 @@
-/** How soon the next of many waiters has the resource, beside a round trip in the same round. */
+/** Leases that are held: what many cost while they live, and how soon the next waiter has one. */
 import { OURS } from '../../peers/libraries.ts'
-import { figure, none, type Measured } from '../../report.ts'
+import { figure, none, number, type Measured } from '../../report.ts'
 import { takeTurns } from '../../rounds.ts'
 import { LEASE_MS, locks, lockTable, type Row } from '../harness.ts'
+
+/** The longest lease that ours allows with its defaults: all must be alive at the same time. */
+const TTL_MS = 30_000
+const ROUNDS = 3
+
+export const memory: Row = {
+  name: 'memory',
+  load: 'Bytes for each lease while one process holds this number.',
+  async run(harness, effort): Promise<Measured> {
+    const leases = effort.of(10_000, 200)
+    await using clients = await harness.open(locks)
+    const turns = { rounds: Math.min(effort.rounds, ROUNDS), warmUps: 1 }
+    const rounds = await takeTurns(locks, turns, async (contender) => {
+      const client = clients.of(contender)
+      const result = await client.load('hold', { ttlMs: TTL_MS, leases, concurrency: 256 })
+      await client.process.ask('letGo', undefined)
+      return result
+    })
+    const title = `${number(leases)} live leases`
+    const table = lockTable(title, rounds, [['bytes per lease in the client', 'heapBytes']])
+    const heap = rounds.spread(OURS, ({ heapBytes }) => heapBytes / 1_024)
+    const figures = [
+      figure(`Heap in the client per lease, ${title}`, heap, 'KiB', { atMost: 2 }),
+      none('Leases that were lost while they were held', rounds.sum(OURS, 'lost')),
+    ]
+    return { tables: [table], figures }
+  },
+}
 
 const WAITERS = 64
 const HOLD_MS = 1
