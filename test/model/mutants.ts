@@ -471,6 +471,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'worker/queue-trouble': [
     ['refused-end-fails-no-job', 'always', 'is taken when the server'],
+    [
+      'unanswered-end-is-sent-again',
+      ['isAway(error)', 'says(error, PASSING, UNANSWERED)'],
+      'takes it again: NOPERM',
+    ],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
     ['client-between-two-tries-goes-on', 'always', 'that is paused while its server is'],
@@ -512,7 +517,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['command-is-given-up-no-sooner', ['Math.ceil', '0 * Math.ceil'], 'no sooner than with plain'],
     [
       'unanswered-end-is-sent-again',
-      ['PASSING, UNANSWERED', 'PASSING'],
+      ['isAway(error)', 'refuses(error)'],
       'does not leave its client',
     ],
   ],

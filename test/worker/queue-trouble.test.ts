@@ -126,6 +126,10 @@ const REFUSED_ENDS = {
     ['CONFIG', 'SET', 'min-replicas-to-write', '1'],
     ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
   ],
+  NOPERM: [
+    ['ACL', 'SETUSER', 'default', '-eval', '-evalsha'],
+    ['ACL', 'SETUSER', 'default', '+eval', '+evalsha'],
+  ],
 } satisfies Readonly<Record<string, readonly [begin: string[], end: string[]]>>
 
 describe.each(['completed', 'failed'] as const)('the end of a job that has %s', (state) => {
