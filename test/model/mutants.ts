@@ -474,7 +474,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     [
       'unanswered-end-is-sent-again',
       ['isAway(error)', 'says(error, PASSING, UNANSWERED)'],
-      'takes it again: NOPERM',
+      'is taken when the server',
     ],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
