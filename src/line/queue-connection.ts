@@ -8,11 +8,12 @@ import { systemClock, withinMs } from '../clock.ts'
 import { hearLateErrors, type Sockets } from '../ioredis.ts'
 import { tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME, type Client } from './line-runner.ts'
+import { unlessTold } from '../unless-told.ts'
 import { PASSING, says, UNANSWERED } from './refusals.ts'
 
 type Connection = RedisQueueBackend['connection']
 
-interface UnreadyClient extends Sockets {
+interface UnreadyClient extends Sockets, Pick<EventEmitter, 'once' | 'off'> {
   readonly stream?: EventEmitter & { readonly bytesRead?: number }
   /** A cluster has no `host`. */
   readonly options?: {
@@ -83,7 +84,10 @@ export abstract class ConnectedBackend extends Backend {
     // BullMQ connects a client that has ended, and would wait for this one without end.
     // rule: closed-cluster-is-connected-again
     if (client?.status === 'close' && client.manuallyClosing === true) client.status = 'end'
-    await super.reconnectBlocking()
+    const connected = super.reconnectBlocking()
+    // The `connect` of a `Cluster` whose first check fails never settles, though it tries again.
+    // rule: cluster-is-back-when-it-is-ready
+    await (client === undefined ? connected : unlessTold(connected, client, 'ready'))
   }
 
   override async disconnectBlocking(wait?: boolean): Promise<void> {

@@ -23,6 +23,7 @@ import { JobRuns } from './run/job-runs.ts'
 import { processing } from './run/processing.ts'
 import { linesOf, type ResourceOf } from '../line/placement.ts'
 import { resourcesOf } from '../names.ts'
+import { unlessTold } from '../unless-told.ts'
 import { Visits } from './run/visits.ts'
 import { standstillOf } from './standstill.ts'
 import { ListenedWorker, type LockedWorkerListener } from './worker-events.ts'
@@ -192,9 +193,11 @@ export class LockedWorker<
     return this.isStarting() || super.isRunning()
   }
 
+  /** As BullMQ's, which waits without end where the worker is resumed meanwhile. */
   override pause(doNotWaitActive?: boolean): Promise<void> {
     this.#pausedByUser = true
-    return super.pause(doNotWaitActive)
+    // rule: resumed-worker-is-paused-no-more
+    return unlessTold(super.pause(doNotWaitActive), this, 'resumed')
   }
 
   override async resume(): Promise<void> {
@@ -262,6 +265,12 @@ export class LockedWorker<
     ...args: Parameters<LockedWorkerListener<Data, Result, Name>[Event]>
   ): boolean {
     if (event === 'drained') return false
+    if (event === 'paused' && !this.isPaused()) {
+      // It was resumed meanwhile, and BullMQ has just ended its next check for stalled jobs.
+      // rule: resumed-worker-looks-for-stalled-jobs
+      this.startStalledCheckTimer().catch(this.#onError)
+      return false
+    }
     if (event === 'completed' || event === 'failed') {
       const [job] = args as readonly (Job | undefined)[]
       // BullMQ hands over no job where it has stalled too often.

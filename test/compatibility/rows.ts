@@ -749,6 +749,10 @@ export const ROWS: readonly Row[] = [
       Worker: ['getBackend', 'name', 'qualifiedName'],
     },
   }),
+  differs('Ends when the worker is resumed; BullMQ waits until it is paused or closed again.', {
+    'worker.pause ends when the worker is resumed while a job runs':
+      '`worker.pause`, and `worker.resume` before it has ended',
+  }),
   differs('Ends, where BullMQ waits for the server.', {
     'worker.close ends while the queue’s Redis is away':
       '`worker.close` while the queue’s Redis is away',

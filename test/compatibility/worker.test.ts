@@ -73,6 +73,23 @@ same(
   { ended: 1, order: [1, 2, 3], overlaps: 0 },
 )
 
+differs(
+  'worker.pause ends when the worker is resumed while a job runs',
+  async (side) => {
+    const gate = side.gate()
+    const worker = side.worker(() => gate.passed)
+    await side.add('a', [1])
+    await side.started(1)
+    const pausing = worker.pause().then(() => 'ended')
+    await worker.resume()
+    const ended = await Promise.race([pausing, pause(1_000).then(() => 'waits')])
+    gate.open()
+    await side.ended(1)
+    return { pause: ended, paused: worker.isPaused() }
+  },
+  { bullmq: { pause: 'waits', paused: false }, ours: { pause: 'ended', paused: false } },
+)
+
 same(
   'queue.pause, isPaused and resume: what waits in line stays, and continues',
   async (side) => {

@@ -471,10 +471,21 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'worker/queue-trouble': [
     ['refused-end-fails-no-job', 'always', 'is taken when the server'],
+    [
+      'unanswered-end-is-sent-again',
+      ['isAway(error)', 'says(error, PASSING, UNANSWERED)'],
+      'is taken when the server',
+    ],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
     ['client-between-two-tries-goes-on', 'always', 'that is paused while its server is'],
     ['client-ends-between-two-tries', 'removed', 'while it is paused and was never'],
+    [
+      'resumed-worker-is-paused-no-more',
+      ["unlessTold(super.pause(doNotWaitActive), this, 'resumed')", 'super.pause(doNotWaitActive)'],
+      'has ended its pause, also',
+    ],
+    ['resumed-worker-looks-for-stalled-jobs', 'removed', 'looks for stalled jobs, and does'],
     ['closed-worker-connects-no-more', 'removed', 'paused and resumed while its server'],
     ['close-waits-for-no-silent-server', ['limitMs, closed', '1e9, closed'], 'closes while its'],
     [
@@ -506,7 +517,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['command-is-given-up-no-sooner', ['Math.ceil', '0 * Math.ceil'], 'no sooner than with plain'],
     [
       'unanswered-end-is-sent-again',
-      ['PASSING, UNANSWERED', 'PASSING'],
+      ['isAway(error)', 'refuses(error)'],
       'does not leave its client',
     ],
   ],
@@ -657,6 +668,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'worker/queue-cluster': [
     ['closed-cluster-is-connected-again', 'never', 'a busy worker pauses when'],
+    [
+      'cluster-is-back-when-it-is-ready',
+      ['client === undefined', 'client !== null'],
+      'that pauses while the cluster is down',
+    ],
     [
       'no-script-runs-while-its-slot-moves',
       ["keyIn(base, 'absent')", '`${base}meta`'],

@@ -4,13 +4,14 @@
  */
 import type { Job } from 'bullmq'
 import { Redis } from 'ioredis'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import type { LockedWorker } from '../../src/index.ts'
-import { silentLogger } from '../../src/index.ts'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { systemClock, withinMs } from '../../src/clock.ts'
+import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { moveSlot, SLOTS, startCluster } from '../support/redis-cluster.ts'
+import { moveSlot, ownerOf, SLOTS, startCluster } from '../support/redis-cluster.ts'
 
 const fixture = useFleet({ masters: 3, queue: false })
 let nodes: readonly TestServer[] = []
@@ -172,6 +173,54 @@ test('a busy worker pauses when its job has ended, and goes on when it resumes',
   await worker.resume()
   await until('the next job has run', () => ran.length === 2)
 }, 30_000)
+
+test('a worker that pauses while the cluster is down has paused when it is back', async () => {
+  const common = { connection: fixture.cluster(nodes), prefix: '{bull}' }
+  const resource = ({ customer }: Charge): string => customer
+  const queue = new LockedQueue<Charge>(fixture.namespace, { ...common, resource })
+  fixture.defer(() => queue.close())
+  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+  const [ran, gate, slow] = [[] as number[], fixture.gate(), fixture.gate()]
+  const worker = new LockedWorker<Charge>(
+    fixture.namespace,
+    async ({ data }) => {
+      ran.push(data.nr)
+      await gate.passed
+    },
+    { ...common, redlock, resource: ({ data }) => resource(data), logger: silentLogger },
+  )
+  worker.on('error', () => undefined)
+  fixture.defer(() => worker.close())
+  await queue.add('charge', { customer: 'ann', nr: 0 })
+  await until('it runs', () => ran.length === 1)
+  const lines = LineBackend.of(worker)
+  const reconnect = lines.reconnectBlocking.bind(lines)
+  vi.spyOn(lines, 'reconnectBlocking').mockImplementationOnce(async () => {
+    await slow.passed
+    await reconnect()
+  })
+  const pausing = worker.pause().then(() => true)
+  gate.open()
+  await until('its job has ended', () => !worker.isRunning())
+  const clients = nodes.map(({ url }) => new Redis(url))
+  fixture.defer(() => Promise.all(clients.map((client) => client.quit())))
+  const slot = String(await clients[0]?.call('CLUSTER', 'KEYSLOT', 'unused'))
+  const owner = clients[await ownerOf(clients, 'unused')] as Redis
+  const isWhole = async (): Promise<boolean> => {
+    const infos = await Promise.all(clients.map((client) => client.call('CLUSTER', 'INFO')))
+    return infos.every((info) => String(info).includes('cluster_state:ok'))
+  }
+  for (const client of [owner, ...clients.filter((each) => each !== owner)])
+    await client.call('CLUSTER', 'DELSLOTS', slot)
+  slow.open()
+  expect(await withinMs(systemClock, 1_000, pausing)).toBeUndefined()
+  await owner.call('CLUSTER', 'ADDSLOTS', slot)
+  await until('it is whole', isWhole)
+  expect(await withinMs(systemClock, 15_000, pausing)).toBe(true)
+  await worker.resume()
+  await queue.add('charge', { customer: 'ann', nr: 1 })
+  await until('the next job has run', () => ran.length === 2)
+}, 60_000)
 
 test('a plain client and a Cluster client of one queue meet', async () => {
   const config = {

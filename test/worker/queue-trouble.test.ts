@@ -4,7 +4,7 @@
  */
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Job } from 'bullmq'
+import { Worker, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
@@ -17,6 +17,7 @@ import {
   type LeasedProcessor,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
+import { LineBackend } from '../../src/line/line-backend.ts'
 import { startServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
@@ -118,6 +119,10 @@ const REFUSED_ENDS = {
   NOREPLICAS: [
     ['CONFIG', 'SET', 'min-replicas-to-write', '1'],
     ['CONFIG', 'SET', 'min-replicas-to-write', '0'],
+  ],
+  NOPERM: [
+    ['ACL', 'SETUSER', 'default', '-eval', '-evalsha'],
+    ['ACL', 'SETUSER', 'default', '+eval', '+evalsha'],
   ],
 } satisfies Readonly<Record<string, readonly [begin: string[], end: string[]]>>
 
@@ -298,6 +303,58 @@ test.each(['killed', 'refusing', 'silent'] as const)(
     await until('all ran', () => ran.size === names.length, 10_000)
   },
 )
+
+describe('a worker that is resumed while it pauses', () => {
+  test('has ended its pause, also where a job runs', async () => {
+    const gate = fixture.gate()
+    let isRunning = false
+    const worker = await work(async () => {
+      isRunning = true
+      await gate.passed
+    })
+    await fixture.plainQueue().add('charge', { nr: 1 })
+    await until('it runs', () => isRunning)
+    const pausing = worker.pause().then(() => true)
+    await worker.resume()
+    expect(await withinMs(systemClock, 5_000, pausing)).toBe(true)
+    expect(worker.isPaused()).toBe(false)
+  })
+
+  test('looks for stalled jobs, and does not say that it has paused', async () => {
+    const { connection } = fixture
+    const dead = new Worker(fixture.namespace, null, { connection, lockDuration: 3_000 })
+    fixture.defer(() => dead.close())
+    await fixture.plainQueue().add('charge', { nr: 1 })
+    await dead.getNextJob('token')
+    await fixture.plainQueue().add('charge', { nr: 2 })
+    const [ran, gate, slow] = [new Set<unknown>(), fixture.gate(), fixture.gate()]
+    const run = async ({ id }: Job): Promise<void> => {
+      ran.add(id)
+      await gate.passed
+    }
+    const worker = await work(run, { stalledInterval: 200 })
+    const told: string[] = []
+    for (const event of ['paused', 'resumed'] as const) worker.on(event, () => told.push(event))
+    await until('it runs', () => ran.size === 1)
+    const lines = LineBackend.of(worker)
+    const reconnect = lines.reconnectBlocking.bind(lines)
+    // As while its server is slow.
+    vi.spyOn(lines, 'reconnectBlocking').mockImplementationOnce(async () => {
+      await reconnect()
+      await slow.passed
+    })
+    void worker.pause()
+    await delay(300) // It has disconnected.
+    gate.open()
+    await until('it runs no job', () => !worker.isRunning())
+    await delay(300) // It has connected.
+    await worker.resume()
+    slow.open()
+    await delay(500) // BullMQ's `pause` has ended.
+    await until('it has run the job of the dead worker', () => ran.size === 2, 10_000)
+    expect(told).toEqual(['resumed'])
+  })
+})
 
 test('a queue closes while its server is silent, and a listener while there is none', async () => {
   const server = await startServer()

@@ -62,7 +62,7 @@ export async function untilTaken<Next>(
 ): Promise<Next> {
   const isAskedAgain = ({ error }: { readonly error: unknown }): boolean => {
     // rule: unanswered-end-is-sent-again
-    const mayPass = says(error, PASSING, UNANSWERED)
+    const mayPass = isAway(error)
     // rule: refused-end-fails-no-job
     if (!mayPass) return false
     onError(error)
