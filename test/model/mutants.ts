@@ -532,6 +532,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'worker/locked-worker': [
     ['step-extends-the-lease', ['< FRESH', '< -FRESH'], 'extends the lease, passes the signal'],
     ['lost-lock-stops-its-job', 'removed', "aborts when BullMQ's lock on the job is lost"],
+    ['cancelled-job-does-not-go-back', 'never', 'ends a job that waits for'],
     ['job-that-is-not-new-is-asked-for', 'removed', 'plain worker that stood still'],
     ['job-that-is-given-again-has-lost-its-lock', 'never', 'own worker is given the job again'],
     [
