@@ -17,6 +17,7 @@ import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
+import { RAN } from './turns.ts'
 import { GIVE_BACK_LIMIT_MS, type Join, type LineVisit } from './visit.ts'
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
@@ -252,7 +253,12 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   override async moveToDelayed(
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
-    const found = await this.#moves(args[0], super.moveToDelayed(...args))
+    const [jobId, timestamp, delay, token, how] = args
+    const { visits } = this.settings
+    const hasRun = how?.skipAttempt === true && visits?.byId.get(jobId)?.hasRun === true
+    const told = hasRun ? { ...how, fieldsToUpdate: { ...how.fieldsToUpdate, ...RAN } } : how
+    const moved = super.moveToDelayed(jobId, timestamp, delay, token, told)
+    const found = await this.#moves(jobId, moved)
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
   }
@@ -316,7 +322,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
    */
   heard(reply: unknown, askedAt: number, isEnd = false): LineVisit | undefined {
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , told] = reply as readonly unknown[]
+      const [fields, jobId, , , told] = reply as readonly unknown[]
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
       const visit = this.settings.visits?.fetched(String(jobId))
       if (visit === undefined) return undefined
@@ -327,6 +333,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       if (slots) visit.slots = JSON.parse(slots) as Slots
       visit.share = share
       visit.chargedMs = Number(charged)
+      visit.hasRun = (fields as string[]).some((name, nr) => nr % 2 === 0 && name in RAN)
       if (turn === 'none' || turn === 'no') visit.join = this.#nextJoin()
       return visit
     }

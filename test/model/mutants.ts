@@ -571,6 +571,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['waits-by-its-own-clock', ['delayUntil + this.#aheadMs', 'delayUntil'], 'a delay ends by'],
     ['wait-is-counted-from-when-it-could-start', ['from or ', ''], 'a job waits no longer'],
     ['requeued-job-goes-on-waiting', 'never', 'waits no shorter for a lease'],
+    ['job-that-has-run-has-waited', ['hasRun', 'false'], 'a job that has run'],
     ['clock-ahead-is-not-ready', ['< quorum', '< 0'], 'masters refuse'],
     ['limits-end', 'always', 'a limit ends, and is told'],
     ['limits-end-by-the-clock-of-the-server', ['nowMs() + ', ''], 'a limit ends, and is told'],

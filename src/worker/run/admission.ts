@@ -97,9 +97,9 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
 async function isLate(visit: Visit, options: AdmissionOptions): Promise<boolean> {
   const { job } = visit
   const { lines, maxWaitMs } = options
-  if (lines) return !(await visit.awaits(insistToStart(visit, options, () => goBack(lines, job))))
+  if (lines) return !(await visit.awaits(insistToStart(visit, options, () => goBack(lines, visit))))
   // A worker without lines knows only what the producer wrote.
-  return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
+  return !visit.hasRun && dueAt(job) + maxWaitMs <= systemClock.wallNow()
 }
 
 /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
