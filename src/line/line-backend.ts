@@ -17,7 +17,7 @@ import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
-import { RAN } from './turns.ts'
+import { BACK, FROM, RAN } from './turns.ts'
 import { GIVE_BACK_LIMIT_MS, type Join, type LineVisit } from './visit.ts'
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
@@ -255,9 +255,12 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   ): Method<'moveToDelayed'>['reply'] {
     const [jobId, timestamp, delay, token, how] = args
     const { visits } = this.settings
-    const hasRun = how?.skipAttempt === true && visits?.byId.get(jobId)?.hasRun === true
-    const told = hasRun ? { ...how, fieldsToUpdate: { ...how.fieldsToUpdate, ...RAN } } : how
-    const moved = super.moveToDelayed(jobId, timestamp, delay, token, told)
+    const visit = how?.skipAttempt === true ? visits?.byId.get(jobId) : undefined
+    const told = visit && {
+      ...how,
+      fieldsToUpdate: { ...how?.fieldsToUpdate, [visit.hasRun ? RAN : BACK]: '1' },
+    }
+    const moved = super.moveToDelayed(jobId, timestamp, delay, token, told ?? how)
     const found = await this.#moves(jobId, moved)
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
@@ -333,7 +336,12 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       if (slots) visit.slots = JSON.parse(slots) as Slots
       visit.share = share
       visit.chargedMs = Number(charged)
-      visit.hasRun = (fields as string[]).some((name, nr) => nr % 2 === 0 && name in RAN)
+      const valueOf = (field: string): string | undefined => {
+        const at = (fields as string[]).findIndex((name, nr) => nr % 2 === 0 && name === field)
+        return (fields as string[])[at + 1 || Infinity]
+      }
+      visit.hasRun = valueOf(RAN) !== undefined
+      visit.from = Number(valueOf(FROM) ?? 0)
       if (turn === 'none' || turn === 'no') visit.join = this.#nextJoin()
       return visit
     }

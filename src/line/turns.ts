@@ -18,8 +18,8 @@ const ITS_TURN = -100
 const TOO_LATE = -101
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
-/** Of a job that moved itself, and has no attempt that tells that it has run. */
-export const RAN = { 'redlock:ran': '1' }
+/** Fields of a job's hash: see `LineVisit`. The first tells of a run that used no attempt. */
+export const [RAN, FROM, BACK] = ['redlock:ran', 'redlock:from', 'redlock:back'] as const
 
 /**
  * Takes the job's places, and parks it if others are ahead of it.
@@ -108,7 +108,7 @@ async function putBack(
   ours?: Arguments,
 ): Promise<unknown> {
   const now = systemClock.wallNow()
-  const how = { skipAttempt: true, ...(does === 'rest' && { fieldsToUpdate: RAN }) }
+  const how = { skipAttempt: true, ...(does === 'rest' && { fieldsToUpdate: { [RAN]: '1' } }) }
   const args = lines.moveToDelayedArgs(jobId, now, token ?? '0', delayMs, how)
   const reply = await lines.send('moveToDelayed', args, { does, ...ours })
   if (typeof reply !== 'number' || reply >= 0 || reply === TOO_LATE) return reply

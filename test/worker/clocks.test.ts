@@ -259,6 +259,40 @@ test.each(['delayed', 'waiting', 'waiting-children', 'sleeping', 'stalled'])(
   },
 )
 
+test('what a job waited is measured from when it could run: not its delay, its children or an earlier run', async () => {
+  const queue = makeQueue()
+  const waits = new Map<string, number | undefined>()
+  const stop = listen({
+    on: { 'job:started': ({ job: { id = '' }, waitedMs }) => void waits.set(id, waitedMs) },
+  })
+  fixture.defer(stop)
+  const others = await fixture.redlock()
+  const lease = await others.acquire('taken', { autoExtend: true })
+  let fails = true
+  await workOn(async ({ name }) => {
+    if (name === 'part') await pause(600)
+    if (name === 'fails' && fails) throw new Error('declined')
+  })
+  const flows = new FlowProducer({ connection: connection() })
+  fixture.defer(() => flows.close())
+  const queueName = fixture.namespace
+  const { job: parent } = await flows.add({
+    ...{ name: 'whole', queueName, data: { customer: 'a' } },
+    children: [{ name: 'part', queueName, data: { customer: 'b' } }],
+  })
+  const delayed = await queue.add('delayed', { customer: 'c' }, { delay: 100 })
+  await delayed.changeDelay(700)
+  const failed = await queue.add('fails', { customer: 'd' })
+  const taken = await queue.add('taken', { customer: 'taken' })
+  await pause(600)
+  fails = false
+  await (await queue.getJob(failed.id ?? ''))?.retry('failed', { resetAttemptsMade: true })
+  await lease.release()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 5, 5_000)
+  expect(waits.get(taken.id ?? '')).toBeGreaterThan(500)
+  for (const { id = '' } of [parent, delayed, failed]) expect(waits.get(id)).toBeLessThan(400)
+})
+
 test.each(['of a producer whose clock is behind', 'that waited for its children'])(
   'a job %s waits no shorter for a lease that others hold',
   async (what) => {

@@ -199,12 +199,12 @@ export class JobRuns {
     }
   }
 
-  #tellStarted({ job, leftAt, hasRun }: Visit, lease: Lease): void {
+  #tellStarted({ job, leftAt, hasRun, from }: Visit, lease: Lease): void {
     this.#options.channel.tell('job:started', {
       job,
       lease,
       attempt: job.attemptsMade + 1,
-      waitedMs: hasRun ? undefined : Math.max(0, systemClock.wallNow() - dueAt(job)),
+      waitedMs: hasRun ? undefined : Math.max(0, systemClock.wallNow() - (from || dueAt(job))),
       handOffMs: leftAt === undefined ? undefined : systemClock.now() - leftAt,
     })
   }

@@ -161,7 +161,7 @@ export class Visits extends RunningJobs implements LineVisits {
   }
 
   /** A job was taken for the batch of another one. */
-  member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent' | 'hasRun'>): Visit {
+  member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent' | 'hasRun' | 'from'>): Visit {
     const { lease, lines } = first
     const visit = this.fetched(job.id ?? '')
     const move = { usedMs: 0, back: true, runs: undefined, share: undefined, chargeMs: undefined }
