@@ -571,6 +571,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['waits-by-its-own-clock', ['delayUntil + this.#aheadMs', 'delayUntil'], 'a delay ends by'],
     ['wait-is-counted-from-when-it-could-start', ['from or ', ''], 'a job waits no longer'],
     ['requeued-job-goes-on-waiting', 'never', 'waits no shorter for a lease'],
+    [
+      'wait-of-a-parent-begins-without-its-children',
+      'never',
+      'that waited for children of a plain queue',
+    ],
     ['job-that-has-run-has-waited', ['hasRun', 'false'], 'a job that has run'],
     ['clock-ahead-is-not-ready', ['< quorum', '< 0'], 'masters refuse'],
     ['limits-end', 'always', 'a limit ends, and is told'],

@@ -1,5 +1,12 @@
 /** A worker or a producer whose clock is wrong decides no time that another process acts on. */
-import { DelayedError, FlowProducer, WaitingChildrenError, WaitingError, type Job } from 'bullmq'
+import {
+  DelayedError,
+  FlowProducer,
+  WaitingChildrenError,
+  WaitingError,
+  Worker,
+  type Job,
+} from 'bullmq'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ClockAheadError, listen, type JobLease, type Lease } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -293,34 +300,44 @@ test('what a job waited is measured from when it could run: not its delay, its c
   for (const { id = '' } of [parent, delayed, failed]) expect(waits.get(id)).toBeLessThan(400)
 })
 
-test.each(['of a producer whose clock is behind', 'that waited for its children'])(
-  'a job %s waits no shorter for a lease that others hold',
-  async (what) => {
-    const options = { maxWaitMs: 1_500 }
-    const queue = makeQueue(options)
-    const redlock = await fixture.redlock()
-    const lease = await redlock.acquire('a', { autoExtend: true })
-    if (what.startsWith('of')) {
-      setClock(-3_600_000)
-      await queue.add('charge', { customer: 'a' })
-      vi.restoreAllMocks()
-    } else {
-      const flows = new FlowProducer({ connection: connection() })
-      fixture.defer(() => flows.close())
-      const queueName = fixture.namespace
-      await flows.add({
-        ...{ name: 'whole', queueName, data: { customer: 'a' } },
-        children: [{ name: 'part', queueName, data: { customer: 'b' }, opts: { delay: 1_600 } }],
-      })
-    }
-    let requeuedAt: number | undefined
-    const worker = await workOn(() => Promise.resolve('done'), { ...options, redlock })
-    worker.on('requeued', () => (requeuedAt ??= performance.now()))
-    await until('it has failed', async () => (await queue.getFailedCount()) === 1, 10_000)
-    expect(performance.now() - (requeuedAt ?? Infinity)).toBeGreaterThan(1_000)
-    await lease.release()
-  },
-)
+test.each([
+  'of a producer whose clock is behind',
+  'that waited for its children',
+  'that waited for children of a plain queue',
+])('a job %s waits no shorter for a lease that others hold', async (what) => {
+  const options = { maxWaitMs: 1_500 }
+  const queue = makeQueue(options)
+  const redlock = await fixture.redlock()
+  const lease = await redlock.acquire('a', { autoExtend: true })
+  if (what.startsWith('of')) {
+    setClock(-3_600_000)
+    await queue.add('charge', { customer: 'a' })
+    vi.restoreAllMocks()
+  } else {
+    const flows = new FlowProducer({ connection: connection() })
+    fixture.defer(() => flows.close())
+    const queueName = fixture.namespace
+    await flows.add({
+      ...{ name: 'whole', queueName, data: { customer: 'a' } },
+      children: [
+        {
+          ...{ name: 'part', data: { customer: 'b' }, opts: { delay: 1_600 } },
+          queueName: what.includes('plain') ? `${queueName}-plain` : queueName,
+        },
+      ],
+    })
+    const plain = new Worker(`${queueName}-plain`, () => Promise.resolve(), {
+      connection: connection(),
+    })
+    fixture.defer(() => plain.close())
+  }
+  let requeuedAt: number | undefined
+  const worker = await workOn(() => Promise.resolve('done'), { ...options, redlock })
+  worker.on('requeued', () => (requeuedAt ??= performance.now()))
+  await until('it has failed', async () => (await queue.getFailedCount()) === 1, 10_000)
+  expect(performance.now() - (requeuedAt ?? Infinity)).toBeGreaterThan(1_000)
+  await lease.release()
+})
 
 test('a worker whose clock the masters refuse says so, takes no jobs, and starts when it is right', async () => {
   const queue = makeQueue()

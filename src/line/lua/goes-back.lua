@@ -6,6 +6,6 @@
 ]]
 --- @include "keys"
 --- @include "deadline"
-local deadline = deadlineFrom(redis.call('HGET', BASE .. ARGV.id, 'redlock:from'))
+local deadline = deadlineFrom(ARGV.id, redis.call('HGET', BASE .. ARGV.id, 'redlock:from'))
 if deadline and deadline <= nowMs() then return 1 end
 return 0
