@@ -694,6 +694,14 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['stale-update-matches-no-row', ['} <= ${limit}', '} >= 0'], 'refuses an older'],
     ['stale-write-matches-no-row', ['} <= excluded.', '} <> excluded.'], 'refuses an older'],
     ['stale-commands-do-not-run', 'removed', 'refuse an older write'],
+    [
+      'no-write-without-a-token',
+      [
+        "integerOption('lease.fencingToken', fencingToken, 0, Number.MAX_SAFE_INTEGER)",
+        'fencingToken',
+      ],
+      'comes without a token',
+    ],
     ['missing-row-is-not-stale', 'never', 'a duplicate in another unique'],
     ['fenced-commands-have-their-own-keys', 'never', 'need the whole names'],
     ['stale-object-is-not-written', 'never', 'refuse an older write'],
