@@ -1,5 +1,6 @@
 /** Objects in a store with conditional writes; their metadata has the fencing token. */
 import { StaleTokenError } from '../lock-errors.ts'
+import { tokenOf } from './token.ts'
 
 /** An object, without its content. */
 export interface StoredObject {
@@ -32,10 +33,11 @@ const MAX_TRIES = 20
  */
 export async function fencedPut<Body>(
   objects: FencedObjects<Body>,
-  { fencingToken }: { readonly fencingToken: number },
+  lease: { readonly fencingToken: number },
   key: string,
   body: Body,
 ): Promise<void> {
+  const fencingToken = tokenOf(lease)
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const stored = await objects.head(key)
     // rule: stale-object-is-not-written

@@ -2,6 +2,7 @@
 import { StaleTokenError } from '../lock-errors.ts'
 import { luaText } from '../lua.ts'
 import { refuse } from '../options.ts'
+import { tokenOf } from './token.ts'
 
 /** A name and its arguments: `['HSET', 'account:a', 'balance', 10]`. */
 export type RedisCommand = readonly [name: string, ...args: (string | number | Buffer)[]]
@@ -48,10 +49,11 @@ export async function fencedRedis(
   // It would stand before the names of keys, and not before those in the commands.
   // rule: fenced-commands-have-their-own-keys
   if (prefix) refuse('redis', 'a client without `keyPrefix`: write whole names of keys', prefix)
+  const token = tokenOf(lease)
   const words = commands.flatMap((command) => [command.length, ...command])
   const all = [tokenKey, ...keys]
-  const reply = await redis.eval(SCRIPT, all.length, ...all, lease.fencingToken, ...words)
+  const reply = await redis.eval(SCRIPT, all.length, ...all, token, ...words)
   const [isDone, ...replies] = reply as readonly [number, ...unknown[]]
   if (isDone === 1) return replies
-  throw new StaleTokenError(tokenKey, lease.fencingToken, Number(replies[0]))
+  throw new StaleTokenError(tokenKey, token, Number(replies[0]))
 }

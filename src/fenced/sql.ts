@@ -7,6 +7,7 @@
  */
 import { StaleTokenError } from '../lock-errors.ts'
 import { knownOptions, refuse } from '../options.ts'
+import { tokenOf, type Fenced } from './token.ts'
 
 /** Which table, and the columns that name its rows. */
 export interface FencedTableOptions {
@@ -45,10 +46,6 @@ export interface FencedClient {
     readonly rowCount: number | null
     readonly rows: readonly unknown[]
   }>
-}
-
-interface Fenced {
-  readonly fencingToken: number
 }
 
 const OUT_OF_RANGE = '22003'
@@ -126,7 +123,8 @@ export class FencedTable {
    * The text of {@link FencedTable.update} for drivers that are called by hand. No row matched:
    * stale, or missing.
    */
-  updateStatement({ fencingToken }: Fenced, key: Row, columns: Row): Statement {
+  updateStatement(lease: Fenced, key: Row, columns: Row): Statement {
+    const fencingToken = tokenOf(lease)
     const values: unknown[] = []
     const set = this.#equations('column', values, columns)
     const token = this.#placeholder(values, fencingToken, true)
@@ -153,7 +151,7 @@ export class FencedTable {
     const row = { ...defaults, ...this.#keyOf(key) }
     const names = Object.keys(row).map((name) => this.#quoted('column', name))
     const places = Object.values(row).map((value) => this.#placeholder(values, value))
-    const token = this.#placeholder(values, lease.fencingToken, true)
+    const token = this.#placeholder(values, tokenOf(lease), true)
     const into = `INTO ${this.#table} (${names.join(', ')}, ${this.#token}) VALUES (${places.join(', ')}, ${token})`
     if (this.#dialect === 'mysql') {
       // ON DUPLICATE KEY UPDATE does not tell whether its condition held, and IGNORE cuts what is

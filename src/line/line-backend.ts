@@ -17,6 +17,7 @@ import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
+import { BACK, FROM, RAN } from './turns.ts'
 import { GIVE_BACK_LIMIT_MS, type Join, type LineVisit } from './visit.ts'
 
 type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] extends (
@@ -252,7 +253,15 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   override async moveToDelayed(
     ...args: Method<'moveToDelayed'>['args']
   ): Method<'moveToDelayed'>['reply'] {
-    const found = await this.#moves(args[0], super.moveToDelayed(...args))
+    const [jobId, timestamp, delay, token, how] = args
+    const { visits } = this.settings
+    const visit = how?.skipAttempt === true ? visits?.byId.get(jobId) : undefined
+    const told = visit && {
+      ...how,
+      fieldsToUpdate: { ...how?.fieldsToUpdate, [visit.hasRun ? RAN : BACK]: '1' },
+    }
+    const moved = super.moveToDelayed(jobId, timestamp, delay, token, told ?? how)
+    const found = await this.#moves(jobId, moved)
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
   }
@@ -316,7 +325,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
    */
   heard(reply: unknown, askedAt: number, isEnd = false): LineVisit | undefined {
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
-      const [, jobId, , , told] = reply as readonly unknown[]
+      const [fields, jobId, , , told] = reply as readonly unknown[]
       const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
       const visit = this.settings.visits?.fetched(String(jobId))
       if (visit === undefined) return undefined
@@ -327,6 +336,11 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       if (slots) visit.slots = JSON.parse(slots) as Slots
       visit.share = share
       visit.chargedMs = Number(charged)
+      const hash = fields as readonly string[]
+      for (let nr = 0; nr < hash.length; nr += 2) {
+        if (hash[nr] === RAN) visit.hasRun = true
+        else if (hash[nr] === FROM) visit.from = Number(hash[nr + 1])
+      }
       if (turn === 'none' || turn === 'no') visit.join = this.#nextJoin()
       return visit
     }

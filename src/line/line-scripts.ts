@@ -57,6 +57,7 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   updateJobScheduler: { removes: true, time: 5 },
   removeJobScheduler: { removes: true, isAsleep: true },
   removeUnprocessedChildren: { removes: true },
+  moveJobFromActiveToWait: { ran: 3 },
   // They look for the locks of jobs, with the absent key: those that are elsewhere would be lost.
   extendLocks: {},
 }

@@ -18,6 +18,8 @@ const ITS_TURN = -100
 const TOO_LATE = -101
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
+/** Fields of a job's hash: see `LineVisit`. The first tells of a run that used no attempt. */
+export const [RAN, FROM, BACK] = ['redlock:ran', 'redlock:from', 'redlock:back'] as const
 
 /**
  * Takes the job's places, and parks it if others are ahead of it.
@@ -25,15 +27,16 @@ const JOIN_LIMIT_MS = 50
  */
 export async function park(
   lines: LineBackend,
-  { job, token, resources, join }: LineVisit,
+  visit: LineVisit,
 ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
+  const { job, token, resources, join } = visit
   const { id = '', timestamp } = job
   const delayMs = ASLEEP_DELAY_MS - systemClock.wallNow()
   const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
   await lines.connection.client
   if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
   const askedAt = systemClock.now()
-  const sent = putBack(lines, 'park', id, token, delayMs, { ...stands, ...waiting(lines, job) })
+  const sent = putBack(lines, 'park', id, token, delayMs, { ...stands, ...waiting(lines, visit) })
   join?.done()
   const reply = await sent
   lines.heard(reply, askedAt)
@@ -52,10 +55,10 @@ export async function rest(
 }
 
 /** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
-export async function goBack(lines: LineBackend, job: LineVisit['job']): Promise<boolean> {
-  const ours = waiting(lines, job)
+export async function goBack(lines: LineBackend, visit: LineVisit): Promise<boolean> {
+  const ours = waiting(lines, visit)
   if (ours.maxWaitMs === undefined) return true
-  return (await lines.run('line/lua/goes-back', { id: job.id, ...ours })) === 0
+  return (await lines.run('line/lua/goes-back', { id: visit.job.id, ...ours })) === 0
 }
 
 /**
@@ -83,12 +86,13 @@ export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' 
   return (Number.isFinite(timestamp) ? timestamp : 0) + delay
 }
 
-/** As `lua/deadline.lua` has it. Who was started has waited. */
+/** As `lua/deadline.lua` has it. */
 function waiting(
   { settings }: LineBackend,
-  job: LineVisit['job'],
+  { job, hasRun }: LineVisit,
 ): { readonly maxWaitMs: number | undefined; readonly dueAt: number } {
-  return { maxWaitMs: job.attemptsMade > 0 ? undefined : settings.maxWaitMs, dueAt: dueAt(job) }
+  // rule: job-that-has-run-has-waited
+  return { maxWaitMs: hasRun ? undefined : settings.maxWaitMs, dueAt: dueAt(job) }
 }
 
 /**
@@ -104,7 +108,8 @@ async function putBack(
   ours?: Arguments,
 ): Promise<unknown> {
   const now = systemClock.wallNow()
-  const args = lines.moveToDelayedArgs(jobId, now, token ?? '0', delayMs, { skipAttempt: true })
+  const how = { skipAttempt: true, ...(does === 'rest' && { fieldsToUpdate: { [RAN]: '1' } }) }
+  const args = lines.moveToDelayedArgs(jobId, now, token ?? '0', delayMs, how)
   const reply = await lines.send('moveToDelayed', args, { does, ...ours })
   if (typeof reply !== 'number' || reply >= 0 || reply === TOO_LATE) return reply
   throw lines.finishedErrors({ code: reply, jobId, command: does, state: 'active' })

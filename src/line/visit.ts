@@ -46,6 +46,10 @@ export abstract class LineVisit extends Expiring {
   /** Of BullMQ's lock on the job. */
   token: string | undefined
   resources: readonly string[] = []
+  /** Its processor has been called, in this run or before it: the job has waited. */
+  hasRun = false
+  /** It could start then, as the queue's Redis has noted; 0 where only its options say it. */
+  from = 0
   /** Of a job that has to take its place. */
   join: Join | undefined
   /** Adds the next job of its scheduler: when this one starts, or ends without. */

@@ -124,17 +124,11 @@ export abstract class HeldLease extends Expiring implements Lease {
   async extend(): Promise<ExtendOutcome> {
     this.assertHeld()
     if (this.#extending !== undefined) return this.#extending
-    const { clock, channel } = this.#registry
-    const startedAt = clock.now()
     this.#extending = this.#extend()
-    let outcome: ExtendResult = 'lost'
     try {
-      const extended = await this.#extending
-      outcome = extended.status
-      return extended
+      return await this.#extending
     } finally {
       this.#extending = undefined
-      channel.tell('lease:extended', { lease: this, outcome, tookMs: clock.now() - startedAt })
     }
   }
 
@@ -217,24 +211,37 @@ export abstract class HeldLease extends Expiring implements Lease {
   }
 
   async #extend(): Promise<ExtendOutcome> {
-    const option = this.#limit()
-    if (option !== undefined) {
-      this.#limitReached = option
-      return { status: 'limit', remainingMs: this.remainingMs(), option }
+    const { clock, channel } = this.#registry
+    const startedAt = instant(clock)
+    let outcome: ExtendResult = 'lost'
+    const done = (extended: ExtendOutcome): ExtendOutcome => {
+      outcome = extended.status
+      return extended
     }
-    const startedAt = instant(this.#registry.clock)
-    const answer = await this.renew(startedAt, remainingMs(this.trust, startedAt))
-    // rule: reply-inside-the-old-trust
-    this.assertHeld() // An answer counts only inside the old trust.
-    if (answer.status === 'gone') throw this.#lose(answer.reason, 'majority-gone', answer.answers)
-    if (answer.status === 'unreachable') {
-      return { status: 'unreachable', remainingMs: this.remainingMs(), answers: answer.answers }
+    try {
+      const option = this.#limit()
+      if (option !== undefined) {
+        this.#limitReached = option
+        return done({ status: 'limit', remainingMs: this.remainingMs(), option })
+      }
+      const answer = await this.renew(startedAt, remainingMs(this.trust, startedAt))
+      // rule: reply-inside-the-old-trust
+      this.assertHeld() // An answer counts only inside the old trust.
+      if (answer.status === 'gone') throw this.#lose(answer.reason, 'majority-gone', answer.answers)
+      if (answer.status === 'unreachable') {
+        const { answers } = answer
+        return done({ status: 'unreachable', remainingMs: this.remainingMs(), answers })
+      }
+      // rule: only-a-confirmed-extension-counts
+      this.#extensions++
+      this.trust = longer(this.trust, answer.trust)
+      this.assertHeld()
+      return done({ status: 'extended', remainingMs: this.remainingMs() })
+    } finally {
+      // At once: the lease may end in the same turn.
+      const tookMs = clock.now() - startedAt.now
+      channel.tell('lease:extended', { lease: this, outcome, tookMs })
     }
-    // rule: only-a-confirmed-extension-counts
-    this.#extensions++
-    this.trust = longer(this.trust, answer.trust)
-    this.assertHeld()
-    return { status: 'extended', remainingMs: this.remainingMs() }
   }
 
   #limit(): 'maxHoldMs' | 'maxExtensions' | undefined {

@@ -27,7 +27,8 @@ export class MemoryNetwork implements TestNetwork {
   readonly clock: Clock
   #delayMs = 0
   #heard = Promise.resolve()
-  #reconnect = (): void => undefined
+  /** While it is cut. */
+  #reconnect: (() => void) | undefined
 
   constructor(clock: Clock = systemClock) {
     this.clock = clock
@@ -38,16 +39,18 @@ export class MemoryNetwork implements TestNetwork {
   }
 
   cut(): Promise<void> {
-    this.#reconnect()
-    this.#heard = new Promise((resolve) => {
-      this.#reconnect = resolve
-    })
+    if (this.#reconnect === undefined) {
+      this.#heard = new Promise((resolve) => {
+        this.#reconnect = resolve
+      })
+    }
     return Promise.resolve()
   }
 
   heal(): Promise<void> {
     this.#delayMs = 0
-    this.#reconnect()
+    this.#reconnect?.()
+    this.#reconnect = undefined
     return Promise.resolve()
   }
 
@@ -55,6 +58,7 @@ export class MemoryNetwork implements TestNetwork {
     await this.#heard
     const answered = answer()
     if (this.#delayMs > 0) await sleep(this.clock, this.#delayMs)
+    await this.#heard
     return answered
   }
 }

@@ -48,7 +48,7 @@ export interface LockedProcessorOptions<Data = any> {
   readonly slots?: number
   /**
    * A job that still waits for its resource this long after it could start first fails when it is
-   * looked at next. A delay, and the time before a retry, do not count.
+   * looked at next. A delay does not count, and a job that has run waits without a limit.
    * @defaultValue no limit
    */
   readonly maxWaitMs?: number

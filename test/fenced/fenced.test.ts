@@ -210,6 +210,29 @@ describeService('postgres', 'a fenced table of PostgreSQL', () => {
   }, 60_000)
 })
 
+test.each([undefined, null, Number.NaN, 1.5, -1, '7', 2 ** 53])(
+  'what has the token %s, which none is, or comes without a token writes nothing',
+  async (given) => {
+    const calls: unknown[] = []
+    const call = (...args: unknown[]): Promise<never> => {
+      calls.push(args)
+      return Promise.reject(new Error('called'))
+    }
+    const table = new FencedTable({ table: 'accounts', key: ['id'] })
+    const none = lease(given as number)
+    for (const writing of [
+      table.write({ query: call }, none, { id: 'a' }, { balance: 1 }),
+      table.update({ query: call }, none, { id: 'a' }, { balance: 1 }),
+      table.claim({ query: call }, none, { id: 'a' }),
+      fencedRedis({ eval: call }, none, 't', ['k'], [['SET', 'k', 1]]),
+      fencedPut({ head: call, put: call }, none, 'k', ''),
+    ]) {
+      await expect(writing).rejects.toThrow('Expected `lease.fencingToken` to be an integer')
+    }
+    expect(calls).toEqual([])
+  },
+)
+
 test('refuses names that are not those of SQL', () => {
   expect(() => new FencedTable({ table: 'a"b', key: ['id'] })).toThrow('`table`')
   expect(() => new FencedTable({ table: 'a', key: [] })).toThrow('`key`')

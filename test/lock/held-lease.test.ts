@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import {
   LeaseLostError,
+  listen,
   RedlockClosedError,
   type Lease,
   type LockService,
@@ -79,6 +80,29 @@ test('a close in the listener of a loss also ends the leases that are due with i
     expect.any(RedlockClosedError),
     expect.any(RedlockClosedError),
   ])
+})
+
+test('an extension is told before its lease ends, or not at all', async () => {
+  const told: string[] = []
+  const stop = listen({
+    on: {
+      'lease:extended': ({ outcome }) => void told.push(outcome),
+      'lease:ended': ({ how }) => void told.push(how),
+    },
+  })
+  for (let turns = 0; turns < 20; turns++) {
+    const { locked, lease } = await held()
+    const extending = lease.extend().catch(() => undefined)
+    for (let turn = 0; turn < turns; turn++) await Promise.resolve()
+    await lease.release()
+    await extending
+    await locked.close()
+  }
+  stop()
+  expect(told.length).toBeGreaterThan(20)
+  told.forEach((what, nr) => {
+    if (what === 'extended') expect(told[nr + 1]).toBe('released')
+  })
 })
 
 describe('limits', () => {

@@ -543,6 +543,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'worker/locked-worker': [
     ['step-extends-the-lease', ['< FRESH', '< -FRESH'], 'extends the lease, passes the signal'],
     ['lost-lock-stops-its-job', 'removed', "aborts when BullMQ's lock on the job is lost"],
+    ['cancelled-job-does-not-go-back', 'never', 'ends a job that waits for'],
     ['job-that-is-not-new-is-asked-for', 'removed', 'plain worker that stood still'],
     ['job-that-is-given-again-has-lost-its-lock', 'never', 'own worker is given the job again'],
     [
@@ -581,6 +582,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['waits-by-its-own-clock', ['delayUntil + this.#aheadMs', 'delayUntil'], 'a delay ends by'],
     ['wait-is-counted-from-when-it-could-start', ['from or ', ''], 'a job waits no longer'],
     ['requeued-job-goes-on-waiting', 'never', 'waits no shorter for a lease'],
+    [
+      'wait-of-a-parent-begins-without-its-children',
+      'never',
+      'that waited for children of a plain queue',
+    ],
+    ['job-that-has-run-has-waited', ['hasRun', 'false'], 'a job that has run'],
     ['clock-ahead-is-not-ready', ['< quorum', '< 0'], 'masters refuse'],
     ['limits-end', 'always', 'a limit ends, and is told'],
     ['limits-end-by-the-clock-of-the-server', ['nowMs() + ', ''], 'a limit ends, and is told'],
@@ -703,6 +710,14 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['stale-update-matches-no-row', ['} <= ${limit}', '} >= 0'], 'refuses an older'],
     ['stale-write-matches-no-row', ['} <= excluded.', '} <> excluded.'], 'refuses an older'],
     ['stale-commands-do-not-run', 'removed', 'refuse an older write'],
+    [
+      'no-write-without-a-token',
+      [
+        "integerOption('lease.fencingToken', fencingToken, 0, Number.MAX_SAFE_INTEGER)",
+        'fencingToken',
+      ],
+      'comes without a token',
+    ],
     ['missing-row-is-not-stale', 'never', 'a duplicate in another unique'],
     ['fenced-commands-have-their-own-keys', 'never', 'need the whole names'],
     ['stale-object-is-not-written', 'never', 'refuse an older write'],

@@ -47,6 +47,26 @@ describe('locks in memory', () => {
     expect((await locked.tryAcquire('a')).status).toBe('granted')
   })
 
+  test('while the network is cut, nothing arrives: neither at a second cut, nor a reply on its way', async () => {
+    const clock = new FakeClock()
+    await using locks = memoryLocks({ clock })
+    const locked = await locks.open({ leaseMs: 10_000 })
+    let answers = 0
+    const ask = (): void => void locked.inspect?.('a').then(() => answers++)
+    locks.network.delayReplies(100)
+    ask()
+    await clock.advance(50)
+    await locks.network.cut()
+    ask()
+    await clock.advance(200)
+    await locks.network.cut()
+    await clock.advance(200)
+    expect(answers).toBe(0)
+    await locks.network.heal()
+    await clock.advance(0)
+    expect(answers).toBe(2)
+  })
+
   test('say who holds a resource, and keep namespaces apart', async () => {
     await using locks = memoryLocks()
     const one = await locks.open({ owner: 'worker-1', namespace: 'one' })

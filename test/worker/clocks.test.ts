@@ -1,7 +1,14 @@
 /** A worker or a producer whose clock is wrong decides no time that another process acts on. */
-import { FlowProducer } from 'bullmq'
+import {
+  DelayedError,
+  FlowProducer,
+  WaitingChildrenError,
+  WaitingError,
+  Worker,
+  type Job,
+} from 'bullmq'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { ClockAheadError } from '../../src/index.ts'
+import { ClockAheadError, listen, type JobLease, type Lease } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { chargesOf, type Charge, type Charges } from './charges.ts'
 
@@ -11,6 +18,8 @@ const { connection, makeQueue, work: workOn } = chargesOf(fixture)
 afterEach(() => {
   vi.restoreAllMocks()
 })
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 /** The wall clock of this process, and so of BullMQ and of ours, is wrong from now on. */
 function setClock(aheadMs: number): void {
@@ -199,34 +208,136 @@ test('a limit on waiting does not count a delay, nor the time before a retry', a
   expect(await queue.getFailedCount()).toBe(0)
 })
 
-test.each(['of a producer whose clock is behind', 'that waited for its children'])(
-  'a job %s waits no shorter for a lease that others hold',
+test.each(['delayed', 'waiting', 'waiting-children', 'sleeping', 'stalled'])(
+  'a job that has run, and is %s since, waits for its lease without a limit, and is measured once',
   async (what) => {
-    const options = { maxWaitMs: 1_500 }
+    const options = { maxWaitMs: 100 }
     const queue = makeQueue(options)
     const redlock = await fixture.redlock()
-    const lease = await redlock.acquire('a', { autoExtend: true })
-    if (what.startsWith('of')) {
-      setClock(-3_600_000)
-      await queue.add('charge', { customer: 'a' })
-      vi.restoreAllMocks()
-    } else {
-      const flows = new FlowProducer({ connection: connection() })
-      fixture.defer(() => flows.close())
-      const queueName = fixture.namespace
-      await flows.add({
-        ...{ name: 'whole', queueName, data: { customer: 'a' } },
-        children: [{ name: 'part', queueName, data: { customer: 'b' }, opts: { delay: 1_600 } }],
-      })
+    const waits: (number | undefined)[] = []
+    fixture.defer(listen({ on: { 'job:started': ({ waitedMs }) => void waits.push(waitedMs) } }))
+    const moves = async (job: Job, lease: JobLease & string): Promise<void> => {
+      if (what === 'sleeping') throw await lease.rateLimit(50)
+      if (what === 'delayed') {
+        await job.moveToDelayed(Date.now() + 50, lease)
+        throw new DelayedError()
+      }
+      if (what === 'waiting') {
+        await job.moveToWait(lease)
+        throw new WaitingError()
+      }
+      const { id = '', queueQualifiedName } = job
+      const parent = { id, queue: queueQualifiedName }
+      await queue.add('part', { customer: 'b' }, { parent, delay: 200 })
+      await job.moveToWaitingChildren(lease)
+      throw new WaitingChildrenError()
     }
-    let requeuedAt: number | undefined
-    const worker = await workOn(() => Promise.resolve('done'), { ...options, redlock })
-    worker.on('requeued', () => (requeuedAt ??= performance.now()))
-    await until('it has failed', async () => (await queue.getFailedCount()) === 1, 10_000)
-    expect(performance.now() - (requeuedAt ?? Infinity)).toBeGreaterThan(1_000)
-    await lease.release()
+    const gate = fixture.gate()
+    let runs = 0
+    const others = await fixture.redlock()
+    let held: Promise<Lease> | undefined
+    const start = () =>
+      workOn(
+        async (job, lease) => {
+          if (job.name === 'part' || ++runs > 1) return
+          held = others.acquire('a', { waitMs: 10_000, autoExtend: true })
+          // What a worker that is cut off looks like.
+          if (what === 'stalled') await fixture.redis().del(`bull:${queue.name}:${job.id}:lock`)
+          if (what === 'stalled') return gate.passed
+          await pause(150)
+          return moves(job as Job, lease)
+        },
+        { ...options, redlock, lockDuration: 1_000 },
+      )
+    const first = await start()
+    const worker = await start()
+    let requeues = 0
+    for (const each of [first, worker]) each.on('requeued', () => requeues++)
+    await queue.add('charge', { customer: 'a' })
+    await until('it waits for a lease', () => requeues > 0, 10_000)
+    await pause(150)
+    gate.open()
+    await (await held)?.release()
+    await until('it has run again', () => runs > 1, 10_000)
+    expect(await queue.getFailedCount()).toBe(0)
+    expect(waits.filter((wait) => wait !== undefined)).toHaveLength(
+      what === 'waiting-children' ? 2 : 1,
+    )
   },
 )
+
+test('what a job waited is measured from when it could run: not its delay, its children or an earlier run', async () => {
+  const queue = makeQueue()
+  const waits = new Map<string, number | undefined>()
+  const stop = listen({
+    on: { 'job:started': ({ job: { id = '' }, waitedMs }) => void waits.set(id, waitedMs) },
+  })
+  fixture.defer(stop)
+  const others = await fixture.redlock()
+  const lease = await others.acquire('taken', { autoExtend: true })
+  let fails = true
+  await workOn(async ({ name }) => {
+    if (name === 'part') await pause(600)
+    if (name === 'fails' && fails) throw new Error('declined')
+  })
+  const flows = new FlowProducer({ connection: connection() })
+  fixture.defer(() => flows.close())
+  const queueName = fixture.namespace
+  const { job: parent } = await flows.add({
+    ...{ name: 'whole', queueName, data: { customer: 'a' } },
+    children: [{ name: 'part', queueName, data: { customer: 'b' } }],
+  })
+  const delayed = await queue.add('delayed', { customer: 'c' }, { delay: 100 })
+  await delayed.changeDelay(700)
+  const failed = await queue.add('fails', { customer: 'd' })
+  const taken = await queue.add('taken', { customer: 'taken' })
+  await pause(600)
+  fails = false
+  await (await queue.getJob(failed.id ?? ''))?.retry('failed', { resetAttemptsMade: true })
+  await lease.release()
+  await until('all are done', async () => (await queue.getCompletedCount()) === 5, 5_000)
+  expect(waits.get(taken.id ?? '')).toBeGreaterThan(500)
+  for (const { id = '' } of [parent, delayed, failed]) expect(waits.get(id)).toBeLessThan(400)
+})
+
+test.each([
+  'of a producer whose clock is behind',
+  'that waited for its children',
+  'that waited for children of a plain queue',
+])('a job %s waits no shorter for a lease that others hold', async (what) => {
+  const options = { maxWaitMs: 1_500 }
+  const queue = makeQueue(options)
+  const redlock = await fixture.redlock()
+  const lease = await redlock.acquire('a', { autoExtend: true })
+  if (what.startsWith('of')) {
+    setClock(-3_600_000)
+    await queue.add('charge', { customer: 'a' })
+    vi.restoreAllMocks()
+  } else {
+    const flows = new FlowProducer({ connection: connection() })
+    fixture.defer(() => flows.close())
+    const queueName = fixture.namespace
+    await flows.add({
+      ...{ name: 'whole', queueName, data: { customer: 'a' } },
+      children: [
+        {
+          ...{ name: 'part', data: { customer: 'b' }, opts: { delay: 1_600 } },
+          queueName: what.includes('plain') ? `${queueName}-plain` : queueName,
+        },
+      ],
+    })
+    const plain = new Worker(`${queueName}-plain`, () => Promise.resolve(), {
+      connection: connection(),
+    })
+    fixture.defer(() => plain.close())
+  }
+  let requeuedAt: number | undefined
+  const worker = await workOn(() => Promise.resolve('done'), { ...options, redlock })
+  worker.on('requeued', () => (requeuedAt ??= performance.now()))
+  await until('it has failed', async () => (await queue.getFailedCount()) === 1, 10_000)
+  expect(performance.now() - (requeuedAt ?? Infinity)).toBeGreaterThan(1_000)
+  await lease.release()
+})
 
 test('a worker whose clock the masters refuse says so, takes no jobs, and starts when it is right', async () => {
   const queue = makeQueue()

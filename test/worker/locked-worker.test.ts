@@ -252,6 +252,35 @@ describe('one signal', () => {
     },
   )
 
+  test.each(['its lease', 'a shared result'])(
+    'ends a job that waits for %s: it does not go back, and run later',
+    async (what) => {
+      const queue = makeQueue()
+      const redlock = await fixture.redlock()
+      const gate = fixture.gate()
+      const ran: string[] = []
+      const processor = async (job: Job): Promise<void> => {
+        ran.push(job.id ?? '')
+        await gate.passed
+      }
+      const worker = work(redlock, processor, {
+        ...{ concurrency: 2, burstMs: 10_000 },
+        ...(what !== 'its lease' && { dedupe: { resultTtlMs: 60_000, key: () => 'one' } }),
+      })
+      let first: string | undefined
+      if (what === 'its lease') await granted(await fixture.redlock(), 'customer:2')
+      else first = await add(queue, 1)
+      await until('it runs', () => first === undefined || ran.length === 1)
+      const id = await add(queue, 2)
+      await until('it waits', async () => (await queue.getJobState(id)) === 'active')
+      await pause(50)
+      expect(worker.cancelJob(id, 'customer left')).toBe(true)
+      expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
+      gate.open()
+      expect(ran).not.toContain(id)
+    },
+  )
+
   test('reaches a run that goes on when its lock is lost, while another run of its job starts and ends', async () => {
     const queue = makeQueue()
     const id = await add(queue, 1)

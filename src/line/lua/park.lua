@@ -41,7 +41,7 @@ local function park()
       return {-100, rules('slots').set(own)}
     end
   end
-  local deadline = deadlineFrom(job[7])
+  local deadline = deadlineFrom(id, job[7])
   if deadline and deadline <= nowMs() then return -101 end
   local result = bullmq(KEYS, theirs)
   if type(result) == 'number' and result < 0 then return result end

@@ -11,9 +11,11 @@
 local id = theirs[4]
 local jobKey = BASE .. id
 local result = bullmq(redis, KEYS, theirs)
-local job = result == 0 and redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
+if result ~= 0 then return result end
+redis.call('HSET', jobKey, 'redlock:ran', 1)
+local job = redis.call('HMGET', jobKey, 'redlock:lines', 'timestamp')
 -- rule: parent-leaves-while-it-waits
-if job and job[1] then
+if job[1] then
   local since = leave(id, job[1], job[2])
   if since then redis.call('HSET', jobKey, 'redlock:since', since) end
 end

@@ -7,10 +7,11 @@ import { counted } from '../../counted.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import { messageOf } from '../../message-of.ts'
 import {
-  groupOf,
   newRecord,
   update,
   readLeaseEvent,
+  slotsOf,
+  withoutSlot,
   type LeaseRecord,
   type EndingKind,
   type GrantedEvent,
@@ -100,8 +101,10 @@ export class HistoryChecker {
   readonly #clockSkewMs: number
   readonly #locks = new Map<string, Lock>()
   readonly #machines = new Set<string>()
-  /** By resource. */
-  readonly #groups = new Map<string, TimelineEntry[]>()
+  /** By what a lease covers. */
+  readonly #byName = new Map<string, TimelineEntry[]>()
+  /** Resources that have several holders at once. */
+  readonly #slotted = new Set<string>()
   readonly #found = {
     ...{ lines: 0, leases: 0, extensions: 0, uncertain: 0, longestOverlapMs: 0 },
     endings: { released: 0, 'handed-over': 0, lost: 0, unended: 0 },
@@ -135,7 +138,8 @@ export class HistoryChecker {
       for (const record of lock.records.values()) this.#checkEnd(lock, record)
     }
     const wall = wallClock(this.#clockSkewMs)
-    for (const entries of this.#groups.values()) {
+    const byResource = this.#byResource()
+    for (const entries of byResource.values()) {
       for (const machine of new Set(entries.map(({ record }) => record.machine))) {
         const own = entries.filter(({ record }) => record.machine === machine)
         for (const conflict of conflictsOf(own, MACHINE_CLOCK)) this.#conflict(conflict)
@@ -149,7 +153,7 @@ export class HistoryChecker {
     return {
       ...this.#found,
       verdict: violated ? 'violated' : incomplete ? 'incomplete' : clean,
-      resources: this.#groups.size,
+      resources: byResource.size,
       machines: this.#machines.size,
       locks: this.#locks.size,
       clockSkewMs: this.#clockSkewMs,
@@ -193,8 +197,21 @@ export class HistoryChecker {
     this.#found.leases++
     this.#machines.add(record.machine)
     for (const name of record.names) {
-      getOrInsert(this.#groups, groupOf(record, name), () => []).push({ name, record })
+      const told = `${record.namespace}: ${name}`
+      if (slotsOf(record, name) > 1) this.#slotted.add(withoutSlot(told))
+      getOrInsert(this.#byName, told, () => []).push({ name, record })
     }
+  }
+
+  /** Where conflicts are looked for: a resource with all of its slots. */
+  #byResource(): ReadonlyMap<string, readonly TimelineEntry[]> {
+    const found = new Map<string, readonly TimelineEntry[]>()
+    for (const [name, entries] of this.#byName) {
+      const resource = withoutSlot(name)
+      const where = this.#slotted.has(resource) ? resource : name
+      found.set(where, [...(found.get(where) ?? []), ...entries])
+    }
+    return found
   }
 
   #change(lock: Lock, event: Exclude<LeaseEvent, GrantedEvent>): void {

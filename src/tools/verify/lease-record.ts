@@ -35,19 +35,14 @@ export function update(record: LeaseRecord, event: Exclude<LeaseEvent, GrantedEv
   record.trustedUntilWallMs = Math.min(record.trustedUntilWallMs, event.wallMs)
 }
 
-/** The resource of a name, and how many holders it may have at once. */
-export function slotsOf(
-  { slots }: Pick<LeaseRecord, 'slots'>,
-  name: string,
-): { readonly resource: string; readonly count: number } {
-  const resource = name.replace(/#\d+$/, '')
-  const count = typeof slots === 'number' ? slots : (slots[resource] ?? 1)
-  return count > 1 ? { resource, count } : { resource: name, count }
+/** How many holders the resource of a name may have at once, as this holder says. */
+export function slotsOf({ slots }: Pick<LeaseRecord, 'slots'>, name: string): number {
+  return typeof slots === 'number' ? slots : (slots[withoutSlot(name)] ?? 1)
 }
 
-/** Where conflicts of a name are looked for: the resource with all of its slots. */
-export function groupOf(record: LeaseRecord, name: string): string {
-  return `${record.namespace}: ${slotsOf(record, name).resource}`
+/** The resource of which a name may be a slot. */
+export function withoutSlot(name: string): string {
+  return name.replace(/#\d+$/, '')
 }
 
 const KINDS = ['granted', 'extended', 'released', 'handed-over', 'lost'] as const
@@ -93,7 +88,10 @@ const MARK = '"lease:'
  * @throws Error that says why a line about a lease cannot be read.
  */
 export function readLeaseEvent(line: string | object): LeaseEvent | undefined {
-  if (typeof line === 'string' && !line.includes(MARK)) return undefined
+  if (typeof line === 'string' && !line.includes(MARK)) {
+    if (line.includes('\0')) throw new Error('it is no text: unpack a compressed log first')
+    return undefined
+  }
   const fields = (typeof line === 'string' ? parsed(line) : line) as Readonly<
     Record<string, unknown>
   >

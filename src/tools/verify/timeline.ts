@@ -3,7 +3,7 @@
  * several. Each lease is compared with those that were granted before its end.
  */
 import { getOrInsert } from '../../get-or-insert.ts'
-import { slotsOf, type LeaseRecord } from './lease-record.ts'
+import { slotsOf, withoutSlot, type LeaseRecord } from './lease-record.ts'
 
 export type Conflict = 'overlap' | 'slots-differ' | 'token-order' | 'token-repeated'
 
@@ -84,8 +84,12 @@ function* withLater(
 /** What it is when both are trusted at one moment. */
 function conflictOf(a: TimelineEntry, b: TimelineEntry): Conflict | undefined {
   if (a.name === b.name) return 'overlap'
-  const [slots, others] = [a, b].map(({ name, record }) => slotsOf(record, name).count)
-  return slots === others ? undefined : 'slots-differ'
+  const [slots, others] = [a, b].map(({ name, record }) => slotsOf(record, name))
+  // Where slots are set for a resource, a worker asks for each by its name alone.
+  const isSet = [a, b].some(({ name, record }) => {
+    return withoutSlot(name) !== name && slotsOf(record, name) === 1
+  })
+  return slots === others || isSet ? undefined : 'slots-differ'
 }
 
 /** Of the leases that ended before the next one began, only the highest token matters. */

@@ -20,7 +20,7 @@ import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
 import { MAX_UNREACHABLE_MS, OUTAGE_SLEEP_MS, requeue, requeueDelayMs } from './requeue.ts'
 import type { Requeue } from './requeue.ts'
-import { causeOf } from './failure.ts'
+import { assertWanted, causeOf } from './failure.ts'
 import type { Visit } from './visits.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
@@ -77,6 +77,7 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
   for (let tries = 0; ; tries++) {
     const outcome = await insistToStart(visit, options, leaseFor)
     if (outcome.status === 'granted') return outcome.lease
+    assertWanted(visit)
     if (await isLate(visit, options)) throw waitedTooLong(visit, options)
     const at = systemClock.now()
     // BullMQ's worker waits for its jobs when it closes.
@@ -96,9 +97,9 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
 async function isLate(visit: Visit, options: AdmissionOptions): Promise<boolean> {
   const { job } = visit
   const { lines, maxWaitMs } = options
-  if (lines) return !(await visit.awaits(insistToStart(visit, options, () => goBack(lines, job))))
+  if (lines) return !(await visit.awaits(insistToStart(visit, options, () => goBack(lines, visit))))
   // A worker without lines knows only what the producer wrote.
-  return job.attemptsMade === 0 && dueAt(job) + maxWaitMs <= systemClock.wallNow()
+  return !visit.hasRun && dueAt(job) + maxWaitMs <= systemClock.wallNow()
 }
 
 /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
@@ -202,7 +203,7 @@ export async function insist<Value>(
   }
 }
 
-/** The same while the job is ours. @throws NotStarted when it must stop. */
+/** The same while the job is ours. @throws NotStarted when it must stop, or what it fails with. */
 export async function insistToStart<Value, Host extends { readonly channel: Channel }>(
   visit: Visit,
   host: Host,
@@ -213,6 +214,7 @@ export async function insistToStart<Value, Host extends { readonly channel: Chan
   } catch (error) {
     const repeated = again(visit, host.channel, () => action(visit, host), error)
     return repeated.catch((cause: unknown) => {
+      assertWanted(visit)
       throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
     })
   }

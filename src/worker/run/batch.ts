@@ -9,7 +9,7 @@ import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { counted } from '../../counted.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
-import { take, type TakenJob } from '../../line/turns.ts'
+import { FROM, RAN, take, type TakenJob } from '../../line/turns.ts'
 import { integerOption, knownOptions, refuse } from '../../options.ts'
 import { insist } from './admission.ts'
 import { hasMoved, settledValue } from './failure.ts'
@@ -201,18 +201,20 @@ async function membersOf(
   { lines, visits, open, run }: BatchSource,
 ): Promise<readonly BatchMember[]> {
   const { token = '0' } = first
-  const jobs: Job[] = []
+  const jobs: ({ readonly job: Job } & Pick<Visit, 'hasRun' | 'from'>)[] = []
   for (const taken of await take(lines, first, most, before)) {
     const job = await open(taken, token)
-    if (job !== undefined) jobs.push(job) // Else it stalls.
+    const fields = taken[0] as { readonly [RAN]?: string; readonly [FROM]?: string }
+    const told = { hasRun: fields[RAN] !== undefined, from: Number(fields[FROM] ?? 0) }
+    if (job !== undefined) jobs.push({ job, ...told }) // Else it stalls.
   }
-  return jobs.map((job) => {
+  return jobs.map(({ job, ...told }) => {
     let settle!: (outcome: Outcome) => void
     const outcome = new Promise<Outcome>((resolve) => {
       settle = resolve
     })
     const sent = new Promise<void>((resolve) => {
-      const visit = visits.member(job, first, { outcome, sent: resolve })
+      const visit = visits.member(job, first, { outcome, sent: resolve, ...told })
       void run(job, token).finally(() => {
         visits.drop(visit) // BullMQ may have failed it without running it.
         resolve()

@@ -79,6 +79,14 @@ export function isGivenBack(reason: unknown): boolean {
   return reason instanceof LeaseLostError && reason.cause instanceof RedlockClosedError
 }
 
+/** @throws what a job fails with that was cancelled, before its processor was called. */
+export function assertWanted(visit: Visit): void {
+  const { isAborted, reason } = visit.stop
+  const isLost = reason instanceof LeaseLostError || reason instanceof JobLockLostError
+  // rule: cancelled-job-does-not-go-back
+  if (isAborted && !isLost && !isGivenBack(reason)) throw failureOf(asError(reason), visit)
+}
+
 const MOVES = [DelayedError, WaitingError, WaitingChildrenError]
 
 /** The processor has moved its job, which is no longer this worker's. As BullMQ knows it. */

@@ -152,6 +152,7 @@ export class JobRuns {
     const { job, stop } = visit
     if (visit.outcome === undefined) stop.follow(lease)
     if (channel.hears('job:started')) this.#tellStarted(visit, lease)
+    visit.hasRun = true
     const startedAt = systemClock.now()
     let isDone = false
     try {
@@ -198,13 +199,12 @@ export class JobRuns {
     }
   }
 
-  #tellStarted({ job, leftAt }: Visit, lease: Lease): void {
-    const isFirst = job.attemptsMade === 0 && job.stalledCounter === 0
+  #tellStarted({ job, leftAt, hasRun, from }: Visit, lease: Lease): void {
     this.#options.channel.tell('job:started', {
       job,
       lease,
       attempt: job.attemptsMade + 1,
-      waitedMs: isFirst ? Math.max(0, systemClock.wallNow() - dueAt(job)) : undefined,
+      waitedMs: hasRun ? undefined : Math.max(0, systemClock.wallNow() - (from || dueAt(job))),
       handOffMs: leftAt === undefined ? undefined : systemClock.now() - leftAt,
     })
   }

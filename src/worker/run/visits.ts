@@ -153,6 +153,7 @@ export class Visits extends RunningJobs implements LineVisits {
     visit.job = job
     visit.token = token
     visit.startedAt = systemClock.now()
+    visit.hasRun ||= job.attemptsMade > 0 || job.stalledCounter > 0
     leave(visit)
     visit.stop = visit.first?.stop ?? new JobSignal(signal)
     this.running.add(visit)
@@ -160,7 +161,7 @@ export class Visits extends RunningJobs implements LineVisits {
   }
 
   /** A job was taken for the batch of another one. */
-  member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent'>): Visit {
+  member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent' | 'hasRun' | 'from'>): Visit {
     const { lease, lines } = first
     const visit = this.fetched(job.id ?? '')
     const move = { usedMs: 0, back: true, runs: undefined, share: undefined, chargeMs: undefined }

@@ -1,9 +1,10 @@
 /** What real processes' locks have logged is judged clean, and each alteration of it is found. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Writable } from 'node:stream'
+import { gzipSync } from 'node:zlib'
 import { pino } from 'pino'
 import { beforeAll, afterAll, describe, expect, it } from 'vitest'
 import type { Logger } from '../../../src/index.ts'
@@ -159,6 +160,23 @@ describe('an alteration is found:', () => {
     expect(counts(differ)).toEqual({ 'slots-differ': 1 })
   })
 
+  it('an overlap of a slot that is claimed by its name, as where slots are set', async () => {
+    const [first, second] = linesOf('pool#1', 'granted').concat(linesOf('pool#2', 'granted'))
+    const change = (line: Line, more: Line): Line => ({ ...line, ...('slots' in line && more) })
+    const named = await verify(
+      altered((line) => (isOf(line, second as Line) ? change(line, { slots: 1 }) : line)),
+    )
+    expect(named).toMatchObject({ verdict: 'clean', resources: 4 })
+    const resource = first?.['resource']
+    const same = await verify(
+      altered((line) =>
+        isOf(line, second as Line) ? change({ ...line, resource }, { slots: 1 }) : line,
+      ),
+    )
+    expect(counts(same)).toEqual({ overlap: 1 })
+    expect(same.resources).toBe(4)
+  })
+
   it('an overlap on one of several resources', async () => {
     const pair = at(linesOf('a + b', 'granted'), 0)
     const lock = at(logs[0] ?? [], 0)['lock']
@@ -289,6 +307,13 @@ describe('bullmq-redlock verify', () => {
     expect(strict.json()).toMatchObject({ verdict: 'incomplete', missing: { lines: 3 } })
     expect(strict.code).toBe(1)
     expect((await cli([...args, '--allow-missing'])).code).toBe(0)
+  })
+
+  it('a log that is compressed: it is not passed over', async () => {
+    await writeFile(file('1.ndjson.gz'), gzipSync(await readFile(file('1.ndjson'))))
+    const said = await cli(['verify', file('0.ndjson'), file('1.ndjson.gz')])
+    expect(said.out).toMatch(/1.ndjson.gz cannot be read: it is no text.*unpack/s)
+    expect(said.code).toBe(1)
   })
 
   it('what cannot be judged: exit code 2', async () => {
