@@ -18,8 +18,10 @@ const ITS_TURN = -100
 const TOO_LATE = -101
 /** A job waits this long at most for jobs that this worker was given before it. */
 const JOIN_LIMIT_MS = 50
-/** Fields of a job's hash: see `LineVisit`. The first tells of a run that used no attempt. */
-export const [RAN, FROM, BACK] = ['redlock:ran', 'redlock:from', 'redlock:back'] as const
+// Fields of a job's hash: see `LineVisit`. The first tells of a run that used no attempt.
+export const RAN = 'redlock:ran'
+export const FROM = 'redlock:from'
+export const BACK = 'redlock:back'
 
 /**
  * Takes the job's places, and parks it if others are ahead of it.

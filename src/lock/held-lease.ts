@@ -11,7 +11,7 @@
  * Nothing leads back to held: another client may have held the resource since. The timer looks at
  * both clocks and needs no network, so it also ends the trust when all servers are gone.
  */
-import type { ExtendResult, LeaseEnd, LossReason } from '../facts.ts'
+import type { LeaseEnd, LossReason } from '../facts.ts'
 import { Expiring, instant, leave, type Instant } from '../clock.ts'
 import { LeaseLostError, RedlockClosedError, type MasterAnswer } from '../lock-errors.ts'
 import type { LeaseTerms } from './lease-options.ts'
@@ -123,13 +123,7 @@ export abstract class HeldLease extends Expiring implements Lease {
 
   async extend(): Promise<ExtendOutcome> {
     this.assertHeld()
-    if (this.#extending !== undefined) return this.#extending
-    this.#extending = this.#extend()
-    try {
-      return await this.#extending
-    } finally {
-      this.#extending = undefined
-    }
+    return (this.#extending ??= this.#extend().finally(() => (this.#extending = undefined)))
   }
 
   release(): Promise<void> {
@@ -213,16 +207,12 @@ export abstract class HeldLease extends Expiring implements Lease {
   async #extend(): Promise<ExtendOutcome> {
     const { clock, channel } = this.#registry
     const startedAt = instant(clock)
-    let outcome: ExtendResult = 'lost'
-    const done = (extended: ExtendOutcome): ExtendOutcome => {
-      outcome = extended.status
-      return extended
-    }
+    let outcome: ExtendOutcome | undefined
     try {
       const option = this.#limit()
       if (option !== undefined) {
         this.#limitReached = option
-        return done({ status: 'limit', remainingMs: this.remainingMs(), option })
+        return (outcome = { status: 'limit', remainingMs: this.remainingMs(), option })
       }
       const answer = await this.renew(startedAt, remainingMs(this.trust, startedAt))
       // rule: reply-inside-the-old-trust
@@ -230,17 +220,17 @@ export abstract class HeldLease extends Expiring implements Lease {
       if (answer.status === 'gone') throw this.#lose(answer.reason, 'majority-gone', answer.answers)
       if (answer.status === 'unreachable') {
         const { answers } = answer
-        return done({ status: 'unreachable', remainingMs: this.remainingMs(), answers })
+        return (outcome = { status: 'unreachable', remainingMs: this.remainingMs(), answers })
       }
       // rule: only-a-confirmed-extension-counts
       this.#extensions++
       this.trust = longer(this.trust, answer.trust)
       this.assertHeld()
-      return done({ status: 'extended', remainingMs: this.remainingMs() })
+      return (outcome = { status: 'extended', remainingMs: this.remainingMs() })
     } finally {
       // At once: the lease may end in the same turn.
-      const tookMs = clock.now() - startedAt.now
-      channel.tell('lease:extended', { lease: this, outcome, tookMs })
+      const told = { lease: this, outcome: outcome?.status ?? 'lost' } as const
+      channel.tell('lease:extended', { ...told, tookMs: clock.now() - startedAt.now })
     }
   }
 
