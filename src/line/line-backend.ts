@@ -282,14 +282,9 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     return this.#moves(args[0], super.moveToWaitingChildren(...args))
   }
 
-  /** A job goes back by hand. It may be given to this worker again before the answer is heard. */
-  async #moves<Answer>(jobId: string, trip: Promise<Answer>): Promise<Answer> {
-    const { visits } = this.settings
-    const visit = visits?.byId.get(jobId)
-    const answer = await trip
-    // One that has no children to wait for stays.
-    if (visit !== undefined && answer !== false) visits?.moved(jobId, visit)
-    return answer
+  /** A job goes back by hand. */
+  #moves<Answer>(jobId: string, trip: Promise<Answer>): Promise<Answer> {
+    return this.settings.visits?.moving(jobId, trip) ?? trip
   }
 
   /** After a silence of the server a check only marks, and the next one comes soon. */

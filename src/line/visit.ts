@@ -77,8 +77,8 @@ export interface LineVisits {
   fetched(jobId: string): LineVisit
   /** The job of that id that was fetched, and has not started. */
   waiting(jobId: string): LineVisit | undefined
-  /** Its job was moved by hand. */
-  moved(jobId: string, visit: LineVisit): void
+  /** The trip moves a job by hand. */
+  moving<Answer>(jobId: string, trip: Promise<Answer>): Promise<Answer>
   /** Whether none of the jobs waits for a lease any more within the time. */
   idleWithin(limitMs: number, which: 'waiting'): Promise<boolean>
   /** A job's last trip begins: asked once. Undefined for a job of which nothing is to be said. */

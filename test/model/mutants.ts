@@ -407,7 +407,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'line/batches': [
-    ['moved-job-needs-no-lock', 'removed', 'goes on without a job that the processor'],
+    [
+      'moved-job-needs-no-lock',
+      ['answer !== false', 'false'],
+      'goes on without a job that the processor',
+    ],
     [
       'batch-ends-at-a-job-that-may-not-start',
       [' or not job.asleep or job.held', ' or job.held'],
@@ -546,6 +550,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['cancelled-job-does-not-go-back', 'never', 'ends a job that waits for'],
     ['job-that-is-not-new-is-asked-for', 'removed', 'plain worker that stood still'],
     ['job-that-is-given-again-has-lost-its-lock', 'never', 'own worker is given the job again'],
+    ['later-run-keeps-its-lock', 'never', 'keeps the lock of a later run'],
     [
       'what-is-said-of-a-job-is-no-older-than-its-state',
       ['await sources.lines.getJobData(id)', 'job as unknown as JobJson'],

@@ -1,5 +1,6 @@
 import type { Job, Queue } from 'bullmq'
-import { DelayedError, Worker, type JobsOptions, type WorkerOptions } from 'bullmq'
+import { DelayedError, WaitingError, Worker, type JobsOptions, type WorkerOptions } from 'bullmq'
+import { setTimeout as delay } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import {
   type LeaseLostError,
@@ -389,6 +390,35 @@ describe('one signal', () => {
     await fixture.redis().del(`bull:${fixture.namespace}:${id}:lock`)
     await until('it has run again', async () => (await queue.getCompletedCount()) === 1)
     expect([runs, reasons]).toEqual([2, [expect.any(JobLockLostError)]])
+  })
+
+  test('keeps the lock of a later run when an earlier one ends, which has moved itself', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const [gate, moved] = [fixture.gate(), fixture.gate()]
+    const told: string[] = []
+    let runs = 0
+    const processor = async (job: Job<Charge>, lease: JobLease): Promise<void> => {
+      if (runs++ === 0) {
+        await job.moveToWait(job.token)
+        moved.open()
+        await gate.passed
+        throw new WaitingError()
+      }
+      await delay(2_500)
+      told.push(lease.signal.aborted ? 'aborted' : 'held')
+    }
+    const options = { lockDuration: 1_000, stalledInterval: 200, concurrency: 2 }
+    const worker = work(redlock, processor, options)
+    let fetched = 0
+    worker.on('active', () => fetched++)
+    worker.on('stalled', (id) => told.push(`${id} has stalled`))
+    await add(queue, 1)
+    await moved.passed
+    await until('it is given again', () => fetched === 2)
+    gate.open()
+    await until('it is done', async () => (await queue.getCompletedCount()) === 1, 10_000)
+    expect(told).toEqual(['held'])
   })
 
   test('leaves its lease to a later run that its own worker was given', async () => {

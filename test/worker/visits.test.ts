@@ -70,7 +70,7 @@ describe('the visit of a job', () => {
     expect(visits.ending(job)).toBeUndefined()
   })
 
-  test('keeps no job waiting for its place when BullMQ ends it without its processor', () => {
+  test('keeps no job waiting for its place when BullMQ ends it without its processor', async () => {
     const visits = visitsWith()
     const passed: string[] = []
     const fetchedIn = (id: string): Visit => {
@@ -79,7 +79,8 @@ describe('the visit of a job', () => {
     }
     fetchedIn('a failed child')
     visits.ending(jobOf('a failed child'))
-    visits.moved('by hand', fetchedIn('by hand'))
+    fetchedIn('by hand')
+    await visits.moving('by hand', Promise.resolve())
     expect(passed).toEqual(['a failed child', 'by hand'])
   })
 

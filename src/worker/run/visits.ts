@@ -115,11 +115,21 @@ export class Visits extends RunningJobs implements LineVisits {
     return visit
   }
 
-  moved(jobId: string, visit: Visit): void {
-    // rule: moved-job-needs-no-lock
+  async moving<Answer>(jobId: string, trip: Promise<Answer>): Promise<Answer> {
+    const visit = this.byId.get(jobId)
+    if (visit === undefined) return trip
+    // It may be given to this worker again before the answer is heard.
     visit.isMoved = true
-    // It was fetched by hand, and never runs here.
-    if (visit.startedAt === undefined) this.drop(visit, jobId)
+    let answer: Answer | false = false
+    try {
+      return (answer = await trip)
+    } finally {
+      // One that has no children to wait for stays.
+      // rule: moved-job-needs-no-lock
+      visit.isMoved = answer !== false
+      // It was fetched by hand, and never runs here.
+      if (visit.isMoved && visit.startedAt === undefined) this.drop(visit, jobId)
+    }
   }
 
   waiting(jobId: string): Visit | undefined {
