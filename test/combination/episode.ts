@@ -574,8 +574,8 @@ class Episode {
     for (const { key } of await this.#queue.getJobSchedulers()) {
       await this.#queue.removeJobScheduler(key)
     }
-    // A worker that stood still shall work on by itself.
-    if (!this.#hasThawed()) await this.#startWorker('process')
+    // A worker that stood still shall work on by itself, where it looks for stalled jobs.
+    if (!this.#hasThawed() || this.#plan.settings.tuned) await this.#startWorker('process')
     const besideSettled = this.#beside?.settle(SETTLE_LIMIT_MS)
     const countRuns = (): number => history.runs.size + (history.beside?.runs.size ?? 0)
     for (let runs = -1; runs !== countRuns();) {
