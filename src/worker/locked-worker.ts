@@ -142,7 +142,7 @@ export class LockedWorker<
       onLocksClosed: () => void super.pause(true),
     })
     this.processFn = this.#runs.run as never
-    visits.keepLocks(this.lockManager)
+    this.#runs.keepLocks(this.lockManager)
     const about = { queue: name, locks: redlock, channel, signal: this.#closing.signal }
     this.#breaker = new Breaker(about, `probe:${this.id}`)
     this.#told = {

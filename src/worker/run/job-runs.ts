@@ -42,6 +42,11 @@ export interface JobRunsOptions extends AdmissionOptions {
 
 const GIVEN_BACK_MS = 100
 
+interface TrackedLocks {
+  readonly trackedJobs?: ReadonlyMap<string, { readonly token: string }>
+  untrackJob: (jobId: string) => void
+}
+
 export class JobRuns {
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
@@ -53,6 +58,21 @@ export class JobRuns {
     this.#options = options
     this.visits = options.visits
     this.visits.channel = options.channel
+  }
+
+  /** BullMQ renews the lock of a job until a run of it ends, which may be an earlier one. */
+  keepLocks(lockManager: object): void {
+    // Protected in BullMQ's types.
+    const locks = lockManager as TrackedLocks
+    const untrack = locks.untrackJob.bind(locks)
+    locks.untrackJob = (jobId) => {
+      const tracked = locks.trackedJobs?.get(jobId)
+      for (const { job, token } of tracked === undefined ? [] : this.visits.running) {
+        // rule: later-run-keeps-its-lock
+        if (token === tracked?.token && job.id === jobId) return
+      }
+      untrack(jobId)
+    }
   }
 
   /** Stops all that run, and what BullMQ still hands over; they are given back to the queue. */

@@ -10,11 +10,6 @@ import type { Visit } from './visits.ts'
 
 const IDLE_POLL_MS = 10
 
-interface TrackedLocks {
-  readonly trackedJobs?: ReadonlyMap<string, { readonly token: string }>
-  untrackJob: (jobId: string) => void
-}
-
 export class RunningJobs {
   /** Told once the worker is there. */
   channel!: Channel
@@ -30,21 +25,6 @@ export class RunningJobs {
       await sleep(systemClock, IDLE_POLL_MS)
     }
     return true
-  }
-
-  /** BullMQ renews the lock of a job until a run of it ends, which may be an earlier one. */
-  keepLocks(lockManager: object): void {
-    // Protected in BullMQ's types.
-    const locks = lockManager as TrackedLocks
-    const untrack = locks.untrackJob.bind(locks)
-    locks.untrackJob = (jobId) => {
-      const tracked = locks.trackedJobs?.get(jobId)
-      for (const { job, token } of tracked === undefined ? [] : this.running) {
-        // rule: later-run-keeps-its-lock
-        if (token === tracked?.token && job.id === jobId) return
-      }
-      untrack(jobId)
-    }
   }
 
   /** As `locksLost`. BullMQ has renewed its other locks for so long. */
