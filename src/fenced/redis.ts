@@ -1,7 +1,7 @@
 /** Redis commands that run together, or not at all where a later lease has written. */
 import { StaleTokenError } from '../lock-errors.ts'
 import { luaText } from '../lua.ts'
-import { refuse } from '../options.ts'
+import { integerOption, refuse } from '../options.ts'
 import { tokenOf } from './token.ts'
 
 /** A name and its arguments: `['HSET', 'account:a', 'balance', 10]`. */
@@ -24,6 +24,8 @@ export interface FencedRedisClient {
 }
 
 const SCRIPT = luaText('fenced/lua/fenced')
+/** A script passes fewer than 8 000 words to a command. It would fail in the middle. */
+const MAX_WORDS = 7_000
 
 /**
  * Runs `commands` as one script. The largest token is stored at `tokenKey`, which must never
@@ -31,7 +33,7 @@ const SCRIPT = luaText('fenced/lua/fenced')
  * @param keys every key that the commands use.
  * @returns the reply of each command. One that fails ends the script; those before it stay done.
  * @throws StaleTokenError when a later lease has written; then nothing ran. TypeError for a client
- * with a `keyPrefix`.
+ * with a `keyPrefix`, and for a command of more than 7 000 words.
  * @example
  * ```ts
  * const add = ['HINCRBY', 'account:a', 'balance', 10] as const
@@ -50,6 +52,10 @@ export async function fencedRedis(
   // rule: fenced-commands-have-their-own-keys
   if (prefix) refuse('redis', 'a client without `keyPrefix`: write whole names of keys', prefix)
   const token = tokenOf(lease)
+  for (const [nr, { length }] of commands.entries()) {
+    // rule: fenced-command-fits-into-its-script
+    integerOption(`commands[${nr}].length`, length, 1, MAX_WORDS)
+  }
   const words = commands.flatMap((command) => [command.length, ...command])
   const all = [tokenKey, ...keys]
   const reply = await redis.eval(SCRIPT, all.length, ...all, token, ...words)

@@ -491,6 +491,18 @@ describe('fenced commands of Redis', () => {
     expect(await redis.keys('*p:*')).toEqual([])
   })
 
+  test('run none where one is too long for a script, or empty', async () => {
+    const values = Array.from({ length: 7_000 }, String)
+    const first = ['SET', 'long:first', 1] as const
+    for (const command of [['RPUSH', 'long', ...values], []] as unknown as [['GET']]) {
+      const writing = fencedRedis(redis, lease(1), 'long:token', ['long'], [first, command])
+      await expect(writing).rejects.toThrow('Expected `commands[1].length` to be an integer from 1')
+    }
+    expect(await redis.keys('long*')).toEqual([])
+    const fits = ['RPUSH', 'long', ...values.slice(2)] as const
+    expect(await fencedRedis(redis, lease(1), 'long:token', ['long'], [fits])).toEqual([6_998])
+  })
+
   test('keep bytes as they are', async () => {
     const bytes = Buffer.from([0, 255, 128, 10, 13])
     await fencedRedis(redis, lease(1), 'b:token', ['b'], [['SET', 'b', bytes]])
