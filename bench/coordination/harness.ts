@@ -5,7 +5,7 @@ import { Redis } from 'ioredis'
 import { noPostgres } from '../../scripts/lock-servers/postgres-server.ts'
 import { startFleet } from '../../src/testing/index.ts'
 import type * as Bench from '../bench.ts'
-import { LockedQueue, Redlock, silentLogger } from '../built.ts'
+import { LockedQueue, Redlock, ShardedQueue, silentLogger } from '../built.ts'
 import { cpuMs, sum } from '../rounds.ts'
 import { inChunks, resource, tenantOf, weightOf } from './job.ts'
 import type { Contender, KeyedJob, Orders } from './job.ts'
@@ -62,6 +62,9 @@ export async function openHarness(processes: number, peers = false) {
   function open(contender: Contender, name: string): Queue<KeyedJob> {
     const { connection } = orders(contender, name, 1)
     if (contender === 'plain') return new Queue<KeyedJob>(name, { connection })
+    if (contender === 'sharded') {
+      return new ShardedQueue<KeyedJob>(name, { connection, resource, shards: 1 })
+    }
     return new LockedQueue<KeyedJob>(name, {
       ...{ connection, resource },
       ...(contender === 'tenants' && { tenant: tenantOf, weight: weightOf }),

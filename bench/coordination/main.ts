@@ -4,7 +4,7 @@ import { openHarness } from './harness.ts'
 import { capabilities } from './rows/capabilities.ts'
 import { lightCustomers, lightLine } from './rows/fairness.ts'
 import { besideClosedLines, liveSlots, rate, tenants, weights } from './rows/limits.ts'
-import { addBulk, batches, makespan, spread, throughput } from './rows/overhead.ts'
+import { addBulk, batches, facade, makespan, spread, throughput } from './rows/overhead.ts'
 
 const MANY = { lines: 500, each: 20, concurrency: 25 }
 
@@ -32,6 +32,7 @@ await runBenchmark({
       ...{ throughput: 0.97, clientCpu: 1.3 },
     }),
     addBulk,
+    facade,
     spread,
     makespan(1, 60, 50, 1.03),
     makespan(12, 25, 20, 1.05),

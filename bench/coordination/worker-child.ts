@@ -30,8 +30,8 @@ const workPlain: Work = async (orders, run, completed) => {
 }
 
 const workLocked: Work = async (orders, run, completed) => {
-  const { contender, queue, concurrency, masters, namespace, leaseMs, shards = 1 } = orders
-  const cluster = contender === 'sharded' ? new Cluster([orders.connection], CLUSTER) : undefined
+  const { contender, queue, concurrency, masters, namespace, leaseMs, shards } = orders
+  const cluster = shards === undefined ? undefined : new Cluster([orders.connection], CLUSTER)
   const redlock = new built.Redlock({
     ...{ masters, namespace, leaseMs, maxLeaseMs: leaseMs },
     ...(cluster === undefined && { masterTimeoutMs: MASTER_TIMEOUT_MS }),
@@ -50,7 +50,7 @@ const workLocked: Work = async (orders, run, completed) => {
   }
   const worker =
     contender === 'sharded'
-      ? new built.ShardedWorker<KeyedJob>(queue, one, { ...options, shards })
+      ? new built.ShardedWorker<KeyedJob>(queue, one, { ...options, shards: shards ?? 1 })
       : new built.LockedWorker<KeyedJob>(queue, contender === 'batch' ? several : one, options)
   report(worker, orders, completed)
   await worker.waitUntilReady()

@@ -24,7 +24,7 @@ export interface FencedRedisClient {
 }
 
 const SCRIPT = luaText('fenced/lua/fenced')
-/** A script passes fewer than 8 000 words to a command. It would fail in the middle. */
+/** A script passes fewer than 8 000 words to a command. It fails when its token is stored. */
 const MAX_WORDS = 7_000
 
 /**

@@ -56,8 +56,8 @@ export async function rest(
   await putBack(lines, 'rest', id, token, Math.ceil(delayMs))
 }
 
-/** Notes that a job goes back for a while. @returns false where it has waited for `maxWaitMs`. */
-export async function goBack(lines: LineBackend, visit: LineVisit): Promise<boolean> {
+/** Whether a job may go back for a while: it has not waited for `maxWaitMs`. */
+export async function mayGoBack(lines: LineBackend, visit: LineVisit): Promise<boolean> {
   const ours = waiting(lines, visit)
   if (ours.maxWaitMs === undefined) return true
   return (await lines.run('line/lua/goes-back', { id: visit.job.id, ...ours })) === 0

@@ -124,6 +124,35 @@ export const batches: Row = {
   },
 }
 
+/** What a sharded queue of one shard costs, beside the queue that it is. */
+export const facade: Row = {
+  name: 'facade',
+  load: 'one shard beside a LockedQueue: 2 000 adds; 500 lines × 20 jobs that do nothing',
+  async run(harness, effort) {
+    const lines = effort.of(500, 50)
+    const all = await takeTurns(['strict', 'sharded'] as const, effort, async (contender) => {
+      const queue = harness.open(contender, newQueueName())
+      await queue.waitUntilReady()
+      const startedAt = performance.now()
+      for (const data of inTurns(lines, 4, 0)) await queue.add('job', data)
+      const addMs = performance.now() - startedAt
+      await queue.close()
+      await harness.queueRedis.flushall()
+      const load = { concurrency: 25, processes: 1, kept: false, jobs: inTurns(lines, 20, 0) }
+      const { makespanMs } = await harness.run(contender, load)
+      return { addMs, makespanMs }
+    })
+    const cost = (what: 'makespanMs' | 'addMs'): ReturnType<typeof all.ratio> =>
+      all.ratio('sharded', 'strict', what)
+    return {
+      figures: [
+        figure('time of a LockedQueue, jobs', cost('makespanMs'), 'x', { atMost: 1.03 }),
+        figure('time of a LockedQueue, one add', cost('addMs'), 'x', { atMost: 1.03 }),
+      ],
+    }
+  },
+}
+
 const LINES = 50
 const BATCH = 1_000
 const BATCHES = 3

@@ -3,6 +3,7 @@
 
   ARGV  maxWaitMs: nil for no limit · dueAt: ms from which it waits, where the queue's Redis has not
         noted it
+  Keeps: since when a parent waits whose last child was of another queue.
 ]]
 -- `from`: since when the job could start, as its hash says; the time at which it has waited too long, or
 -- nil. A parent whose last child was of another queue has none: it could start a moment ago.

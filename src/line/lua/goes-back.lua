@@ -1,5 +1,5 @@
 --[[
-  A job that could not start goes back to the queue for a while, unless it has waited for too long.
+  Whether a job that could not start has waited for too long. If not, it goes back for a while.
 
   ARGV  base · slots · id: of the job · maxWaitMs, dueAt: see `deadline`
   Returns  1 it has waited for too long | 0

@@ -65,15 +65,7 @@ export class EtcdGateway {
     if (this.#clusterId === undefined) {
       await (this.#joining ??= this.#join().finally(() => (this.#joining = undefined)))
     }
-    const token = this.#login()
-    try {
-      return await this.#anywhere(path, body, await token)
-    } catch (error) {
-      // A simple token lives for five minutes, and no longer than its member.
-      if (this.#token === token) this.#token = undefined
-      if (token === undefined || !isUnauthenticated(error)) throw error
-      return this.#anywhere(path, body, await this.#login())
-    }
+    return this.#asUser((token) => this.#anywhere(path, body, token))
   }
 
   /** Undefined before the first answer. */
@@ -84,7 +76,7 @@ export class EtcdGateway {
   /** Of one member. */
   async statusOf(endpoint: string): Promise<Reply> {
     const { timeoutMs } = this.#options
-    return this.#post(endpoint, STATUS, '{}', await this.#login(), timeoutMs)
+    return this.#asUser((token) => this.#post(endpoint, STATUS, '{}', token, timeoutMs))
   }
 
   /** Hears every message of a watch; `onEnd` when it ends by itself. Returns how to stop it. */
@@ -133,7 +125,19 @@ export class EtcdGateway {
     this.#agents.https.destroy()
   }
 
-  /** The token of the user, if there is one. */
+  /** With the token of the user, if there is one. */
+  async #asUser(ask: (token: string | undefined) => Promise<Reply>): Promise<Reply> {
+    const token = this.#login()
+    try {
+      return await ask(await token)
+    } catch (error) {
+      // A simple token lives for five minutes, and no longer than its member.
+      if (this.#token === token) this.#token = undefined
+      if (token === undefined || !isUnauthenticated(error)) throw error
+      return ask(await this.#login())
+    }
+  }
+
   #login(): Promise<string> | undefined {
     const { username: name, password = '' } = this.#options
     if (name === undefined) return undefined
@@ -172,7 +176,7 @@ export class EtcdGateway {
       return await this.#post(endpoint, STATUS, '{}', undefined, limitMs)
     } catch (error) {
       if (!isUnauthenticated(error)) throw error
-      return this.#post(endpoint, STATUS, '{}', await this.#login(), limitMs)
+      return this.#asUser((token) => this.#post(endpoint, STATUS, '{}', token, limitMs))
     }
   }
 

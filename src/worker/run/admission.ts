@@ -9,7 +9,7 @@ import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { WaitedTooLongError } from '../../errors.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
-import { dueAt, goBack, park } from '../../line/turns.ts'
+import { dueAt, mayGoBack, park } from '../../line/turns.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LockService } from '../../lock/lock-service.ts'
@@ -97,7 +97,8 @@ export async function admit(visit: Visit, options: AdmissionOptions): Promise<Le
 async function isLate(visit: Visit, options: AdmissionOptions): Promise<boolean> {
   const { job } = visit
   const { lines, maxWaitMs } = options
-  if (lines) return !(await visit.awaits(insistToStart(visit, options, () => goBack(lines, visit))))
+  if (lines)
+    return !(await visit.awaits(insistToStart(visit, options, () => mayGoBack(lines, visit))))
   // A worker without lines knows only what the producer wrote.
   return !visit.hasRun && dueAt(job) + maxWaitMs <= systemClock.wallNow()
 }

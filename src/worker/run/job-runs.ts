@@ -60,7 +60,7 @@ export class JobRuns {
     this.visits.channel = options.channel
   }
 
-  /** BullMQ renews the lock of a job until a run of it ends, which may be an earlier one. */
+  /** BullMQ renews a lock until any run of its job ends. Here a later run keeps its lock. */
   keepLocks(lockManager: object): void {
     // Protected in BullMQ's types.
     const locks = lockManager as TrackedLocks

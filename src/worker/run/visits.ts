@@ -118,6 +118,7 @@ export class Visits extends RunningJobs implements LineVisits {
   async moving<Answer>(jobId: string, trip: Promise<Answer>): Promise<Answer> {
     const visit = this.byId.get(jobId)
     if (visit === undefined) return trip
+    const { isMoved } = visit
     // It may be given to this worker again before the answer is heard.
     visit.isMoved = true
     let answer: Answer | false = false
@@ -126,7 +127,7 @@ export class Visits extends RunningJobs implements LineVisits {
     } finally {
       // One that has no children to wait for stays.
       // rule: moved-job-needs-no-lock
-      visit.isMoved = answer !== false
+      visit.isMoved = isMoved || answer !== false
       // It was fetched by hand, and never runs here.
       if (visit.isMoved && visit.startedAt === undefined) this.drop(visit, jobId)
     }
