@@ -132,6 +132,7 @@ export class EtcdGateway {
       return await ask(await token)
     } catch (error) {
       // A simple token lives for five minutes, and no longer than its member.
+      // rule: refused-login-is-tried-again
       if (this.#token === token) this.#token = undefined
       if (token === undefined || !isUnauthenticated(error)) throw error
       return ask(await this.#login())
@@ -144,12 +145,7 @@ export class EtcdGateway {
     if (this.#token !== undefined) return this.#token
     const path = '/v3/auth/authenticate'
     const reply = this.#anywhere(path, { name, password }, undefined, LOGIN_MS)
-    const token = reply.then((said) => String(said['token']))
-    token.catch(() => {
-      // rule: refused-login-is-tried-again
-      if (this.#token === token) this.#token = undefined
-    })
-    return (this.#token = token)
+    return (this.#token = reply.then((said) => String(said['token'])))
   }
 
   /** @throws Error where no cluster has half of the endpoints: it may be another one. */
