@@ -173,7 +173,7 @@ describe('an alteration is found:', () => {
         isOf(line, second as Line) ? change({ ...line, resource }, { slots: 1 }) : line,
       ),
     )
-    expect(counts(same)).toEqual({ overlap: 1 })
+    expect(counts(same)).toMatchObject({ overlap: 1 })
     expect(same.resources).toBe(4)
   })
 
