@@ -319,22 +319,21 @@ export class Redlock implements LockService, AsyncDisposable {
   async #wait(waiter: Waiter, first: AcquireOutcome): Promise<Lease> {
     const { names, terms, startedAt, waitMs, signal } = waiter
     const fleet = this.#fleet
-    const { clock } = fleet.settings
     const all = names.flatMap((name) => slotNames(name, terms.slots))
     const told = waitMs > 0 ? (fleet.announcements ??= new Announcements(fleet)) : undefined
     const turns = told?.listen(waiter.waiter, all, startedAt)
     let hasPlaces = waitMs > 0
     try {
       const lease = await waitFor(first, {
-        ...{ clock, startedAt, waitMs, signal, turns },
+        ...{ clock: fleet.settings.clock, startedAt, waitMs, signal, turns },
         attempt: (leftMs) => this.#try({ ...waiter, waitMs: leftMs }, true),
-        tripMs: () => this.#fleet.attemptMs,
+        tripMs: () => fleet.attemptMs,
       })
       hasPlaces = false
       return lease
     } finally {
       turns?.stop()
-      if (hasPlaces) this.#fleet.withdraw(all, waiter.waiter)
+      if (hasPlaces) fleet.withdraw(all, waiter.waiter)
     }
   }
 

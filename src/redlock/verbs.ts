@@ -71,8 +71,6 @@ export function readReply(
       // A counter beyond the fencing token belongs to a later grant.
       // rule: confirm-counts-the-exact-token
       return isCount(first) ? { kind: first === fencingToken ? word : 'lost' } : undefined
-    case 'released':
-      return isCount(first) ? { kind: word } : undefined
     case 'lost':
       return { kind: word, holder: typeof first === 'string' ? first : undefined }
     case 'abandoned':
@@ -100,8 +98,8 @@ export function describeVote(vote: Vote | undefined): string {
   if (vote === undefined) return ASKED.detail
   switch (vote.kind) {
     case 'failed':
-      if (vote === ASKED) return vote.detail
-      return vote.reason === 'error' ? vote.detail : `${vote.reason}: ${vote.detail}`
+      if (vote === ASKED || vote.reason === 'error') return vote.detail
+      return `${vote.reason}: ${vote.detail}`
     case 'taken':
       return `taken by ${describeToken(vote.holder)} for ${vote.ttlMs} ms`
     case 'quarantined':

@@ -139,10 +139,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['healed-key-does-not-extend', 'removed'],
     ['heal-only-my-key', 'removed'],
     ['heal-only-without-a-later-grant', 'removed'],
-    ['release-only-my-key', ['if holders[i] then', 'if true then']],
+    ['release-only-my-key', ['if value == owners[i] then', 'if true then']],
     ['tombstone-is-announced', 'removed'],
     ['refused-attempt-wakes-no-waiter', [" and waitMs ~= '0'", '']],
   ],
+  'sim/scripts-equal-model': [['waited-for-release-is-announced', ['not flagged and ', '']]],
   'sim/late-extension': [['reply-inside-the-old-trust', 'removed']],
   'sim/healing': [['heal-only-after-a-quorum', ['poll.verdict', '(healMissing(), poll.verdict)']]],
   'sim/abandoned-attempts': [

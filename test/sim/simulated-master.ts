@@ -118,7 +118,7 @@ export class SimulatedMaster {
     const publish = this.#publish
     const reply = simulateProcedure({ memory, asked, runId, constants, nowUs, publish })
     this.#count(asked.verb, inFull(asked, reply))
-    const isTimed = readsTime(asked, memory, constants, reply)
+    const isTimed = readsTime(asked, memory, constants)
     return { kind: 'replied', reply, serverMs: isTimed ? Math.floor(nowUs / 1000) : NaN }
   }
 

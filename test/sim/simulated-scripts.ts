@@ -85,15 +85,13 @@ export function simulateProcedure(call: ProcedureCall): Reply {
 
 /** Whether a batch of this one entry reported the server's time. */
 export function readsTime(
-  { verb, waitMs = 0 }: ProcedureCall['asked'],
+  { verb }: ProcedureCall['asked'],
   memory: SimulatedMemory,
   { namespace }: Constants,
-  reply: Reply,
 ): boolean {
   if (verb === 'trial') return false
   if (verb !== 'release' && verb !== 'waited-for') return true
-  const nothing = verb === 'release' && (waitMs === 0 || (Array.isArray(reply) && reply[1] === 0))
-  return !nothing && memory.exists(keysOf(namespace).flag)
+  return memory.exists(keysOf(namespace).flag)
 }
 
 const keyspaces = new Map<string, Keyspace>()
@@ -246,7 +244,6 @@ function release(scene: Scene): Reply {
   const { memory, keys, resources, token, nowMs, publish, waiter } = scene
   const { leaseMs: tombstoneMs, waitMs: graceMs } = scene
   if (tombstoneMs > 0) abandon(scene, token, tombstoneMs)
-  let deleted = 0
   for (const resource of resources) {
     const [lease, line] = [keys.lease(resource), keys.waiters(resource)]
     const mine = memory.get(lease) === token
@@ -254,7 +251,6 @@ function release(scene: Scene): Reply {
     if (waiter !== '' && flagged) memory.rankedRemove(line, waiter)
     if (!mine) continue
     memory.delete(lease)
-    deleted++
     if (!flagged || graceMs === 0) continue
     const named = memory.rankedFrom(line, nowMs).slice(0, 4).join(',')
     if (named === '') continue
@@ -262,7 +258,7 @@ function release(scene: Scene): Reply {
     flag(scene, graceMs)
     publish(keys.releases, `${token.slice(0, 8)} ${named} ${resource}`)
   }
-  return deleted === resources.length ? USUAL : ['released', deleted]
+  return USUAL
 }
 
 function waitedFor({ memory, keys, resources, nowMs, waiter }: Scene): Reply {
@@ -353,14 +349,14 @@ function counterOf({ memory, keys }: Scene, resource: string): number {
 }
 
 /** A reply as it would be if there were no short one for the usual outcome. */
-export function inFull({ verb, fence, resources }: Asked, reply: unknown): unknown {
+export function inFull({ verb, fence }: Asked, reply: unknown): unknown {
   if (reply !== USUAL) return reply
   const usual: Readonly<Record<string, readonly unknown[]>> = {
     acquire: ['granted', fence],
     confirm: ['counter', fence],
     extend: ['extended'],
     heal: ['healed'],
-    release: ['released', resources?.length],
+    release: ['released'],
   }
   return usual[verb] ?? [verb]
 }

@@ -14,19 +14,20 @@
 
   A verb is a file, and its text stands here as it is: a function would cost as much as a command. It
   sees the fields of its entry as texts, `resources` as a list and `count` as a number. It returns
-  true for its usual outcome, else an array that begins with a word. `holders` is a list for its own
-  use. `TIME` is read once a batch (it moves inside a script before Redis 7.2) and is reported, so
-  that clients notice a clock that jumps. `flagged` says that there may be waiters, reservations or
-  tombstones: what writes one says how long it lives. Counters travel as strings and are written with
-  `%.0f`, because Lua's `tostring` loses the last digits of a microsecond count. `unenrolled` means
-  that this server is not, or no longer, the one that the caller's connection enrolled: it restarted,
-  lost its data, or serves another fleet.
+  true for its usual outcome, else an array that begins with a word; `TOGETHER` where it ends with
+  the next entry. `holders` is a list for its own use. `TIME` is read once a batch (it moves inside a
+  script before Redis 7.2) and is reported, so that clients notice a clock that jumps. `flagged` says
+  that there may be waiters, reservations or tombstones: what writes one says how long it lives.
+  Counters are written with `%.0f`, because `tostring` loses their last digits. `unenrolled` means
+  that this server is no longer the one that the caller's connection enrolled.
 ]]
 local FAILED = 'failed:'
+local TOGETHER = 'with the next'
 local call, unpackText = redis.call, struct.unpack
 local entries, runId = ARGV[1], ARGV[2]
 local flagged = call('EXISTS', flagKey) == 1
 local time, nowMs, enrolled, quarantineMs, floorUs
+local at, leaseKeys, owners = 1, {}, {}
 local function flag(forMs)
   flagged = true
   if forMs > call('PTTL', flagKey) then call('SET', flagKey, '1', 'PX', forMs) end
@@ -53,7 +54,7 @@ local function run(verb, token, fence, leaseMs, waitMs, waiter, count, resources
 end
 local resources, holders = {''}, {false}
 local hasEscapes = string.find(entries, '\1', 1, true)
-local at, size, marks, usual, replies = 1, #entries, '', 0, nil
+local size, entry, answered, marks, replies = #entries, 0, 0, ''
 while at <= size do
   local verb, token, fence, leaseMs, waitMs, waiter, another
   verb, token, fence, leaseMs, waitMs, waiter, resources[1], another, at = unpackText('ssssssss', entries, at)
@@ -68,16 +69,19 @@ while at <= size do
     token = string.gsub(token, '\1(.)', signs)
     for i = 1, count do resources[i] = string.gsub(resources[i], '\1(.)', signs) end
   end
+  entry = entry + 1
   local ok, reply = pcall(run, verb, token, fence, leaseMs, waitMs, waiter, count, resources, holders)
   if not ok then reply = {FAILED, type(reply) == 'table' and reply.err or tostring(reply)} end
-  if reply == true then
-    usual = usual + 1
-  else
-    marks, usual = marks .. string.rep('+', usual) .. '*', 0
-    replies = replies or {}
-    replies[#replies + 1] = reply
+  if reply ~= TOGETHER then
+    if reply ~= true then
+      replies = replies or {}
+      marks = marks .. string.rep('+', answered - #marks) .. string.rep('*', entry - answered)
+      for i = #replies + 1, #replies + entry - answered do replies[i] = reply end
+    end
+    answered = entry
+    if leaseKeys[1] then leaseKeys, owners = {}, {} end
   end
 end
-local head = marks .. string.rep('+', usual)
+local head = marks .. string.rep('+', entry - #marks)
 if time then head = head .. ' ' .. time[1] .. ' ' .. time[2] end
 return replies and {head, unpack(replies)} or head

@@ -23,8 +23,7 @@ if known[3] and known[3] ~= ARGV[5] then return {'mismatch', 'fleetSize', known[
 if known[4] and known[4] ~= ARGV[9] then return {'mismatch', 'fenceTtlMs', known[4]} end
 -- rule: refused-client-founds-no-fleet
 if not known[1] and ARGV[6] == '0' then return {'foreign'} end
-local founder = known[6] or ''
-if not known[1] then founder = ARGV[7] end
+local founder = known[1] and (known[6] or '') or ARGV[7]
 local quarantine, votesInMs = known[7] or '', known[8] or '0'
 local time = redis.call('TIME')
 -- rule: new-run-id-is-quarantined

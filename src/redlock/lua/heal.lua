@@ -11,10 +11,9 @@
 if not enrolled then return {'unenrolled'} end
 if flagged and call('EXISTS', tombstonePrefix .. token) == 1 then return {'abandoned'} end
 for i = 1, count do
-  local holder = call('GET', leasePrefix .. resources[i])
-  local counter = tonumber(call('GET', fencePrefix .. resources[i]) or '0')
+  local holder, counter = unpack(call('MGET', leasePrefix .. resources[i], fencePrefix .. resources[i]))
   -- rule: heal-only-without-a-later-grant
-  if counter > tonumber(fence) then return {'lost', holder or ''} end
+  if tonumber(counter or '0') > tonumber(fence) then return {'lost', holder or ''} end
   -- rule: heal-only-my-key
   if holder and holder ~= token then return {'lost', holder} end
 end

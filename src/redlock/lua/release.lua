@@ -6,34 +6,39 @@
   waiters would wake each other at once, while a quorum has the lease of another client. `waiter` is
   the name under which the holder may have waited; '' where it cannot have. Its place ends with its
   lease.
-  Returns  true, when every lease was deleted | released, number of leases deleted
+  Returns  true
   Keeps: only the holder's own keys are deleted, and before anything else: waiting is advice, and
   what is wrong with it keeps no lease. With a tombstone, a grant or a heal for this token that
   still travels is refused when it arrives. A release is announced only where a client waits: with
-  the beginning of the token, which tells one release from another, and the next waiters.
+  the beginning of the token, which tells one release from another, and the next waiters. While no
+  client waits, releases behind each other end with the last of them, by two commands for them all.
 ]]
 if leaseMs ~= '0' then
   call('SET', tombstonePrefix .. token, '1', 'PX', leaseMs)
   -- rule: tombstone-is-announced
   flag(tonumber(leaseMs))
 end
-local deleted = 0
+local before = #leaseKeys
 for i = 1, count do
-  local leaseKey = leasePrefix .. resources[i]
-  holders[i] = call('GET', leaseKey) == token
-  -- rule: release-only-my-key
-  if holders[i] then deleted = deleted + call('DEL', leaseKey) end
+  leaseKeys[before + i], owners[before + i] = leasePrefix .. resources[i], token
 end
+-- rule: waited-for-release-is-announced
+if not flagged and string.find(entries, '^release', at) then return TOGETHER end
+local values, own = call('MGET', unpack(leaseKeys)), {}
+for i, value in ipairs(values) do
+  -- rule: release-only-my-key
+  if value == owners[i] then own[#own + 1] = leaseKeys[i] end
+end
+if #own > 0 then call('DEL', unpack(own)) end
 if flagged then
-  -- This many waiters are named when a resource is released, and may have it for a moment.
-  local NAMED = '4'
+  --- @include "time"
+  -- Four waiters are named when a resource is released, and may have it for a moment.
   for i = 1, count do
     local key = waitersPrefix .. resources[i]
     if waiter ~= '' then call('ZREM', key, waiter) end
     -- rule: refused-attempt-wakes-no-waiter
-    if holders[i] and waitMs ~= '0' then
-      --- @include "time"
-      local named = table.concat(call('ZRANGEBYSCORE', key, nowMs, '+inf', 'LIMIT', '0', NAMED), ',')
+    if values[before + i] == token and waitMs ~= '0' then
+      local named = table.concat(call('ZRANGEBYSCORE', key, nowMs, '+inf', 'LIMIT', '0', '4'), ',')
       if named ~= '' then
         call('SET', nextPrefix .. resources[i], named, 'PX', waitMs)
         flag(tonumber(waitMs))
@@ -42,4 +47,4 @@ if flagged then
     end
   end
 end
-return deleted == count or {'released', deleted}
+return true

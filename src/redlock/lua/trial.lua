@@ -11,10 +11,9 @@ call('ZADD', waitersPrefix, 'XX', '0', '')
 call('ZREMRANGEBYSCORE', waitersPrefix, '-inf', '0')
 call('ZREM', waitersPrefix, '')
 call('ZRANGEBYSCORE', waitersPrefix, '0', '+inf', 'LIMIT', '0', '1')
-call('EXISTS', unpack(rest))
 for _, key in ipairs(rest) do call('SET', key, '1', 'XX', 'PX', '1') end
 -- Of the flag too: a key that lives longer stays as it is.
 call('PEXPIRE', flagKey, '1', 'GT')
-call('PTTL', leasePrefix)
+for _, reads in ipairs({'EXISTS', 'MGET', 'PTTL'}) do call(reads, leasePrefix) end
 call('DEL', leasePrefix, fencePrefix, unpack(rest))
 return true
