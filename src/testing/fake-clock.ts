@@ -1,4 +1,5 @@
 import { ownCallback, type Clock, type Timer } from '../clock.ts'
+import { numberOption } from '../options.ts'
 
 interface Due {
   readonly at: number
@@ -20,6 +21,7 @@ export class FakeClock implements Clock {
   readonly #random: () => number
   #now = 0
   #due: Due[] = []
+  #moved: Promise<void> = Promise.resolve()
 
   /**
    * @param options.startsAt what `wallNow` is at first, milliseconds since 1970. Default: now
@@ -57,10 +59,18 @@ export class FakeClock implements Clock {
   }
 
   /**
-   * Moves on by `ms`. Timers run at their times, in order, and what each sets off settles before
-   * the next.
+   * Moves on by `ms`, when the calls before have ended. Timers run at their times, in order, and
+   * what each sets off settles before the next.
+   * @throws TypeError for an `ms` that is no number, or below 0; what a timer throws.
    */
   async advance(ms: number): Promise<void> {
+    numberOption('ms', ms, 0, Number.MAX_SAFE_INTEGER)
+    const moved = this.#moved.then(() => this.#move(ms))
+    this.#moved = moved.catch(() => undefined)
+    return moved
+  }
+
+  async #move(ms: number): Promise<void> {
     const until = this.#now + ms
     // Promise chains, however deep, are done when the event loop comes round.
     await ownCallback()
