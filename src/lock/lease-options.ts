@@ -1,6 +1,5 @@
 /** What a call that acquires may be given, checked. */
 import { integerOption, knownOptions, objectOption, refuse } from '../options.ts'
-import type { CommonSettings } from './lock-settings.ts'
 import { checkedSlots, type Slots } from '../slots.ts'
 
 export const MIN_LEASE_MS = 100
@@ -60,8 +59,7 @@ export function callOptions(options: unknown, waiting: boolean): void {
 
 /** How long a lease may last, and who extends it. */
 export type LeaseTerms = Required<LeaseOptions>
-
-type LeaseDefaults = Pick<CommonSettings, 'leaseMs' | 'maxLeaseMs' | 'maxHoldMs' | 'maxExtensions'>
+export type LeaseDefaults = Omit<LeaseTerms, 'autoExtend' | 'slots'> & { maxLeaseMs: number }
 
 /** @throws TypeError for a bad option, naming it. */
 export function leaseTerms(options: LeaseOptions, defaults: LeaseDefaults): LeaseTerms {
@@ -90,6 +88,7 @@ export function acquireTerms(options: AcquireOptions, defaults: LeaseDefaults): 
   const terms = leaseTerms(options, defaults)
   const { waitMs = terms.leaseMs, signal } = options
   integerOption('waitMs', waitMs, 0, Number.MAX_SAFE_INTEGER)
+  // rule: aborted-call-joins-no-lease
   signal?.throwIfAborted()
   return { terms, waitMs, signal }
 }

@@ -4,11 +4,11 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { refuse } from '../options.ts'
-import { callOptions, type AcquireOptions } from './lease-options.ts'
+import { acquireTerms, type AcquireOptions, type LeaseDefaults } from './lease-options.ts'
 import type { Lease } from './lease.ts'
 import type { LockService } from './lock-service.ts'
 import { labelOf, resourceNames } from '../names.ts'
-import { checkedSlots, slotsOf, type Slots } from '../slots.ts'
+import { slotsOf, type Slots } from '../slots.ts'
 
 interface SharedLease {
   readonly lease: Lease
@@ -24,18 +24,16 @@ export class HeldLeases {
   /** Runs under the lease that this context has on all of `resource`, or under a new one. */
   async using<Result>(
     service: Pick<LockService, 'acquire'>,
+    defaults: LeaseDefaults,
     resource: string | readonly string[],
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
     const resources = resourceNames(resource)
-    callOptions(options, true)
-    const slots = checkedSlots(options.slots ?? 1)
+    const { slots } = acquireTerms(options, defaults).terms
     if (typeof routine !== 'function') {
       refuse('routine', 'a function of the lease, after the options (`{}` for none)', routine)
     }
-    // rule: aborted-call-joins-no-lease
-    options.signal?.throwIfAborted()
     const shared = this.#covering(resources, slots)
     if (shared !== undefined) return this.#run(shared, routine)
     const { autoExtend = true } = options

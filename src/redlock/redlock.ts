@@ -213,7 +213,7 @@ export class Redlock implements LockService, AsyncDisposable {
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
-    return this.#held.using(this, resource, options, routine)
+    return this.#held.using(this, this.#fleet.settings, resource, options, routine)
   }
 
   /**

@@ -135,7 +135,7 @@ export class LockClient implements LockService, AsyncDisposable {
     options: AcquireOptions,
     routine: (lease: Lease) => Promise<Result> | Result,
   ): Promise<Result> {
-    return this.#held.using(this, resource, options, routine)
+    return this.#held.using(this, this.#settings, resource, options, routine)
   }
 
   /** Who holds a resource. @throws RedlockClosedError; what the server's client throws. */

@@ -5,6 +5,7 @@ import type { AcquireOptions } from '../../src/lock/lease-options.ts'
 import type { Lease } from '../../src/lock/lease.ts'
 
 const lease = { assertHeld: () => undefined, release: () => Promise.resolve() } as unknown as Lease
+const DEFAULTS = { leaseMs: 1_000, maxLeaseMs: 2_000, maxHoldMs: 60_000, maxExtensions: 10 }
 const service = { acquire: () => Promise.resolve(lease) }
 
 test.each([
@@ -12,8 +13,8 @@ test.each([
   [1, 2],
 ])('a lease on one of %i slots is not joined for %i', async (outer, inner) => {
   const held = new HeldLeases()
-  const nested = held.using(service, 'gpu', { slots: outer }, () =>
-    held.using(service, 'gpu', { slots: inner }, () => 'joined'),
+  const nested = held.using(service, DEFAULTS, 'gpu', { slots: outer }, () =>
+    held.using(service, DEFAULTS, 'gpu', { slots: inner }, () => 'joined'),
   )
   await expect(nested).rejects.toThrow(`Expected \`slots\` to be ${outer}, as in the outer call`)
 })
@@ -27,17 +28,25 @@ test('a lease on as many slots is joined', async () => {
       return service.acquire()
     },
   }
-  await held.using(counting, 'gpu', { slots: 2 }, () =>
-    held.using(counting, 'gpu', { slots: 2 }, () => undefined),
+  await held.using(counting, DEFAULTS, 'gpu', { slots: 2 }, () =>
+    held.using(counting, DEFAULTS, 'gpu', { slots: 2 }, () => undefined),
   )
   expect(acquired).toBe(1)
+})
+
+test('a call that would join a lease is refused for a bad option all the same', async () => {
+  const held = new HeldLeases()
+  const nested = held.using(service, DEFAULTS, 'gpu', {}, () =>
+    held.using(service, DEFAULTS, 'gpu', { leaseMs: 3_000 }, () => 'joined'),
+  )
+  await expect(nested).rejects.toThrow('`leaseMs`')
 })
 
 test('a call whose signal has aborted joins no lease', async () => {
   const held = new HeldLeases()
   const signal = AbortSignal.abort(new Error('too late'))
-  const nested = held.using(service, 'gpu', {}, () =>
-    held.using(service, 'gpu', { signal }, () => 'joined'),
+  const nested = held.using(service, DEFAULTS, 'gpu', {}, () =>
+    held.using(service, DEFAULTS, 'gpu', { signal }, () => 'joined'),
   )
   await expect(nested).rejects.toThrow('too late')
 })
@@ -53,7 +62,7 @@ test('an option that is undefined is none: the lease is kept alive', async () =>
   const held = new HeldLeases()
   // Callers without types, and those that do not set `exactOptionalPropertyTypes`.
   const options = { autoExtend: undefined } as unknown as AcquireOptions
-  await held.using(noting, 'gpu', options, () => undefined)
-  await held.using(noting, 'gpu', { autoExtend: false }, () => undefined)
+  await held.using(noting, DEFAULTS, 'gpu', options, () => undefined)
+  await held.using(noting, DEFAULTS, 'gpu', { autoExtend: false }, () => undefined)
   expect(asked).toEqual([true, false])
 })
