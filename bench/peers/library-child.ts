@@ -57,10 +57,8 @@ const handlers = {
     try {
       const held = await client.acquire(resource, ttlMs)
       const tookMs = monotonicMs() - startedAt
-      const { fencingToken } = held
-      const remainingMs = held.remainingMs()
-      const index = helds.push(held) - 1
-      return { status: 'held' as const, held: index, tookMs, remainingMs, fencingToken }
+      const known = { remainingMs: held.remainingMs(), fencingToken: held.fencingToken }
+      return { status: 'held' as const, held: helds.push(held) - 1, tookMs, ...known }
     } catch (error) {
       const tookMs = monotonicMs() - startedAt
       const reason = await client.reason(error)
@@ -112,30 +110,19 @@ function startUsing(asked: Resource & { readonly nested: boolean }): Promise<num
       })
     })
     done.then(
-      (value) => {
-        work.settled = value
-      },
+      (value) => (work.settled = value),
       (error: unknown) => {
         work.settled = messageOf(error)
-        reject(error instanceof Error ? error : new Error(messageOf(error)))
+        reject(new Error(work.settled))
       },
     )
   })
 }
 
-async function nest(
-  client: Client,
-  resource: string,
-  ttlMs: number,
-): Promise<Work['inner'] & string> {
-  let inner: Held
-  try {
-    inner = await client.acquire(resource, ttlMs)
-  } catch {
-    return 'refused'
-  }
-  await inner.release()
-  return 'granted'
+async function nest(client: Client, resource: string, ttlMs: number) {
+  const inner = await client.acquire(resource, ttlMs).catch(() => undefined)
+  await inner?.release()
+  return inner === undefined ? 'refused' : 'granted'
 }
 
 // The loads of the lock benchmark.
@@ -246,9 +233,8 @@ async function hold(
   let next = 0
   const before = heapBytes()
   const take = async (): Promise<void> => {
-    while (next < leases) {
-      const index = next++
-      locks[index] = await client.acquire(`held${index}`, ttlMs)
+    for (let at = next++; at < leases; at = next++) {
+      locks[at] = await client.acquire(`held${at}`, ttlMs)
     }
   }
   await Promise.all(Array.from({ length: concurrency }, take))
@@ -262,8 +248,7 @@ async function hold(
 
 async function letGo(): Promise<void> {
   while (heldAtOnce.length > 0) {
-    const some = heldAtOnce.splice(-RELEASED_AT_ONCE)
-    await Promise.all(some.map((lock) => lock.release()))
+    await Promise.all(heldAtOnce.splice(-RELEASED_AT_ONCE).map((lock) => lock.release()))
   }
 }
 

@@ -233,9 +233,9 @@ const refusingMinority: Hazard = {
       if (acquired.status !== 'held') return notApplicable(outcome)
       const second = await other.acquire(resource, MINORITY.ttlMs, 3_000)
       const isHeld = await client.soon('isHeld', acquired.held)
-      return second.status === 'held' && isHeld
-        ? verdict(false, `${outcome} and a second client too, while the first says it holds it`)
-        : verdict(true, `${outcome}, a second client was ${second.status}`)
+      if (second.status !== 'held' || !isHeld)
+        return pass(`${outcome}, a second client was ${second.status}`)
+      return fail(`${outcome} and a second client too, while the first says it holds it`)
     }),
 }
 
@@ -293,13 +293,11 @@ const lossSignal: Hazard = {
       bench.happened('swallowed requests', lost() - lostBefore)
       if (lostAt === undefined) {
         const goesOn = settled === undefined ? 'the work still runs' : 'the work is over'
-        const words = `no signal ${milliseconds(SILENT.watchMs)} after the end, ${goesOn}`
-        return verdict(false, words)
+        return fail(`no signal ${milliseconds(SILENT.watchMs)} after the end, ${goesOn}`)
       }
       const lateMs = lostAt - endAt
-      const when = lateMs > 0 ? 'after' : 'before'
-      const words = `signal ${milliseconds(Math.abs(lateMs))} ${when} the end`
-      return verdict(lateMs <= SLACK_MS, words)
+      const when = `${milliseconds(Math.abs(lateMs))} ${lateMs > 0 ? 'after' : 'before'}`
+      return verdict(lateMs <= SLACK_MS, `signal ${when} the end`)
     })
   },
 }
@@ -383,9 +381,8 @@ const suspendedHolder: Hazard = {
     bench.happened('a lease that another client got', second.status === 'held' ? 1 : 0)
     const isHeld = await client.soon('isHeld', first.held)
     const late = milliseconds(STOPPED.forMs - STOPPED.ttlMs)
-    return isHeld
-      ? fail(`it says that it holds it, ${late} after the end, while another client does`)
-      : pass(`it says that the lease is over, ${late} after the end`)
+    if (isHeld) return fail(`it says that it holds it, ${late} after the end, while another does`)
+    return pass(`it says that the lease is over, ${late} after the end`)
   },
 }
 
