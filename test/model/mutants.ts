@@ -587,6 +587,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['delay-by-the-clock-of-the-server', 'never', 'a delay ends by'],
     ['waits-by-its-own-clock', ['delayUntil + this.#aheadMs', 'delayUntil'], 'a delay ends by'],
     ['wait-is-counted-from-when-it-could-start', ['from or ', ''], 'a job waits no longer'],
+    ['job-without-a-turn-goes-back', 'removed', 'waits for a shared result'],
     ['requeued-job-goes-on-waiting', 'never', 'waits no shorter for a lease'],
     [
       'wait-of-a-parent-begins-without-its-children',

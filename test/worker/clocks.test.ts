@@ -339,6 +339,28 @@ test.each([
   await lease.release()
 })
 
+test('a job that waits for a shared result goes back where the masters refuse its clock', async () => {
+  const queue = makeQueue()
+  const redlock = await fixture.redlock({ leaseMs: 3_000, maxClockSkewMs: 200 })
+  let compute: (() => void) | undefined
+  const dedupe = { resultTtlMs: 60_000, key: () => 'report' }
+  const worker = await work(() => new Promise<void>((resolve) => (compute = resolve)), {
+    redlock,
+    dedupe,
+    concurrency: 2,
+  })
+  await queue.add('report', { customer: 'a' })
+  await queue.add('report', { customer: 'b' })
+  await until('one computes', () => compute !== undefined)
+  await until('both are active', async () => (await queue.getActiveCount()) === 2)
+  setClock(1_000)
+  compute?.()
+  await until('the other went back', async () => (await queue.getActiveCount()) === 0, 8_000)
+  vi.restoreAllMocks()
+  await until('both are done', async () => (await queue.getCompletedCount()) === 2, 15_000)
+  await worker.close()
+})
+
 test('a worker whose clock the masters refuse says so, takes no jobs, and starts when it is right', async () => {
   const queue = makeQueue()
   const redlock = await fixture.redlock({ maxLeaseMs: 30_000 })

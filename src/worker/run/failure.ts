@@ -10,7 +10,12 @@ import {
   ValueTooLargeError,
 } from '../../errors.ts'
 import { DENIES, PASSING, says, UNANSWERED } from '../../line/refusals.ts'
-import { LeaseLostError, RedlockClosedError } from '../../lock-errors.ts'
+import {
+  LeaseLostError,
+  QuorumUnreachableError,
+  RedlockClosedError,
+  SplitVoteError,
+} from '../../lock-errors.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { messageOf } from '../../message-of.ts'
 import type { Visit } from './visits.ts'
@@ -29,6 +34,9 @@ export function causeOf(error: unknown): 'temporary' | 'elsewhere' | 'final' {
   if (error instanceof ValueTooLargeError) return 'final'
   if (error instanceof RedlockClosedError || error instanceof ShutdownError) return 'elsewhere'
   if (error instanceof LeaseLostError || error instanceof JobLockLostError) return 'elsewhere'
+  // Its own lease holds its line meanwhile.
+  // rule: job-without-a-turn-goes-back
+  if (error instanceof QuorumUnreachableError || error instanceof SplitVoteError) return 'elsewhere'
   if (!('code' in error && typeof error.code === 'number')) return 'temporary'
   // BullMQ numbers its refusals. The data of a job may be gone, and then it can run nowhere.
   // rule: job-without-data-fails

@@ -8,7 +8,7 @@ import { UnrecoverableError, type Job } from 'bullmq'
 import { createHash } from 'node:crypto'
 import type { Channel } from '../../channel.ts'
 import { JobLockLostError, ValueTooLargeError } from '../../errors.ts'
-import { LeaseLostError } from '../../lock-errors.ts'
+import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import { keyIn, type Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
@@ -217,9 +217,6 @@ export interface SharedResult {
   readonly asker: PlaceInLine | undefined
 }
 
-/** A job that waits ends its waiting with its signal. */
-const MAX_WAIT_MS = 2 ** 31 - 1
-
 interface SharedResultsOptions {
   readonly locks: LockService
   /** Of the lease on a result. */
@@ -259,11 +256,14 @@ export class SharedResults {
       // rule: one-computes-a-result
       const name = createHash('sha256').update(results.keyOf(store)).digest('hex')
       const { signal } = visit.stop
-      const options = { leaseMs, waitMs: MAX_WAIT_MS, autoExtend: true, signal }
+      const options = { leaseMs, waitMs: leaseMs, autoExtend: true, signal }
       // Who has it computes the result. It is lost with the process, and guards no write.
-      const turn = await insistToStart(visit, this.#options, () =>
-        locks.acquire(`result:${name}`, options),
-      )
+      const takeTurn = (): Promise<Lease> =>
+        locks.acquire(`result:${name}`, options).catch((error: unknown) => {
+          if (error instanceof ResourceTakenError) return takeTurn()
+          throw error
+        })
+      const turn = await insistToStart(visit, this.#options, takeTurn)
       const pass = (): void => void turn.release()
       // A job that is given up may go on without end.
       // rule: given-up-job-keeps-no-result
