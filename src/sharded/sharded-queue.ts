@@ -193,17 +193,26 @@ export class ShardedQueue<
     return { meta: { ...meta, prevTS }, data: page(all, start, end), count: all.length }
   }
 
-  /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
+  /** As BullMQ's. Each shard removes its share of `limit`; 0 stands for any number. */
   override async clean(
     ...[graceMs, limit, type = 'completed']: Parameters<Queue['clean']>
   ): Promise<string[]> {
     const removed: string[] = []
-    await this.#parts.check()
-    for (const queue of this.shards) {
+    let asked = this.shards
+    do {
       const rest = limit && limit - removed.length
-      const clean = (): Promise<string[]> => queue.clean(graceMs, rest, type)
-      if (rest > 0 || !limit) removed.push(...(await this.#parts.call(queue, clean)))
-    }
+      const shares = new Map(
+        asked.map((queue, nr) => [queue, Math.ceil((rest - nr) / asked.length)]),
+      )
+      // All at once: what is called next comes after it in each.
+      const answers = await this.#parts.ask((queue) => {
+        const share = limit ? (shares.get(queue) ?? 0) : limit
+        return share > 0 || !limit ? queue.clean(graceMs, share, type) : []
+      })
+      removed.push(...answers.flat())
+      // The others have no more jobs.
+      asked = this.shards.filter((queue, nr) => answers[nr]?.length === shares.get(queue))
+    } while (limit && removed.length < limit && asked.length > 0)
     this.emit('cleaned', removed, type)
     return removed
   }

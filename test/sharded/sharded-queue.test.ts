@@ -473,6 +473,25 @@ describe('the whole queue', () => {
     expect((await queue.getJob('mine'))?.data.nr).toBe(3)
   })
 
+  test('clean without await spares what is added behind it, in each shard', async () => {
+    const queue = fixture.queue()
+    const before = await queue.addBulk(charges(2))
+    for (const limit of [0, 100]) {
+      const cleaned = queue.clean(0, limit, 'wait')
+      const added = await queue.addBulk(charges(1))
+      expect(await cleaned).toHaveLength(limit === 0 ? before.length : CUSTOMERS.length)
+      expect(await queue.getWaitingCount()).toBe(added.length)
+    }
+    await queue.drain()
+    // All in two shards: the others have nothing to give.
+    const few = [...Array(5).keys()].flatMap((nr) =>
+      [one, two].map((customer) => ({ customer, nr })),
+    )
+    await queue.addBulk(few.map((data) => ({ name: 'charge', data })))
+    expect(await queue.clean(0, 7, 'wait')).toHaveLength(7)
+    expect(await queue.clean(0, 7, 'wait')).toHaveLength(3)
+  })
+
   test('what is absent is what it is in BullMQ', async () => {
     const resource = (data: Partial<Charge>): string => data.customer ?? one
     const queue = fixture.queue({ resource })
