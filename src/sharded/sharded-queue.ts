@@ -7,7 +7,7 @@ import { LineBackend } from '../line/line-backend.ts'
 import { resourcesOf } from '../names.ts'
 import { objectOption } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
-import { prefixesOf, shardNamed, shardOf } from './placement.ts'
+import { prefixesOf, resourceIn, shardNamed, shardOf } from './placement.ts'
 import { found, later, Shards, type Lent } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -101,7 +101,10 @@ export class ShardedQueue<
     // What BullMQ reads from a queue itself is that of the first shard.
     super(name, { ...others, prefix: prefixes[0] ?? '' })
     this.#resource = others.resource
-    this.shards = prefixes.map((each) => new LockedQueue(name, { ...others, prefix: each }))
+    this.shards = prefixes.map((each, shard) => {
+      const resource = resourceIn(shard, shards, others.resource)
+      return new LockedQueue(name, { ...others, resource, prefix: each })
+    })
     this.#parts = new Shards(this.shards)
     for (const [names, to] of LENT) this.#parts.lend(this, names, to)
     this.#parts.forward(this, EVENTS)

@@ -719,6 +719,18 @@ describe('refusals', () => {
     )
   })
 
+  test('a shard itself refuses a job whose resource is in another shard', async () => {
+    const queue = fixture.queue()
+    const shard = queue.shards[shardOfCustomer(one)] as LockedQueue<Charge>
+    const [data, refused] = [{ customer: two, nr: 1 }, /named customer:\w+ of shard \d/]
+    await expect(shard.add('charge', data)).rejects.toThrow(refused)
+    await expect(shard.addBulk([{ name: 'charge', data }])).rejects.toThrow(refused)
+    const scheduled = shard.upsertJobScheduler('s', { every: 60_000 }, { data })
+    await expect(scheduled).rejects.toThrow(refused)
+    await shard.add('charge', { customer: one, nr: 1 })
+    expect(await queue.getWaitingCount()).toBe(1)
+  })
+
   test('an id of another shard, and one id in two shards', async () => {
     const queue = fixture.queue()
     const wrong = `${(shardOfCustomer(one) + 1) % 4}~x`
