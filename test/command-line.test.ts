@@ -2,6 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { commandLine } from '../src/command-line.ts'
+import { withOptions } from '../src/tools/operator/shown-commands.ts'
 
 test.each(['customer:42', 'gpu#3', 'two words', "it's", '$(date)', 'a;b', '', '#1', '~root'])(
   'a shell reads the name `%s` of a command that is shown as it is',
@@ -18,4 +19,23 @@ test('a name that begins with a hyphen is no option of a command', () => {
 
 test('a plain name needs no quotes', () => {
   expect(commandLine`why invoices ${'customer:42'}`).toBe('bullmq-redlock why invoices customer:42')
+})
+
+test('a command that is shown has the options that were given and that it takes', () => {
+  const given = [
+    { flag: '--master', value: 'redis://a', servers: 'masters' },
+    { flag: '--prefix', value: '{bull}', servers: 'queue' },
+    { flag: '--namespace', value: 'locks' },
+  ] as const
+  const shown = (command: string): string => withOptions(`bullmq-redlock ${command}`, given)
+  expect(shown('why -- invoices -7')).toBe(
+    "bullmq-redlock why --master redis://a --prefix '{bull}' --namespace locks -- invoices -7",
+  )
+  expect(shown('retry invoices 7')).toBe(
+    "bullmq-redlock retry --prefix '{bull}' --namespace locks invoices 7",
+  )
+  expect(shown('release r')).toBe('bullmq-redlock release --master redis://a --namespace locks r')
+  for (const other of ['verify log', 'limitless', 'is a program']) {
+    expect(shown(other)).toBe(`bullmq-redlock ${other}`)
+  }
 })

@@ -4,6 +4,7 @@
  * whose nodes have equal ranges has equally many shards on each.
  */
 import { ShardError } from '../errors.ts'
+import { resourcesOf } from '../names.ts'
 import { integerOption, refuse } from '../options.ts'
 
 /** Where the first shard records how many there are, in BullMQ's `meta`. */
@@ -68,4 +69,19 @@ export function shardWith<Shard>(
     `Several shards of queue \`${queue}\` have a job ${jobId}, because jobs of several resources were added with this id. ` +
       `Use an id for one resource only. \`queue.shards\` has each of these jobs.`,
   )
+}
+
+/** What a user's function names, of a job in one shard: jobs of another one have no order there. */
+export function resourceIn<Subject>(
+  shard: number,
+  shards: number,
+  resource: (subject: Subject) => unknown,
+): (subject: Subject) => string[] {
+  return (subject) => {
+    const named = resourcesOf(resource, subject, undefined)
+    const other = shardOf(named, shards)
+    // rule: shard-runs-no-job-of-another
+    if (other === shard) return [...named]
+    throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
+  }
 }

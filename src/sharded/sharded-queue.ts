@@ -7,7 +7,7 @@ import { LineBackend } from '../line/line-backend.ts'
 import { resourcesOf } from '../names.ts'
 import { objectOption } from '../options.ts'
 import { LockedQueue, type LockedQueueOptions } from '../worker/locked-queue.ts'
-import { prefixesOf, shardNamed, shardOf } from './placement.ts'
+import { prefixesOf, resourceIn, shardNamed, shardOf } from './placement.ts'
 import { found, later, Shards, type Lent } from './shards.ts'
 
 /* eslint-disable @typescript-eslint/no-explicit-any -- the defaults of BullMQ's own classes */
@@ -101,7 +101,10 @@ export class ShardedQueue<
     // What BullMQ reads from a queue itself is that of the first shard.
     super(name, { ...others, prefix: prefixes[0] ?? '' })
     this.#resource = others.resource
-    this.shards = prefixes.map((each) => new LockedQueue(name, { ...others, prefix: each }))
+    this.shards = prefixes.map((each, shard) => {
+      const resource = resourceIn(shard, shards, others.resource)
+      return new LockedQueue(name, { ...others, resource, prefix: each })
+    })
     this.#parts = new Shards(this.shards)
     for (const [names, to] of LENT) this.#parts.lend(this, names, to)
     this.#parts.forward(this, EVENTS)
@@ -193,17 +196,26 @@ export class ShardedQueue<
     return { meta: { ...meta, prevTS }, data: page(all, start, end), count: all.length }
   }
 
-  /** As BullMQ's, one shard after the other until `limit` jobs are removed; 0 for any number. */
+  /** As BullMQ's. Each shard removes its share of `limit`; 0 stands for any number. */
   override async clean(
     ...[graceMs, limit, type = 'completed']: Parameters<Queue['clean']>
   ): Promise<string[]> {
     const removed: string[] = []
-    await this.#parts.check()
-    for (const queue of this.shards) {
+    let asked = this.shards
+    do {
       const rest = limit && limit - removed.length
-      const clean = (): Promise<string[]> => queue.clean(graceMs, rest, type)
-      if (rest > 0 || !limit) removed.push(...(await this.#parts.call(queue, clean)))
-    }
+      const shares = new Map(
+        asked.map((queue, nr) => [queue, Math.ceil((rest - nr) / asked.length)]),
+      )
+      // All at once: what is called next comes after it in each.
+      const answers = await this.#parts.ask((queue) => {
+        const share = limit ? (shares.get(queue) ?? 0) : limit
+        return share > 0 || !limit ? queue.clean(graceMs, share, type) : []
+      })
+      removed.push(...answers.flat())
+      // The others have no more jobs.
+      asked = this.shards.filter((queue, nr) => answers[nr]?.length === shares.get(queue))
+    } while (limit && removed.length < limit && asked.length > 0)
     this.emit('cleaned', removed, type)
     return removed
   }

@@ -1,12 +1,10 @@
-import type { Job } from 'bullmq'
 import { EventEmitter } from 'node:events'
 import type { LockService } from '../lock/lock-service.ts'
 import { objectOption, refuse } from '../options.ts'
-import { resourcesOf } from '../names.ts'
 import type { LeasedProcessor } from '../worker/locked-processor.ts'
 import type { LockedWorker } from '../worker/locked-worker.ts'
 import type { LockedWorkerOptions } from '../worker/locked-worker-options.ts'
-import { prefixesOf, shardOf } from './placement.ts'
+import { prefixesOf, resourceIn } from './placement.ts'
 import { ShardWorker, ShardWorkers } from './shard-worker.ts'
 import { found, later } from './shards.ts'
 
@@ -76,13 +74,7 @@ export class ShardedWorker<Data = any, Result = any, Name extends string = strin
     const prefixes = prefixesOf(prefix, shards)
     const locks = locksOf(options.redlock, shards)
     const workers = prefixes.map((each, shard) => {
-      const resource = (job: Job): readonly string[] => {
-        const named = resourcesOf(options.resource, job, job.id)
-        const other = shardOf(named, shards)
-        // rule: shard-runs-no-job-of-another
-        if (other === shard) return named
-        throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
-      }
+      const resource = resourceIn(shard, shards, options.resource)
       const own = { ...others, prefix: each, redlock: locks[shard], resource, autorun: false }
       return new ShardWorker(name, processor as never, own as never)
     })

@@ -150,3 +150,12 @@ it('each customer in order, also when one fails; steps and reports once; it clos
     Array(3).fill(undefined),
   )
 })
+
+it("without the address of the queue's Redis it ends, and says what to set", async ({ skip }) => {
+  if (obstacle !== undefined) skip(obstacle)
+  const env = { BULLMQ_REDLOCK_MASTERS: fixture.fleet.urls.join(',') }
+  await using program = new Program(join(app, 'dist', 'main.js'), [], env)
+  const { code, err } = await program.end()
+  expect(code).toBe(1)
+  expect(err.join('\n')).toContain('Set BULLMQ_REDLOCK_QUEUE')
+})

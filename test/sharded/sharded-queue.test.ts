@@ -473,6 +473,25 @@ describe('the whole queue', () => {
     expect((await queue.getJob('mine'))?.data.nr).toBe(3)
   })
 
+  test('clean without await spares what is added behind it, in each shard', async () => {
+    const queue = fixture.queue()
+    const before = await queue.addBulk(charges(2))
+    for (const limit of [0, 100]) {
+      const cleaned = queue.clean(0, limit, 'wait')
+      const added = await queue.addBulk(charges(1))
+      expect(await cleaned).toHaveLength(limit === 0 ? before.length : CUSTOMERS.length)
+      expect(await queue.getWaitingCount()).toBe(added.length)
+    }
+    await queue.drain()
+    // All in two shards: the others have nothing to give.
+    const few = [...Array(5).keys()].flatMap((nr) =>
+      [one, two].map((customer) => ({ customer, nr })),
+    )
+    await queue.addBulk(few.map((data) => ({ name: 'charge', data })))
+    expect(await queue.clean(0, 7, 'wait')).toHaveLength(7)
+    expect(await queue.clean(0, 7, 'wait')).toHaveLength(3)
+  })
+
   test('what is absent is what it is in BullMQ', async () => {
     const resource = (data: Partial<Charge>): string => data.customer ?? one
     const queue = fixture.queue({ resource })
@@ -698,6 +717,18 @@ describe('refusals', () => {
     expect((await queue.getJob(wrong.id ?? ''))?.failedReason).toMatch(
       /named customer:\w+ of shard/,
     )
+  })
+
+  test('a shard itself refuses a job whose resource is in another shard', async () => {
+    const queue = fixture.queue()
+    const shard = queue.shards[shardOfCustomer(one)] as LockedQueue<Charge>
+    const [data, refused] = [{ customer: two, nr: 1 }, /named customer:\w+ of shard \d/]
+    await expect(shard.add('charge', data)).rejects.toThrow(refused)
+    await expect(shard.addBulk([{ name: 'charge', data }])).rejects.toThrow(refused)
+    const scheduled = shard.upsertJobScheduler('s', { every: 60_000 }, { data })
+    await expect(scheduled).rejects.toThrow(refused)
+    await shard.add('charge', { customer: one, nr: 1 })
+    expect(await queue.getWaitingCount()).toBe(1)
   })
 
   test('an id of another shard, and one id in two shards', async () => {

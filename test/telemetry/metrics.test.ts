@@ -151,14 +151,18 @@ test('the lines of all shards of a queue add up', async () => {
   expect(await value('redlock_line_longest', { messaging_destination_name })).toBe(3)
 })
 
-test('of a paused queue nothing is runnable: more workers would start nothing', async () => {
-  const queue = fixture.lockedQueue<string>({ resource: (name) => name })
+test.each([
+  ['a paused queue', {}],
+  ['a paused queue with tenants', { tenant: (name: string) => name }],
+])('of %s nothing is runnable: more workers would start nothing', async (_, shares) => {
+  const queue = fixture.lockedQueue<string>({ resource: (name) => name, ...shares })
   fixture.lockedWorker<string>(() => Promise.resolve(), {
     ...{ redlock: await fixture.redlock(), resource: ({ data }) => data, autorun: false },
   })
   for (const name of ['a', 'b', 'a']) await queue.add('charge', name)
   const by = { messaging_destination_name: fixture.namespace }
   expect(await value('redlock_job_runnable', by)).toBe(2)
+  expect(await value('redlock_job_parked', by)).toBe(1)
   await queue.pause()
   expect(await value('redlock_job_runnable', by)).toBe(0)
   expect(await value('redlock_job_parked', by)).toBe(1)

@@ -4,11 +4,13 @@ import { ChargeProcessor, type Charge } from './charge-processor.js'
 import { lockedQueue } from './locked-bull.js'
 import { ReportProcessor, type Report } from './report-processor.js'
 
-const { BULLMQ_REDLOCK_QUEUE = '' } = process.env
+const { BULLMQ_REDLOCK_QUEUE: url } = process.env
+// BullMQ would take a Redis on this machine.
+if (!url) throw new Error("Set BULLMQ_REDLOCK_QUEUE to the queue's Redis: redis://queue:6379")
 
 @Module({
   imports: [
-    BullModule.forRoot({ connection: { url: BULLMQ_REDLOCK_QUEUE } }),
+    BullModule.forRoot({ connection: { url } }),
     BullModule.registerQueue(
       lockedQueue({
         name: 'charges',

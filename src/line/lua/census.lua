@@ -18,12 +18,15 @@ local found = {
   runnable = redis.call('LLEN', ACTIVE),
   fullAtMs = tonumber(full[1] or 0), fullResource = full[2] or '', held = 0,
 }
+-- Of tenants: they stand among those that sleep, and it is their turn.
+local ready = 0
+for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, ARGV.most - 1)) do
+  ready = ready + redis.call('ZCARD', readyJobsKey(tenant))
+end
+found.parked = found.parked - ready
 -- A paused queue starts none.
 if redis.call('HEXISTS', BASE .. 'meta', 'paused') == 0 then
-  found.runnable = found.runnable + redis.call('LLEN', WAIT) + redis.call('ZCARD', PRIORITIZED)
-  for _, tenant in ipairs(redis.call('ZRANGE', SPACE .. 'ready', 0, ARGV.most - 1)) do
-    found.runnable = found.runnable + redis.call('ZCARD', readyJobsKey(tenant))
-  end
+  found.runnable = found.runnable + redis.call('LLEN', WAIT) + redis.call('ZCARD', PRIORITIZED) + ready
 end
 -- Of the jobs that start next, the one that waits longest.
 for _, id in ipairs({

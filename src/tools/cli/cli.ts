@@ -13,7 +13,14 @@ import { EXIT, UsageError, aborted, watchSignals, type ExitCode } from './exit-c
 import { endWithoutReader, Output } from './output.ts'
 import { redacted, shownValue } from '../../redact.ts'
 import type { CommandSpec } from './command.ts'
-import { mastersOf, queueRedisOf, readSettings, type CliSettings, type Flags } from './settings.ts'
+import {
+  givenFlags,
+  mastersOf,
+  queueRedisOf,
+  readSettings,
+  type CliSettings,
+  type Flags,
+} from './settings.ts'
 import { messageOf } from '../../message-of.ts'
 
 interface Closable {
@@ -119,7 +126,7 @@ export class Cli {
 export async function runCommand(spec: CommandSpec, args: readonly unknown[]): Promise<ExitCode> {
   const { graceful = false, foreignCode = false } = spec
   const flags = args.at(-1) as Flags
-  const out = new Output(flags['json'] === true, !graceful)
+  const out = new Output(flags['json'] === true, !graceful, givenFlags(flags))
   if (graceful) process.stdout.off('error', endWithoutReader)
   using interruption = watchSignals()
   const { signal } = interruption

@@ -1,5 +1,6 @@
 /** What a command is: its help, its options, and what it does. */
 import { Argument, Command, Option } from 'commander'
+import { takes } from '../operator/shown-commands.ts'
 import { messageOf } from '../../message-of.ts'
 import { resourceName } from '../../names.ts'
 import type { Cli } from './cli.ts'
@@ -12,8 +13,6 @@ export interface CommandSpec {
   readonly summary: string
   readonly description: string
   readonly examples: readonly string[]
-  /** Which servers it needs to know. */
-  readonly servers: 'masters' | 'queue' | 'both' | 'none'
   readonly options?: readonly Option[]
   /** Is given the arguments in their order, and then the flags. */
   readonly run: (cli: Cli, ...args: never[]) => Promise<ExitCode>
@@ -65,29 +64,27 @@ function resourceIn(value: string): string {
 
 /** Without its action. */
 export function commandOf(spec: CommandSpec): Command {
-  const { usage, summary, description, servers, options = [] } = spec
-  const [name, ...words] = usage.split(' ')
+  const { usage, summary, description, options = [] } = spec
+  const [name = '', ...words] = usage.split(' ')
   const made = new Command(name).summary(summary).description(description)
   for (const word of words) {
     const argument = new Argument(word)
     made.addArgument(word === '<resource>' ? argument.argParser(resourceIn) : argument)
   }
-  const ofServers = servers === 'none' ? [] : serverOptions(servers)
-  for (const option of [...ofServers, JSON_OPTION, ...options]) made.addOption(option)
+  for (const option of [...serverOptions(name), JSON_OPTION, ...options]) made.addOption(option)
   const examples = spec.examples.map((example) => `  $ bullmq-redlock ${example}`).join('\n')
   return made.addHelpText('after', `\nExamples:\n${examples}\n\n${EXIT_CODES_HELP}`)
 }
 
 const JSON_OPTION = new Option('--json', 'for machines: one JSON value a line')
 
-function serverOptions(needed: CommandSpec['servers']): readonly Option[] {
-  const settings = Object.values(SETTINGS)
-    .filter(({ servers = needed }) => needed === 'both' || needed === servers)
+function serverOptions(command: string): readonly Option[] {
+  const settings = [...Object.values(SETTINGS), CONFIG]
+  return settings
+    .filter(({ servers }) => takes(command, servers))
     .map(({ flag, variable, help, byDefault = '', otherwise = byDefault }) => {
       const text = `${help} (${variable})`
       if (typeof otherwise === 'object') return listOption(flag, text)
       return new Option(flag, otherwise === '' ? text : `${text}; default: ${otherwise}`)
     })
-  const { flag, variable } = CONFIG
-  return [...settings, new Option(flag, `JSON file with these settings (${variable})`)]
 }

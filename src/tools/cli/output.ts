@@ -1,5 +1,6 @@
 /** Results go to standard output, all else to standard error; colour to terminals only. */
 import { styleText, stripVTControlCharacters } from 'node:util'
+import { jsonWithOptions, withOptions, type GivenOption } from '../operator/shown-commands.ts'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
 import { printable } from '../operator/words.ts'
@@ -10,29 +11,39 @@ export class Output {
   readonly json: boolean
   readonly #wraps: boolean
   readonly #colours: boolean
+  readonly #options: readonly GivenOption[]
 
-  /** @param wraps false for a program that runs on: what it says are the lines of a log. */
-  constructor(json: boolean, wraps = true) {
+  /**
+   * @param wraps false for a program that runs on: what it says are the lines of a log.
+   * @param options with which commands are shown.
+   */
+  constructor(json: boolean, wraps = true, options: readonly GivenOption[] = []) {
     this.json = json
     this.#wraps = wraps && !json
+    this.#options = options
     const { NO_COLOR = '', TERM } = process.env
     this.#colours = process.stdout.isTTY && !json && NO_COLOR === '' && TERM !== 'dumb'
   }
 
   /** The result: one JSON value on one line, or the text. */
   result(value: object, text: () => string): void {
-    process.stdout.write(`${this.#shown(this.json ? jsonText(value) : text())}\n`)
+    process.stdout.write(`${this.#shown(this.json ? value : text())}\n`)
   }
 
   /** For people; with --json an event. Control characters in it are shown, not obeyed. */
   note(text: string, event: Readonly<{ event: string } & Record<string, unknown>>): void {
     const lines = text.split('\n').map(printable).join('\n')
-    process.stderr.write(`${this.#shown(this.json ? jsonText(event) : lines)}\n`)
+    process.stderr.write(`${this.#shown(this.json ? event : lines)}\n`)
   }
 
   /** Long lines go on below. */
-  #shown(text: string): string {
-    const shown = redacted(text)
+  #shown(said: object | string): string {
+    const options = this.#options
+    const whole =
+      typeof said === 'string'
+        ? withOptions(said, options)
+        : escaped(jsonWithOptions(said, options))
+    const shown = redacted(whole)
     return this.#wraps ? shown.split('\n').map(wrapped).join('\n') : shown
   }
 
@@ -47,8 +58,8 @@ export function endWithoutReader({ code }: NodeJS.ErrnoException): void {
 }
 
 /** JSON escapes the first control characters; the others steer a terminal as well. */
-function jsonText(value: object): string {
-  return JSON.stringify(value).replace(
+function escaped(json: string): string {
+  return json.replace(
     /[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )

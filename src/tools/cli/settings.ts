@@ -1,6 +1,7 @@
 /** Settings: from flags, else the environment, else a JSON file. An error names the source. */
 import { readFileSync } from 'node:fs'
 import { DAY_MS } from '../../clock.ts'
+import type { GivenOption } from '../operator/shown-commands.ts'
 import {
   isRedisUrl,
   masterName,
@@ -133,7 +134,10 @@ export type Flags = Readonly<Record<string, unknown>>
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
-export const CONFIG = { flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' }
+export const CONFIG: Omit<Setting<string>, 'read'> = {
+  ...{ flag: '--config <file>', variable: 'BULLMQ_REDLOCK_CONFIG' },
+  help: 'JSON file with these settings',
+}
 /** Gives access to the dashboard. */
 export const TOKEN_VARIABLE = 'BULLMQ_REDLOCK_DASHBOARD_TOKEN'
 export const OPERATOR_TOKEN_VARIABLE = 'BULLMQ_REDLOCK_OPERATOR_TOKEN'
@@ -169,6 +173,16 @@ export function readSettings(flags: Flags, env: Environment): CliSettings {
     return [key, found === undefined ? SETTINGS[key].byDefault : SETTINGS[key].read(found)]
   })
   return Object.fromEntries(read) as CliSettings
+}
+
+/** Those of the settings that were given as flags, for commands that are shown. */
+export function givenFlags(flags: Flags): readonly GivenOption[] {
+  const settings = [...Object.entries(SETTINGS), ['config', CONFIG]] as const
+  return settings.flatMap(([key, { flag: declared, repeated = key, servers }]) => {
+    const [flag = ''] = declared.split(' ', 1)
+    const values = [flags[repeated] ?? []].flat().map(String)
+    return values.map((value) => ({ flag, value, ...(servers && { servers }) }))
+  })
 }
 
 /** @throws UsageError that says how to name them. */

@@ -9,7 +9,7 @@ import type { Logger } from '../../logger.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { FleetProbe } from '../operator/fleet-probe.ts'
-import { forceRelease } from '../operator/resource-view.ts'
+import { forceRelease, holderLine } from '../operator/resource-view.ts'
 import { isCancelled, type Acted, type QueueView } from '../operator/queue-view.ts'
 import { NO_QUEUE } from './snapshots.ts'
 
@@ -104,10 +104,10 @@ const ACTIONS: Readonly<Record<string, Action>> = {
     on: ['resource'],
     act: async ({ resource }, { fleet, maxLeaseMs }) => {
       if (fleet === undefined) throw new Error('Only leases on lock masters can be released.')
-      const { free, masters } = await forceRelease(fleet, resource, maxLeaseMs)
+      const { free, masters, after } = await forceRelease(fleet, resource, maxLeaseMs)
       const released = masters.filter(({ outcome }) => outcome === 'released').length
       const where = `It was released on ${released} of ${counted(masters.length, 'master')}.`
-      return { isDone: free, told: `${resource} is ${free ? 'free' : 'not free'}. ${where}` }
+      return { isDone: free, told: `${holderLine(after)}. ${where}` }
     },
   },
 }

@@ -1,5 +1,6 @@
 /** How requests are read and answered on bare `node:http`: here and by `work`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { jsonWithOptions, type GivenOption } from '../operator/shown-commands.ts'
 import { pageFile } from './page-files.ts'
 
 export interface RoutedRequest {
@@ -75,9 +76,9 @@ export function text(
   return { status, headers: { ...contentType, ...headers }, body: `${words}\n` }
 }
 
-export function json(value: object, status = 200): HttpAnswer {
+export function json(value: object, status = 200, options?: readonly GivenOption[]): HttpAnswer {
   const headers = { 'content-type': 'application/json' }
-  return { status, headers, body: `${JSON.stringify(value)}\n` }
+  return { status, headers, body: `${jsonWithOptions(value, options)}\n` }
 }
 
 export function redirect(status: 302 | 303, location: string, headers = {}): HttpAnswer {

@@ -100,7 +100,7 @@ class Dashboard {
     '/': () => this.#page(),
     '/state': async ({ request, query }) => {
       const operator = await this.#access.operatorOf(request)
-      return json(await this.#state(await this.#snapshots.latest(), viewIn(query), operator))
+      return this.#json(await this.#state(await this.#snapshots.latest(), viewIn(query), operator))
     },
     '/events': (to) => this.#stream(to),
     '/resource': (to) => this.#resource(to),
@@ -220,7 +220,7 @@ class Dashboard {
     if (!isOwnRequest(request)) return text(403, REFUSALS['foreign page'])
     const wanted = wantedIn(await posted(request, JSON.parse))
     if (wanted === undefined) return text(400, 'There is no such action, or it lacks something.')
-    return json(await this.#actions.do(wanted, who, request.socket.remoteAddress ?? ''))
+    return this.#json(await this.#actions.do(wanted, who, request.socket.remoteAddress ?? ''))
   }
 
   /** The page asks for the state as soon as it is loaded: the look begins at once. */
@@ -241,7 +241,7 @@ class Dashboard {
     if (name === '' || name.length > MAX_NAME) {
       return text(400, `Expected \`name\` to have 1 to ${MAX_NAME} characters.`)
     }
-    return json(await resourcePage(this.#locks, this.#queue, name))
+    return this.#json(await resourcePage(this.#locks, this.#queue, name))
   }
 
   async #job(to: RoutedRequest): Promise<HttpAnswer> {
@@ -253,10 +253,14 @@ class Dashboard {
     if (view === undefined) return text(404, NO_QUEUE.problem)
     try {
       const job = await jobDetail(view, { queue, jobId }, this.#locks.resource)
-      return job === undefined ? text(404, await view.absence(queue, jobId)) : json(job)
+      return job === undefined ? text(404, await view.absence(queue, jobId)) : this.#json(job)
     } catch (error) {
       return text(503, problemOf(error).problem)
     }
+  }
+
+  #json(value: object): HttpAnswer {
+    return json(value, 200, this.#options.given)
   }
 
   async #state(

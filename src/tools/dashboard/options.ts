@@ -1,5 +1,6 @@
 /** The dashboard's options, checked, with every default in place. */
 import { DAY_MS } from '../../clock.ts'
+import type { GivenOption } from '../operator/shown-commands.ts'
 import { integerOption, knownOptions, nameOption, objectOption, refuse } from '../../options.ts'
 import { defaultLogger, type Logger } from '../../logger.ts'
 import type { InspectedLocks } from '../operator/lock-view.ts'
@@ -56,7 +57,11 @@ const KNOWN = {
 
 type Defaulted =
   'masters' | 'namespace' | 'prefix' | 'timeoutMs' | 'everyMs' | 'limit' | 'basePath' | 'logger'
-export type ResolvedOptions = DashboardOptions & Required<Pick<DashboardOptions, Defaulted>>
+export type ResolvedOptions = DashboardOptions &
+  Required<Pick<DashboardOptions, Defaulted>> & {
+    /** With which commands are shown, where they are not the defaults. */
+    readonly given: readonly GivenOption[]
+  }
 
 /** @throws TypeError for a bad option. */
 export function resolveOptions(options: DashboardOptions): ResolvedOptions {
@@ -81,11 +86,21 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
     )
   }
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, DAY_MS)
+  const namespace = nameOption('namespace', options.namespace ?? locks?.namespace ?? 'redlock')
+  const prefix = nameOption('prefix', options.prefix ?? 'bull')
+  const shown: GivenOption[] = []
+  if (namespace !== 'redlock') shown.push({ flag: '--namespace', value: namespace })
+  if (prefix !== 'bull') shown.push({ flag: '--prefix', value: prefix, servers: 'queue' })
   return {
     ...options,
-    ...{ masters, basePath, logger: options.logger ?? defaultLogger() },
-    namespace: nameOption('namespace', options.namespace ?? locks?.namespace ?? 'redlock'),
-    prefix: nameOption('prefix', options.prefix ?? 'bull'),
+    ...{
+      masters,
+      basePath,
+      namespace,
+      prefix,
+      given: shown,
+      logger: options.logger ?? defaultLogger(),
+    },
     timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),
     everyMs: integerOption('everyMs', options.everyMs ?? 1_000, 100, 3_600_000),
     limit: integerOption('limit', options.limit ?? 1_000, 1, 10_000),

@@ -26,6 +26,7 @@ import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines
 import type { QueueView } from '../operator/queue-view.ts'
 import { standingJobs } from '../operator/standing-jobs.ts'
 import { History, LeaseWatch, type Sample, type LeaseChanges } from './history.ts'
+import { jsonWithOptions } from '../operator/shown-commands.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -33,7 +34,10 @@ import type { ServerResponse } from 'node:http'
 import { text, type HttpAnswer, type RoutedRequest } from './answers.ts'
 import type { DashboardState } from './state.ts'
 
-interface SnapshotsOptions extends Pick<ResolvedOptions, 'maxLeaseMs' | 'everyMs' | 'limit'> {
+interface SnapshotsOptions extends Pick<
+  ResolvedOptions,
+  'maxLeaseMs' | 'everyMs' | 'limit' | 'given'
+> {
   readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
   readonly queue: QueueView | undefined
@@ -112,7 +116,7 @@ export class Snapshots {
       const { writableNeedDrain, writableEnded, destroyed } = response
       // A viewer that reads slowly misses events.
       if (writableNeedDrain || writableEnded || destroyed) return
-      response.write(`event: state\ndata: ${JSON.stringify(state)}\n\n`)
+      response.write(`event: state\ndata: ${jsonWithOptions(state, this.#options.given)}\n\n`)
     }
     const onSnapshot = (snapshot: Snapshot): void => {
       send(snapshot).catch(() => undefined) // The page says how old its last news are.

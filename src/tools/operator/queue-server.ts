@@ -18,6 +18,8 @@ const MOVED = /^MOVED \d+ (.*):(\d+)$/
 /** Of keys that move to another node now, some or all. */
 const MOVES = /^(?:ASK|TRYAGAIN) /
 const MOVING = 'a slot of the cluster moves to another node: ask again when it has moved'
+/** What a server answers to every question. */
+const ANSWERS_NOTHING = /^(?:LOADING|CLUSTERDOWN) /
 
 interface Node {
   readonly address: MasterAddress
@@ -144,11 +146,11 @@ export class QueueServer {
 
   /** The error names a node that is away, unless it is the one that was named. */
   #fault({ probe }: Node, error: unknown): Error {
-    if (MOVES.test(messageOf(error))) {
-      return new Error(MOVING)
-    }
+    const said = messageOf(error)
+    if (MOVES.test(said)) return new Error(MOVING)
+    if (ANSWERS_NOTHING.test(said)) return new Error(`${probe.name} answers: ${said}`)
     if (error instanceof Error && (probe.name === this.name || isErrorReply(error))) return error
-    return new Error(`node ${probe.name} of the cluster does not answer: ${messageOf(error)}`)
+    return new Error(`node ${probe.name} of the cluster does not answer: ${said}`)
   }
 
   /** A node that does not know its own host is where it was asked. */

@@ -143,10 +143,10 @@ function checkMembers(
 }
 
 function answersOf(masters: readonly ServerAnswer<MasterSurvey>[]): readonly MasterSurvey[] {
-  for (const answer of masters) {
-    if (answer.ok) continue
-    refuse(`${answer.master} does not answer: ${answer.problem}. All masters must answer`)
-  }
+  const away = masters.flatMap((answer) =>
+    answer.ok ? [] : `${answer.master} does not answer: ${answer.problem}`,
+  )
+  if (away.length > 0) refuse(`${away.join('; ')}. All masters must answer`)
   return valuesOf(masters)
 }
 

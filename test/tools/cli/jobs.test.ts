@@ -1,4 +1,5 @@
 /** The commands around jobs: `work`, `why`, and `inspect` with a line. */
+import { execFileSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer, type AddressInfo } from 'node:net'
@@ -106,6 +107,20 @@ describe('a line that a failed job holds', () => {
     expect(again.out).toContain(`Job ${id} holds no line: it is failed. See \`bullmq-redlock why`)
     await worker.close()
   })
+})
+
+it('a command that is shown runs as it is shown, whatever flags were given', async () => {
+  const { url } = fixture.fleet.queue
+  const prefix = "it's {a}"
+  const resource = ({ customerId }: Data): string => `customer:${customerId}`
+  const locked = fixture.lockedQueue<Data>({ resource, prefix }, queue)
+  const { id = '' } = await locked.add('post', { customerId: 1 })
+  const given = ['--queue-redis', url, '--prefix', prefix]
+  const { out } = await cli(['retry', queue, id, ...given])
+  const [, shown = ''] = out.split('`')
+  const words = execFileSync('sh', ['-c', `printf '%s\\n' ${shown}`], { encoding: 'utf8' })
+  const why = await cli(words.trimEnd().split('\n').slice(1))
+  expect(why.out).toContain(`Job ${id} (waiting) is first in line for \`customer:1\``)
 })
 
 it('the name of another key of the queue is no job', async () => {

@@ -245,6 +245,13 @@ test('pause, resume, slots, rate, cancel and release', async () => {
   const release = { action: 'release', resource: 'order:1' }
   expect(await act(served, release)).toMatchObject({ ok: true })
   expect((await redlock.inspect('order:1')).holder).toBeUndefined()
+  await fixture.fleet.masters[0]?.kill()
+  expect(await act(served, release)).toMatchObject({
+    ok: false,
+    outcome: expect.stringMatching(
+      /^The holder of order:1 is not known: \S+ does not answer\./,
+    ) as string,
+  })
   const [row = []] = rowsOf('logging.md', 'Events').filter(([name]) => name === 'operator:acted')
   const seen = new Set(log.flatMap(({ fields }) => Object.keys(fields)))
   seen.delete('event')

@@ -26,7 +26,6 @@ export const dashboard: CommandSpec = {
     'Serves a web page that shows what is wrong now, failed jobs, lines of jobs with what each waits for, live leases and the fleet. ' +
     'It looks only while the page is open. Without a token it answers this machine alone. Users who log in with the ' +
     "operator's token may also act: retry, skip, cancel, pause, limit, release.",
-  servers: 'both',
   examples: ['dashboard', 'dashboard --host 0.0.0.0 --port 8080  # with a token'],
   options: [
     new Option('--host <address>', 'where it listens').default('127.0.0.1'),

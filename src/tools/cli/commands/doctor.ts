@@ -19,7 +19,6 @@ export const doctor: CommandSpec = {
     "Looks at every master, or every server that --locks names, and, if it is named, at the queue's Redis: reachable, role, version, the same server twice, " +
     'eviction, persistence, clocks, enrolment and quarantine, maxLeaseMs, latency, keys that never expire. Of its queues: lines that a failed job holds or that are full, no worker, the job that has waited longest, settings that differ. Leaves nothing behind. ' +
     'Notes do not make a fleet unhealthy.',
-  servers: 'both',
   examples: ['doctor', "doctor --json | jq -c '.findings[]'"],
   async run(cli) {
     const { maxLeaseMs, namespace } = cli.settings

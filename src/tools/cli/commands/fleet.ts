@@ -27,7 +27,6 @@ export const resize: CommandSpec = {
     'Meanwhile no lease is granted or extended, for as long as the leases that are held. ' +
     'Deploy the clients with `previous` first: they follow by themselves. ' +
     'If it is interrupted, run it again: it goes on.',
-  servers: 'masters',
   examples: [
     'resize --to redis://a --to redis://b --to redis://c',
     'resize --to-max-lease-ms 60000',
@@ -100,7 +99,6 @@ export const bootstrap: CommandSpec = {
   description:
     'States that this fleet is new and holds no leases, so that its masters vote at once and not after one maxLeaseMs. Safe only ' +
     'if no worker has run on it within the last maxLeaseMs. Refused if a master holds a lease.',
-  servers: 'masters',
   examples: ['bootstrap', 'bootstrap --yes --max-lease-ms 60000'],
   options: [YES],
   async run(cli, { yes }: { readonly yes?: boolean }) {

@@ -25,7 +25,6 @@ export const cancel: CommandSpec = {
   description:
     'Cancels one job, or all jobs of a queue in the line of a resource. A job that waits fails with the reason. The signal of ' +
     'one that runs aborts, in any process. To keep jobs that are added later from starting, pause the resource first.',
-  servers: 'queue',
   examples: [
     'cancel invoices --job 7 --reason "wrong customer"',
     'cancel invoices --resource customer:42 --reason runaway --yes',
@@ -77,7 +76,6 @@ export const retry: CommandSpec = {
   summary: 'try a failed job again, in its place in line',
   description:
     "Tries a failed job again, as BullMQ's `job.retry()` does. A job that holds its line runs before the jobs behind it.",
-  servers: 'queue',
   examples: ['retry invoices 7'],
   run: acting('retry'),
 }
@@ -87,7 +85,6 @@ export const skip: CommandSpec = {
   summary: 'let a line go on without the failed job that holds it',
   description:
     "Lets the lines of a failed job go on, for workers with onFailure: 'block'. The job stays among the failed ones.",
-  servers: 'queue',
   examples: ['skip invoices 7'],
   run: acting('skip'),
 }
@@ -98,7 +95,6 @@ export const leaveLines: CommandSpec = {
   description:
     'Makes every job that waits for its turn an ordinary waiting job, which a plain worker starts. ' +
     'Run it when the last LockedWorker of the queue has stopped: a running one puts them back in their lines.',
-  servers: 'queue',
   examples: ['leave-lines invoices --yes'],
   options: [YES],
   async run(cli, queue: string, { yes }: { readonly yes?: boolean }) {

@@ -34,7 +34,6 @@ export const leases: CommandSpec = {
     'Shows live leases on all masters: holder, fencing token, time left, votes; with --queue-redis also the job and when it ' +
     'started. `held`: a quorum has its key. `leftover`: fewer have, so it is no lease, and it ends by itself. ' +
     '`unknown`: the missing votes could be on masters that do not answer.',
-  servers: 'both',
   examples: ["leases --match 'customer:*'", 'leases --json --limit 10000'],
   options: [
     new Option('--match <glob>', 'only resources with a matching name').default('*'),
@@ -60,7 +59,6 @@ export const inspect: CommandSpec = {
   description:
     "Shows who holds a resource, what every master says about it and, if the queue's Redis is given, its line of jobs with what " +
     'each one waits for. A resource with slots shows who holds each slot; one slot is named gpu#1.',
-  servers: 'both',
   examples: ['inspect customer:42', 'inspect customer:42 --queue-redis redis://queue:6379 --json'],
   async run(cli, resource: string) {
     const { out } = cli
@@ -93,7 +91,6 @@ export const release: CommandSpec = {
     'when it next extends its lease. Until then two clients work on the resource, and only a store that compares fencing ' +
     "tokens refuses the old one's writes. Usually waiting is better: a dead holder's lease ends by itself within " +
     'maxLeaseMs. One slot of a resource is named gpu#1.',
-  servers: 'masters',
   examples: ['release customer:42', 'release customer:42 --yes --json'],
   options: [YES],
   async run(cli, resource: string, { yes }: { readonly yes?: boolean }) {

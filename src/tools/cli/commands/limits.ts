@@ -43,7 +43,6 @@ export const pause: CommandSpec = {
   description:
     'Starts no job of a resource in a queue until you resume it; running jobs finish. The resource need not have jobs. ' +
     'Jobs of other resources and queues are not affected.',
-  servers: 'queue',
   examples: [
     'pause invoices customer:42 --reason migration',
     'pause invoices customer:42 --for-ms 3600000',
@@ -57,7 +56,6 @@ export const resume: CommandSpec = {
   usage: 'resume <queue> <resource>',
   summary: 'end a pause',
   description: 'Ends a pause, or the rest that a job set with lease.rateLimit.',
-  servers: 'queue',
   examples: ['resume invoices customer:42'],
   run: (cli, queue: string, resource: string) =>
     change(cli, queue, resource, (limits) => limits.end(resource, 'asleep', 'paused')),
@@ -69,7 +67,6 @@ export const limit: CommandSpec = {
   description:
     'Sets the slots or the rate of a resource at once for all workers, in place of their options; ' +
     'or resets them to the options. Without one of these flags it shows the limits.',
-  servers: 'queue',
   examples: [
     'limit invoices customer:42 --slots 8 --for-ms 3600000',
     'limit invoices api:eu --rate 100/1000 --burst 10',
@@ -107,7 +104,6 @@ export const limits: CommandSpec = {
   summary: 'every resource of a queue that is paused or limited',
   description:
     'Lists every resource of a queue that is paused or asleep, or whose slots or rate are set.',
-  servers: 'queue',
   examples: ['limits invoices', 'limits invoices --json'],
   async run(cli, queue: string) {
     const view = await cli.requiredQueue(queue)

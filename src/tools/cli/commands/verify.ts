@@ -25,7 +25,6 @@ export const verify: CommandSpec = {
     'a resource ever overlapped, whether fencing tokens rose, and which lines are missing. Leases of one machine are compared ' +
     'on its monotonic clock, leases of different machines on their wall clocks. Exit code 1 for a violation or missing lines, ' +
     '2 when there is no line about a lease.',
-  servers: 'none',
   examples: ['verify worker-1.ndjson worker-2.ndjson', 'verify --json - < all.ndjson'],
   options: [
     numberOption('--clock-skew-ms <n>', 'how far wall clocks may be apart', [0, DAY_MS], 250),

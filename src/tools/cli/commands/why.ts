@@ -14,7 +14,6 @@ export const why: CommandSpec = {
   description:
     'Says why a job does not run: its state, its lines, the jobs ahead of it, and the holder of the lease. ' +
     'A job that was started, or added through a LockedQueue, names its lines; for others, name them with --resource.',
-  servers: 'both',
   examples: ['why invoices 7', 'why invoices 7 --resource customer:42 --json'],
   options: [
     listOption('--resource <name>', 'what the job touches, if you know it; repeat it for each'),

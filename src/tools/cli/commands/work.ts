@@ -41,7 +41,6 @@ export const work: CommandSpec = {
     'Imports modules that export (as default, worker or workers) a LockedWorker, a list of them, or a function ({ redlock, connection, ' +
     'prefix, signal }) => worker, and runs them. On SIGTERM or SIGINT, running jobs may finish for --drain-ms, and are then requeued; ' +
     'a second signal ends the process at once.',
-  servers: 'both',
   examples: ['work dist/workers/invoices.js --health-port 8080', 'work a.js b.js --drain-ms 60000'],
   options: [
     numberOption('--drain-ms <n>', 'how long running jobs may take to end', [0, DAY_MS], 30_000),

@@ -1,0 +1,41 @@
+/** Commands in what people are told: they have the options of the one who reads them. */
+import { quoted } from '../../command-line.ts'
+
+/** Which servers a command asks, and so whose options it takes. */
+export const SERVERS: Readonly<Record<string, 'masters' | 'queue' | 'both' | 'none'>> = {
+  ...{ doctor: 'both', leases: 'both', inspect: 'both', why: 'both', dashboard: 'both' },
+  ...{ work: 'both', release: 'masters', bootstrap: 'masters', resize: 'masters' },
+  ...{ pause: 'queue', resume: 'queue', limit: 'queue', limits: 'queue', cancel: 'queue' },
+  ...{ retry: 'queue', skip: 'queue', 'leave-lines': 'queue', verify: 'none' },
+}
+
+/** An option that was given, such as `--prefix`; without `servers`, of every command with some. */
+export interface GivenOption {
+  readonly flag: string
+  readonly value: string
+  readonly servers?: 'masters' | 'queue'
+}
+
+const COMMAND = new RegExp(`\\bbullmq-redlock (${Object.keys(SERVERS).join('|')})(?![\\w-])`, 'g')
+
+/** Whether a command has an option of these servers. */
+export function takes(command: string, servers?: 'masters' | 'queue'): boolean {
+  const asked = SERVERS[command]
+  return asked !== 'none' && (asked === 'both' || asked === servers || servers === undefined)
+}
+
+/** A text whose commands have the options of the one who reads it: they run as they are shown. */
+export function withOptions(text: string, options: readonly GivenOption[] = []): string {
+  return text.replace(COMMAND, (start: string, command: string) =>
+    options
+      .filter(({ servers }) => takes(command, servers))
+      .reduce((all, { flag, value }) => `${all} ${flag} ${quoted(value)}`, start),
+  )
+}
+
+/** The same of all texts of a value, as JSON. */
+export function jsonWithOptions(value: object, options: readonly GivenOption[] = []): string {
+  return JSON.stringify(value, (_, each: unknown) =>
+    typeof each === 'string' ? withOptions(each, options) : each,
+  )
+}
