@@ -11,8 +11,7 @@ const fixture = useFleet({ masters: 1 })
 function makeQueue(): ShardedQueue<Charge> {
   const { host, port } = fixture.fleet.queue
   const options = { connection: { host, port }, shards: 4, resource: resourceOf }
-  const queue = new ShardedQueue<Charge>(fixture.namespace, options)
-  fixture.defer(() => queue.close())
+  const queue = fixture.closing(new ShardedQueue<Charge>(fixture.namespace, options))
   return queue
 }
 

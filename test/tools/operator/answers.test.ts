@@ -143,8 +143,7 @@ class Scene {
   }
 
   async flow(): Promise<string> {
-    const flows = new FlowProducer({ connection: this.#connection })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: this.#connection }))
     const of = { queueName: this.queue, data: { customer: 1 } }
     const { job } = await flows.add({ name: 'whole', ...of, children: [{ name: 'part', ...of }] })
     return job.id ?? ''
