@@ -1,4 +1,5 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Queue } from 'bullmq'
 import {
   FlowProducer,
@@ -10,82 +11,23 @@ import {
 } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import type {
-  JobLease,
-  LockedQueue,
-  LockedQueueOptions,
-  LockedWorker,
-  LockedWorkerOptions,
-} from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { upTo, useCalls, type Call, type Seen } from './calls.ts'
 import { givenOrder, misplacedBy } from '../support/given-order.ts'
 
-interface Charge {
-  readonly customer: string | readonly string[]
-  readonly nr: number
-}
+type Customer = string | readonly string[]
+type Charge = Call<Customer>
 
 const fixture = useFleet({ masters: 3 })
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const resources = ({ customer }: Charge): string[] => [customer].flat()
-
-function makeQueue(
-  options: Partial<LockedQueueOptions<Charge>> = {},
-  name = fixture.namespace,
-): LockedQueue<Charge> {
-  return fixture.lockedQueue<Charge>({ resource: resources, ...options }, name)
-}
+const { makeQueue, work, jobs, turnSweepsOff } = useCalls<Customer>(fixture)
 
 function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespace): Queue<Charge> {
   return fixture.plainQueue<Charge>(name, options)
 }
 
-interface Seen {
-  readonly worker: LockedWorker<Charge>
-  readonly order: number[]
-  readonly started: number[]
-  most: number
-}
-
-async function work(
-  options: Partial<LockedWorkerOptions<Charge>> = {},
-  process: (job: Job<Charge>, lease: JobLease) => Promise<unknown> = () => pause(2),
-  name = fixture.namespace,
-): Promise<Seen> {
-  const redlock = await fixture.redlock()
-  const running = new Map<string, number>()
-  const worker = fixture.lockedWorker<Charge>(
-    async (job, lease) => {
-      seen.started.push(job.data.nr)
-      const key = resources(job.data).join()
-      running.set(key, (running.get(key) ?? 0) + 1)
-      seen.most = Math.max(seen.most, running.get(key) ?? 0)
-      try {
-        await process(job, lease)
-      } finally {
-        running.set(key, (running.get(key) ?? 0) - 1)
-      }
-      seen.order.push(job.data.nr)
-    },
-    {
-      ...{ redlock, concurrency: 5 },
-      resource: ({ data }) => resources(data),
-      ...options,
-    },
-    name,
-  )
-  const seen: Seen = { worker, order: [], started: [], most: 0 }
-  await worker.waitUntilReady()
-  return seen
-}
-
-const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; data: Charge }[] =>
-  nrs.map((nr) => ({ name: 'charge', data: { customer, nr } }))
-
-/** Only what wakes a job moves its line: no worker looks for lines that nothing moved. */
-async function turnSweepsOff(): Promise<void> {
-  await fixture.redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
-}
+const linesLeft = (): Promise<string[]> =>
+  fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)
 
 /** Takes the next mark by which an idle worker looks for jobs, as one that is killed then. */
 async function takeNextMark(): Promise<() => boolean> {
@@ -206,8 +148,7 @@ describe('a place is dead', () => {
     const { started } = await work({}, () => wait.passed)
     await queue.addBulk(jobs('a', 1))
     await until('the first runs', () => started.length === 1)
-    const flows = new FlowProducer({ connection: fixture.connection })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
     const node = (customer: string, nr: number): FlowJob => ({
       ...{ name: 'charge', queueName: fixture.namespace, data: { customer, nr } },
     })
@@ -231,7 +172,7 @@ describe('a place is dead', () => {
     await fixture.redis().del(`bull:${fixture.namespace}:${added[2]?.id ?? ''}`)
     first.open()
     await until('the job behind the dead place runs', () => started.length === 3)
-    expect(started).toEqual([1, 2, 4])
+    expect(started.map(({ nr }) => nr)).toEqual([1, 2, 4])
     expect(await plainQueue().getWaitingCount()).toBe(0)
     wait.open()
   })
@@ -254,17 +195,14 @@ describe('a place is dead', () => {
     wait.open()
     await until('the job behind them ran', () => order.length === 2)
     expect(order).toEqual([1, 5_000])
-    await until(
-      'no line is left',
-      async () => (await client.keys(`bull:${fixture.namespace}:redlock:::line:*`)).length === 0,
-    )
+    await until('no line is left', async () => (await linesLeft()).length === 0)
   })
 })
 
 describe('turns', () => {
   test('puts a line that has used its burst behind jobs of other lines', async () => {
     const queue = makeQueue()
-    await queue.addBulk(jobs('busy', ...Array.from({ length: 30 }, (_, n) => n)))
+    await queue.addBulk(jobs('busy', ...upTo(30)))
     await queue.addBulk(jobs('light', 100))
     const { order } = await work({ concurrency: 1, burstMs: 50 }, () => pause(20))
     await until('the light one ran', () => order.includes(100))
@@ -285,7 +223,7 @@ describe('turns', () => {
 
   test('a job that wakes the next one of its line wakes no idle worker', async () => {
     const [queue, client] = [makeQueue(), fixture.redis()]
-    await queue.addBulk(jobs('a', ...Array.from({ length: 100 }, (_, nr) => nr)))
+    await queue.addBulk(jobs('a', ...upTo(100)))
     await client.config('RESETSTAT')
     const { order } = await work({ burstMs: 60_000 })
     await until('all ran', () => order.length === 100)
@@ -326,7 +264,7 @@ describe('turns', () => {
     const [queue, client] = [makeQueue(), fixture.redis()]
     const plain = fixture.plainQueue(`${queue.name}-plain`, { connection: queue.opts.connection })
     const commands = async (of: Queue): Promise<number> => {
-      await of.addBulk(jobs('a', ...Array.from({ length: JOBS }, (_, nr) => nr)))
+      await of.addBulk(jobs('a', ...upTo(JOBS)))
       await client.config('RESETSTAT')
       await remove(of)
       const stats = await client.info('commandstats')
@@ -342,7 +280,7 @@ describe('turns', () => {
 
   test('clean with a limit looks at no more of the jobs that sleep', async () => {
     const [queue, client] = [makeQueue(), fixture.redis()]
-    await queue.addBulk(jobs('a', ...Array.from({ length: 500 }, (_, nr) => nr)))
+    await queue.addBulk(jobs('a', ...upTo(500)))
     await client.config('RESETSTAT')
     expect(await queue.clean(0, 10, 'wait')).toHaveLength(10)
     const [, deleted] = /cmdstat_del:calls=(\d+)/.exec(await client.info('commandstats')) ?? []
@@ -364,7 +302,7 @@ describe('turns', () => {
 
   test('jobs of one resource in two queues run one at a time, in the order of their queue', async () => {
     const names = ['one', 'two'].map((name) => `${fixture.namespace}-${name}`)
-    const numbers = Array.from({ length: 20 }, (_, nr) => nr)
+    const numbers = upTo(20)
     const idle = makeQueue({}, `${fixture.namespace}-without-workers`)
     await idle.addBulk(jobs('a', ...numbers))
     let running = 0
@@ -390,7 +328,7 @@ describe('turns', () => {
   })
 
   test('two queues of one resource take turns, burst by burst', async () => {
-    const numbers = Array.from({ length: 40 }, (_, nr) => nr)
+    const numbers = upTo(40)
     const ran: string[] = []
     const names = ['one', 'two']
     for (const name of names) {
@@ -412,7 +350,7 @@ describe('turns', () => {
   })
 
   test('a line keeps its lease after its burst while nobody waits for it', async () => {
-    await makeQueue().addBulk(jobs('a', ...Array.from({ length: 30 }, (_, nr) => nr)))
+    await makeQueue().addBulk(jobs('a', ...upTo(30)))
     const tokens: number[] = []
     await work({ burstMs: 100 }, async (_job, lease) => {
       tokens.push(lease.fencingToken)
@@ -426,12 +364,12 @@ describe('turns', () => {
 
   test('an idle worker is given lines of one that runs more, until both run as many', async () => {
     const lines = ['a', 'b', 'c', 'd', 'e', 'f']
-    const numbers = Array.from({ length: 1_000 }, (_, nr) => nr)
+    const numbers = upTo(1_000)
     const queue = makeQueue()
     for (const line of lines) await queue.addBulk(jobs(line, ...numbers))
     const ranBy = new Map<string, number>()
     let changes = 0
-    const workAs = (worker: number): Promise<Seen> =>
+    const workAs = (worker: number): Promise<Seen<Customer>> =>
       work({ concurrency: 10, burstMs: 20, autorun: false }, async ({ data }) => {
         const line = String(data.customer)
         if (ranBy.get(line) !== worker) changes++
@@ -454,7 +392,7 @@ describe('turns', () => {
 
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
-    await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
+    await queue.addBulk(jobs('a', ...upTo(20)))
     expect(await plainQueue().getJobCounts('wait', 'delayed')).toEqual({ wait: 3, delayed: 17 })
     const three = fixture.gate()
     let started = 0
@@ -481,11 +419,7 @@ describe('the lines of a job', () => {
       if (job.data.nr === 1) await job.updateData({ customer: 'b', nr: 1 })
     })
     await until('both ran', () => order.length === 2)
-    const client = fixture.redis()
-    await until(
-      'no line is left',
-      async () => (await client.keys(`bull:${fixture.namespace}:redlock:::line:*`)).length === 0,
-    )
+    await until('no line is left', async () => (await linesLeft()).length === 0)
   })
 
   test('a parent leaves them while it waits for children of the same resource', async () => {
@@ -583,8 +517,7 @@ describe('onFailure: block', () => {
         ...{ name: 'charge', queueName: fixture.namespace, data: { customer: 'a', nr: 2 } },
         children: which === 'that never ran' ? [child] : [],
       }
-      const flows = new FlowProducer({ connection: fixture.connection })
-      fixture.defer(() => flows.close())
+      const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
       const children = plainQueue({}, name)
       const { order } = await work({ onFailure: 'block' }, async (job) => {
         if (job.data.nr !== 2) return
@@ -704,7 +637,7 @@ describe('jobs that leave their lines', () => {
       const queue = makeQueue()
       await queue.addBulk(jobs('a', 1))
       await remove(queue)
-      expect(await fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
+      expect(await linesLeft()).toEqual([])
     },
   )
 
@@ -726,8 +659,7 @@ describe('jobs that leave their lines', () => {
     await until('its job waits in line', async () => (await lineOf('c')).length === 2)
     await queue.removeJobScheduler('s')
     expect(await lineOf('c')).toEqual([limits])
-    const flows = new FlowProducer({ connection: fixture.connection })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
     const { job: parent } = await flows.add({
       ...{ name: 'parent', queueName: fixture.namespace, data: { customer: 'b', nr: 3 } },
       children: [{ name: 'child', queueName: fixture.namespace, data: { customer: 'a', nr: 4 } }],
@@ -749,7 +681,7 @@ describe('jobs that leave their lines', () => {
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
     await worker.close()
     await queue.clean(0, 10, 'failed')
-    expect(await fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
+    expect(await linesLeft()).toEqual([])
   })
 
   test('are cleaned although nothing says when they were created', async () => {
@@ -961,7 +893,7 @@ test('a job that was promoted behind one that runs is put back in line, and asks
   end.open()
   await until('both are done', () => seen.order.length === 2)
   expect(statuses).toEqual(['in-line'])
-  expect(seen.started).toEqual([1, 2])
+  expect(seen.started.map(({ nr }) => nr)).toEqual([1, 2])
 })
 
 test('a script that is used for the first time joins no pipeline that was made before', async () => {
