@@ -29,6 +29,15 @@ function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespac
 const linesLeft = (): Promise<string[]> =>
   fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)
 
+/** The first job of `a` runs until the gate opens. */
+async function behindTheFirst() {
+  const [queue, gate] = [makeQueue(), fixture.gate()]
+  const seen = await work({}, ({ data }) => (data.nr === 1 ? gate.passed : pause(1)))
+  await queue.addBulk(jobs('a', 1))
+  await until('the first runs', () => seen.started.length === 1)
+  return { ...seen, queue, gate }
+}
+
 /** Takes the next mark by which an idle worker looks for jobs, as one that is killed then. */
 async function takeNextMark(): Promise<() => boolean> {
   const thief = fixture.redis().duplicate()
@@ -47,29 +56,14 @@ async function takeNextMark(): Promise<() => boolean> {
 }
 
 describe('a mark that is lost is left again', () => {
-  const idle = { drainDelay: 60 }
-
-  test('for a job that waits', async () => {
+  test.each([
+    ['for a job that waits', {}, {}],
+    ['for a delayed job that is due', {}, { delay: 100 }],
+    ['for a job with a share', { weight: () => 1 }, {}],
+  ])('%s', async (_, options, opts) => {
     const isTaken = await takeNextMark()
-    const { order } = await work(idle)
-    await makeQueue().addBulk(jobs('a', 1))
-    await until('the job ran', () => order.length === 1)
-    expect(isTaken()).toBe(true)
-  })
-
-  test('for a delayed job that is due', async () => {
-    const isTaken = await takeNextMark()
-    const { order } = await work(idle)
-    const [job] = jobs('a', 1)
-    await makeQueue().add('charge', job?.data as Charge, { delay: 100 })
-    await until('the job ran', () => order.length === 1)
-    expect(isTaken()).toBe(true)
-  })
-
-  test('for a job with a share', async () => {
-    const isTaken = await takeNextMark()
-    const { order } = await work(idle)
-    await makeQueue({ weight: () => 1 }).addBulk(jobs('a', 1))
+    const { order } = await work({ drainDelay: 60 })
+    await makeQueue(options).add('call', { customer: 'a', nr: 1 }, opts)
     await until('the job ran', () => order.length === 1)
     expect(isTaken()).toBe(true)
   })
@@ -142,12 +136,8 @@ describe('a place is dead', () => {
   })
 
   test('when it is removed with its parent', async () => {
-    const queue = makeQueue()
+    const { queue, gate } = await behindTheFirst()
     const client = fixture.redis()
-    const wait = fixture.gate()
-    const { started } = await work({}, () => wait.passed)
-    await queue.addBulk(jobs('a', 1))
-    await until('the first runs', () => started.length === 1)
     const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
     const node = (customer: string, nr: number): FlowJob => ({
       ...{ name: 'charge', queueName: fixture.namespace, data: { customer, nr } },
@@ -157,7 +147,7 @@ describe('a place is dead', () => {
     await until('its child waits in line', async () => (await length()) === 2)
     await (await queue.getJob(job.id ?? ''))?.remove()
     expect(await length()).toBe(1)
-    wait.open()
+    gate.open()
   })
 
   test('and wakes one job, also where the line has slots', async () => {
@@ -179,20 +169,14 @@ describe('a place is dead', () => {
 
   test('and a thousand of them cost the next job of the line nothing', async () => {
     await turnSweepsOff()
-    const queue = makeQueue()
-    const wait = fixture.gate()
-    const { order, started } = await work({}, ({ data }) =>
-      data.nr === 1 ? wait.passed : pause(1),
-    )
-    await queue.addBulk(jobs('a', 1))
-    await until('the first runs', () => started.length === 1)
-    const added = await queue.addBulk(jobs('a', ...Array.from({ length: 1_000 }, (_, n) => n + 2)))
+    const { queue, gate, order } = await behindTheFirst()
+    const added = await queue.addBulk(jobs('a', ...upTo(1_002).slice(2)))
     const client = fixture.redis()
     const ids = added.map(({ id }) => id ?? '')
     await client.del(ids.map((id) => `bull:${fixture.namespace}:${id}`))
     await client.zrem(`bull:${fixture.namespace}:delayed`, ...ids)
     await queue.addBulk(jobs('a', 5_000))
-    wait.open()
+    gate.open()
     await until('the job behind them ran', () => order.length === 2)
     expect(order).toEqual([1, 5_000])
     await until('no line is left', async () => (await linesLeft()).length === 0)
@@ -611,16 +595,13 @@ describe('onFailure: block', () => {
 })
 
 test('the last job of a worker that closes wakes the next one when the server has no memory', async () => {
-  const queue = makeQueue()
+  const { queue, gate, worker } = await behindTheFirst()
+  await queue.addBulk(jobs('a', 2))
   const client = fixture.redis()
   fixture.defer(() => client.config('SET', 'maxmemory', '0'))
-  const wait = fixture.gate()
-  const { started, worker } = await work({}, () => wait.passed)
-  await queue.addBulk(jobs('a', 1, 2))
-  await until('the first runs', () => started.length === 1)
   await client.config('SET', 'maxmemory', '1')
   const closed = worker.close()
-  wait.open()
+  gate.open()
   await closed
   await client.config('SET', 'maxmemory', '0')
   expect(await queue.getCompletedCount()).toBe(1)
@@ -643,13 +624,7 @@ describe('jobs that leave their lines', () => {
 
   test('have no place when their scheduler is removed, or the parent that waits for them', async () => {
     await turnSweepsOff()
-    const queue = makeQueue()
-    const wait = fixture.gate()
-    const { order, started } = await work({}, ({ data }) =>
-      data.nr === 1 ? wait.passed : pause(1),
-    )
-    await queue.addBulk(jobs('a', 1))
-    await until('the first runs', () => started.length === 1)
+    const { queue, gate, order } = await behindTheFirst()
     const lineOf = (customer = 'a'): Promise<string[]> =>
       fixture.redis().zrange(`bull:${fixture.namespace}:redlock:::line:${customer}`, '0', '-1')
     // Until a known time, so its first job counts as delayed. One that sleeps in line would stay.
@@ -667,7 +642,7 @@ describe('jobs that leave their lines', () => {
     await until('the child waits in line', async () => (await lineOf()).length === 2)
     await (await queue.getJob(parent.id ?? ''))?.removeUnprocessedChildren()
     expect(await lineOf()).toHaveLength(1)
-    wait.open()
+    gate.open()
     await until('the first and the parent ran', () => order.length === 2)
     expect(order.toSorted()).toEqual([1, 3])
   })
@@ -880,20 +855,16 @@ test('the error of one job harms no other that ends with it', async () => {
 })
 
 test('a job that was promoted behind one that runs is put back in line, and asks no master', async () => {
-  const queue = makeQueue()
-  const end = fixture.gate()
-  const seen = await work({}, ({ data }) => (data.nr === 1 ? end.passed : Promise.resolve()))
+  const { queue, gate, worker, started, order } = await behindTheFirst()
   const statuses: string[] = []
-  seen.worker.on('requeued', (_job, { status }) => statuses.push(status))
-  await queue.add('charge', { customer: 'a', nr: 1 })
-  await until('the first runs', () => seen.started.length === 1)
+  worker.on('requeued', (_job, { status }) => statuses.push(status))
   const job = await queue.add('charge', { customer: 'a', nr: 2 }, { delay: 60_000 })
   await job.promote()
   await until('the second was put back', () => statuses.length === 1)
-  end.open()
-  await until('both are done', () => seen.order.length === 2)
+  gate.open()
+  await until('both are done', () => order.length === 2)
   expect(statuses).toEqual(['in-line'])
-  expect(seen.started.map(({ nr }) => nr)).toEqual([1, 2])
+  expect(started.map(({ nr }) => nr)).toEqual([1, 2])
 })
 
 test('a script that is used for the first time joins no pipeline that was made before', async () => {
