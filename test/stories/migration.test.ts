@@ -44,9 +44,8 @@ test('a running queue moves to locked workers and producers, and back', async ()
     runs.push(data)
   }
   const plainWorker = (): Worker<Charge> => {
-    const worker = new Worker<Charge>(namespace, process, { connection, concurrency: CONCURRENCY })
-    fixture.defer(() => worker.close())
-    return worker
+    const options = { connection, concurrency: CONCURRENCY }
+    return fixture.closing(new Worker<Charge>(namespace, process, options))
   }
   const lockedWorker = (): LockedWorker<Charge> => {
     const worker = new LockedWorker<Charge>(namespace, process, {

@@ -39,8 +39,7 @@ const DENIED: Readonly<Record<string, readonly string[]>> = {
 async function serverWithout(commands: readonly string[]): Promise<TestServer> {
   const file = join(directory, `${commands.join('-')}.conf`)
   await writeFile(file, commands.map((command) => `rename-command ${command} ""\n`).join(''))
-  const server = fixture.closing(await startServer({ config: { include: file } }))
-  return server
+  return fixture.closing(await startServer({ config: { include: file } }))
 }
 
 test.each(Object.entries(DENIED))('%s: a master votes, and a queue runs', async (_what, denied) => {

@@ -63,10 +63,8 @@ class Scene {
   #producer: LockedQueue<Data> | undefined
 
   get producer(): LockedQueue<Data> {
-    if (this.#producer !== undefined) return this.#producer
-    const opened = fixture.lockedQueue<Data>({ connection: this.#connection, resource }, this.queue)
-    this.#producer = opened
-    return opened
+    const options = { connection: this.#connection, resource }
+    return (this.#producer ??= fixture.lockedQueue<Data>(options, this.queue))
   }
 
   async add(customer = 1, more: Partial<Data> = {}, options = {}): Promise<string> {
