@@ -7,6 +7,7 @@ import {
   Worker,
   type FlowJob,
   type Job,
+  type KeepJobs,
   type QueueOptions,
 } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -470,23 +471,26 @@ describe('onFailure: block', () => {
     await until('the line goes on', () => order.length === 1)
   })
 
-  test.each([true, { count: 1 }, { age: 0 }, 0])(
-    'holds the line also where jobs are added with `removeOnFail: %j`',
-    async (removeOnFail) => {
-      const queue = makeQueue()
+  test('holds the line also where jobs are added with `removeOnFail`', async () => {
+    const holds = async (removeOnFail: boolean | number | KeepJobs, index: number) => {
+      const name = `${fixture.namespace}-${index}`
+      const customers = ['a', 'b', 'c'].map((customer) => `${customer}${index}`)
+      const queue = makeQueue({}, name)
       const add = (customer: string, nr: number): Promise<Job<Charge>> =>
         queue.add('charge', { customer, nr }, { removeOnFail })
-      for (const customer of ['a', 'b', 'c']) await add(customer, 1)
-      const { order } = await work({ onFailure: 'block' }, failing)
+      for (const customer of customers) await add(customer, 1)
+      const { order } = await work({ onFailure: 'block' }, failing, name)
       await until('they failed', async () => (await queue.getFailedCount()) === 3)
-      for (const customer of ['a', 'b', 'c']) await add(customer, 2)
-      const cancelled = await add('d', 3)
+      for (const customer of customers) await add(customer, 2)
+      const cancelled = await add(`d${index}`, 3)
       await queue.cancel(cancelled.id ?? '')
       await pause(1_500) // Longer than a sweep.
-      expect(order.filter((nr) => nr !== 3)).toEqual([])
-      expect(await queue.getFailedCount()).toBeGreaterThanOrEqual(3)
-    },
-  )
+      const how = JSON.stringify(removeOnFail)
+      expect([how, ...order.filter((nr) => nr !== 3)]).toEqual([how])
+      expect(await queue.getFailedCount(), how).toBeGreaterThanOrEqual(3)
+    }
+    await Promise.all([true, { count: 1 }, { age: 0 }, 0].map(holds))
+  })
 
   test.each(['that never ran', 'that waited for it'])(
     'holds the line of a parent %s, when its child of another queue fails',
