@@ -59,8 +59,10 @@ export interface Fixture {
   readonly namespace: string
   /** A program with its setup in JSON, told to end (SIGTERM) after the test. */
   child(program: URL, setup: object): ChildProcess
-  /** Closed after the test, in reverse order. */
+  /** Done after the test, in reverse order. */
   defer(close: () => unknown): void
+  /** Returns what it is given, which is closed after the test. */
+  closing<Opened extends { close(): unknown }>(opened: Opened): Opened
   /** What the test's jobs wait for. Opened after the test at the latest, before anything closes. */
   gate(): Gate
   /** Runs a case again that failed while the machine stood still: {@link undisturbed}. */
@@ -117,11 +119,12 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     ...options,
     connection: options.connection ?? address(),
   })
-  const closing = <Opened extends { close(): Promise<unknown> }>(opened: Opened): Opened => {
+  const closing: Fixture['closing'] = (opened) => {
     closers.push(() => opened.close())
     return opened
   }
   return {
+    closing,
     get fleet() {
       return started()
     },

@@ -150,11 +150,11 @@ it('calls after close', async () => {
 })
 
 it('refuses to hand over what is no lease of this Redlock', async () => {
-  const other = await redlock.acquire('r')
-  try {
-    const fake = { ...other }
-    expect(() => redlock.handOver(fake)).toThrow('Expected `lease` to be a lease of this')
-  } finally {
-    await other.release()
+  await using own = await redlock.acquire('r')
+  const another = await harness.client({ direct: true })
+  await using lease = await another.acquire('another')
+  for (const given of [{ ...own }, lease]) {
+    expect(() => redlock.handOver(given)).toThrow('Expected `lease` to be a lease of this Redlock')
   }
+  expect(lease.remainingMs()).toBeGreaterThan(0)
 })

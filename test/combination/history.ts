@@ -39,11 +39,8 @@ export interface StoredJob {
   readonly uid: string
   readonly state: string
   readonly attemptsMade: number
-  readonly attemptsStarted: number
-  readonly stalledCounter: number
   readonly failedReason: string | undefined
   readonly returnvalue: unknown
-  readonly parentId: string | undefined
 }
 
 /** Taken while nothing runs and nothing moves. */
@@ -118,20 +115,14 @@ export function record(history: History, event: Seen): void {
   history.seen.push(event)
   const { runs } = history
   if (event.kind === 'started') runs.set(event.run, { ...event, steps: [] })
-  else if (event.kind === 'step') runs.get(event.run)?.steps.push({ ...event })
+  const run = 'run' in event ? runs.get(event.run) : undefined
+  if (run === undefined) return
+  if (event.kind === 'step') run.steps.push({ ...event })
   else if (event.kind === 'stepValue') {
-    const run = runs.get(event.run)
-    const step = run?.steps.find((each) => each.step === event.step)
+    const step = run.steps.find((each) => each.step === event.step)
     if (step !== undefined) step.value = event.of
-    else run?.steps.push({ step: event.step, at: NaN, value: event.of })
-  } else if (event.kind === 'ended') {
-    const run = runs.get(event.run)
-    if (run !== undefined) run.ended = event
-  } else if (event.kind === 'forgotten') {
-    const run = runs.get(event.run)
-    if (run !== undefined) run.workedUntil = event.at
-  } else if (event.kind === 'stopped') {
-    const run = runs.get(event.run)
-    if (run !== undefined) run.stopped = event
-  }
+    else run.steps.push({ step: event.step, at: NaN, value: event.of })
+  } else if (event.kind === 'ended') run.ended = event
+  else if (event.kind === 'forgotten') run.workedUntil = event.at
+  else if (event.kind === 'stopped') run.stopped = event
 }

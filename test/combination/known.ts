@@ -109,6 +109,19 @@ export class Knowledge {
     )
   }
 
+  /** When what an operation set may end: at the next one of these, or when all is put right. */
+  untilNext({ operation, at }: Done, ...kinds: readonly Action['do'][]): number {
+    const isOfAnother = (other: Action): boolean =>
+      'resource' in other && 'resource' in operation && other.resource !== operation.resource
+    const next = this.all(...kinds).filter(
+      (other) =>
+        other.operation !== operation &&
+        (other.endedAt ?? Infinity) > at &&
+        !isOfAnother(other.operation),
+    )
+    return Math.min(this.history.settlingAt, ...next.map((other) => other.at))
+  }
+
   /** Its connection broke meanwhile. A client then sends again what was not answered. */
   mayBeSentTwice({ at, endedAt = Infinity }: Done): boolean {
     return this.all('cutProducer', 'restartQueue', 'failover', 'faultQueue').some(

@@ -302,7 +302,7 @@ function givenBack(knowledge: Knowledge): Found {
       if (from > endedAt) return []
       const next = runs.find((other) => other.uid === run.uid && other.at > from)
       const to = next?.at ?? history.settledAt
-      const idleMs = idleTimes(runs, from, to).reduce((sum, idle) => sum + idle.to - idle.from, 0)
+      const idleMs = lengthOf(idleTimes(runs, from, to))
       if (idleMs <= STARTS_IN_MS + 4 * graceMs) return []
       const detail = `${nameOf(run)} was given back, and started after ${idleMs.toFixed(0)} ms in which nothing ran`
       return [{ at: from, detail }]
@@ -334,6 +334,10 @@ function idleTimes(
   return at < to ? [...idle, { from: at, to }] : idle
 }
 
+function lengthOf(times: readonly Idle[]): number {
+  return times.reduce((sum, { from, to }) => sum + to - from, 0)
+}
+
 /** Of flows whose parent is in a plain queue. */
 function parents(knowledge: Knowledge): Found {
   const { history, byUid } = knowledge
@@ -362,14 +366,13 @@ function parents(knowledge: Knowledge): Found {
 function globalConcurrency(knowledge: Knowledge): Found {
   const { history, runs, graceMs, isBroken } = knowledge
   if (isBroken || history.plan.settings.batch !== undefined) return []
-  const calls = knowledge.all('globalConcurrency', 'obliterate')
-  return calls.flatMap(({ operation, at, endedAt, error, answer }) => {
-    if (operation.do !== 'globalConcurrency' || operation.most === undefined) return []
+  return knowledge.all('globalConcurrency').flatMap((done) => {
+    const { endedAt, error, answer } = done
+    const { most } = done.operation
     // A sharded queue refuses it.
     if (endedAt === undefined || error !== undefined || answer === 'absent') return []
-    const { most } = operation
-    const next = calls.filter((other) => (other.endedAt ?? Infinity) > at && other.at !== at)
-    const until = Math.min(history.settlingAt, ...next.map((other) => other.at))
+    if (most === undefined) return []
+    const until = knowledge.untilNext(done, 'globalConcurrency', 'obliterate')
     return givenIn(knowledge, endedAt + graceMs, until).flatMap((run) => {
       const beside = runs.filter(
         (other) => other !== run && other.at < run.at && knowledge.endOf(other) > run.at,
@@ -395,22 +398,14 @@ const WHOLE_MS = 1
 function pausedLines(knowledge: Knowledge): Found {
   const { history, startGraceMs } = knowledge
   if (history.plan.settings.order !== 'strict') return []
-  return knowledge.all('pauseLine').flatMap(({ operation, at, endedAt, error }) => {
+  return knowledge.all('pauseLine').flatMap((done) => {
+    const { operation, at, endedAt, error } = done
     if (endedAt === undefined || error !== undefined) return []
     if (knowledge.mayBeUndone(at, endedAt)) return []
     const resource = history.prefix + operation.resource
-    const others = knowledge
-      .all('pauseLine', 'resumeLine', 'obliterate')
-      .filter(
-        (other) =>
-          (other.endedAt ?? Infinity) > at &&
-          other.operation !== operation &&
-          (!('resource' in other.operation) || other.operation.resource === operation.resource),
-      )
     const until = Math.min(
-      operation.forMs === undefined ? Infinity : at + operation.forMs - WHOLE_MS,
-      history.settlingAt,
-      ...others.map((other) => other.at),
+      at + (operation.forMs ?? Infinity) - WHOLE_MS,
+      knowledge.untilNext(done, 'pauseLine', 'resumeLine', 'obliterate'),
     )
     const runs = givenIn(knowledge, endedAt + startGraceMs, until)
     // A worker that was given the job asks once more for its turn.
@@ -424,15 +419,12 @@ function pausedLines(knowledge: Knowledge): Found {
 }
 
 function pausedQueue(knowledge: Knowledge): Found {
-  const { history, startGraceMs } = knowledge
-  return knowledge.all('pauseQueue').flatMap(({ operation, at, endedAt, error }) => {
+  return knowledge.all('pauseQueue').flatMap((done) => {
+    const { at, endedAt, error } = done
     if (endedAt === undefined || error !== undefined) return []
     if (knowledge.mayBeUndone(at, endedAt)) return []
-    const others = knowledge
-      .all('pauseQueue', 'resumeQueue', 'census', 'obliterate')
-      .filter((other) => (other.endedAt ?? Infinity) > at && other.operation !== operation)
-    const until = Math.min(history.settlingAt, ...others.map((other) => other.at))
-    return givenIn(knowledge, endedAt + startGraceMs, until).map((run) => ({
+    const until = knowledge.untilNext(done, 'pauseQueue', 'resumeQueue', 'census', 'obliterate')
+    return givenIn(knowledge, endedAt + knowledge.startGraceMs, until).map((run) => ({
       at: run.at,
       detail: `${nameOf(run)} began in a queue that was paused at ${endedAt.toFixed(1)}`,
     }))
@@ -607,6 +599,10 @@ interface CancelAnswer {
   readonly outcome: string
 }
 
+function outcomesOf(answer: unknown): readonly CancelAnswer[] {
+  return Array.isArray(answer) ? (answer as readonly CancelAnswer[]) : []
+}
+
 function cancelled(knowledge: Knowledge): Found {
   const { history, graceMs, reusesIds, jobs } = knowledge
   if (reusesIds) return []
@@ -625,8 +621,7 @@ function cancelled(knowledge: Knowledge): Found {
     }),
   )
   const said = calls.flatMap(({ at, endedAt = Infinity, answer, operation }) => {
-    const outcomes = Array.isArray(answer) ? (answer as readonly CancelAnswer[]) : []
-    return outcomes.flatMap(({ jobId, outcome }) => {
+    return outcomesOf(answer).flatMap(({ jobId, outcome }) => {
       const uid = [...history.ids].find(([, id]) => id === jobId)?.[0]
       const job = jobs.find((each) => each.uid === uid)
       if (job === undefined || job.kind === 'scheduler') return []
@@ -634,26 +629,18 @@ function cancelled(knowledge: Knowledge): Found {
       const retried = job.touches.some(
         (touch) => /^retry/.test(touch.operation.do) && (touch.endedAt ?? Infinity) > at,
       )
-      const found: { at: number; detail: string }[] = []
-      const say = (what: string): void => {
-        const detail = `${job.uid}: ${operation.do} said ${outcome} at ${endedAt.toFixed(1)}, but ${what}`
-        found.push({ at: endedAt, detail })
-      }
-      const later = job.runs.filter((run) => run.at > endedAt + graceMs)
-      const isOver = outcome === 'failed' || outcome === 'stopped'
-      if (isOver && !retried && later.length > 0)
-        say(`it ran at ${(later[0] as Run).at.toFixed(1)}`)
-      const { stored } = job
-      if (isOver && !retried && stored !== undefined && stored.state !== 'failed') {
-        say(`it is ${stored.state}`)
-      }
-      if (outcome === 'missing' && stored !== undefined && (job.add.endedAt ?? Infinity) < at) {
-        say(`it is ${stored.state}`)
-      }
-      if (outcome === 'completed' && stored !== undefined && stored.state !== 'completed') {
-        say(`it is ${stored.state}`)
-      }
-      return found
+      const said = `${job.uid}: ${operation.do} said ${outcome} at ${endedAt.toFixed(1)}`
+      const say = (what: string): Found => [{ at: endedAt, detail: `${said}, but ${what}` }]
+      const isOver = (outcome === 'failed' || outcome === 'stopped') && !retried
+      const later = isOver ? job.runs.find((run) => run.at > endedAt + graceMs) : undefined
+      const ran = later === undefined ? [] : say(`it ran at ${later.at.toFixed(1)}`)
+      const state = job.stored?.state
+      if (state === undefined) return ran
+      const isWrong =
+        (isOver && state !== 'failed') ||
+        (outcome === 'missing' && (job.add.endedAt ?? Infinity) < at) ||
+        (outcome === 'completed' && state !== 'completed')
+      return isWrong ? [...ran, ...say(`it is ${state}`)] : ran
     })
   })
   return [...again, ...said]
@@ -838,10 +825,7 @@ function cancelledFor(
     // By the name of another job, which was deduplicated.
     ...knowledge
       .all('cancel')
-      .filter(
-        ({ answer }) =>
-          Array.isArray(answer) && (answer as CancelAnswer[]).some(({ jobId }) => jobId === id),
-      ),
+      .filter(({ answer }) => outcomesOf(answer).some(({ jobId }) => jobId === id)),
   ]
   if (cancels.length === 0) return knowledge.reusesIds ? [] : say('is cancelled without a call')
   const retries = touches.filter(
@@ -1046,12 +1030,14 @@ function rates(knowledge: Knowledge): Found {
       return [{ at, detail }]
     })
   }
-  const changes = knowledge.all('setRate', 'resetRate', 'obliterate')
+  const CHANGES = ['setRate', 'resetRate', 'obliterate'] as const
   const isChanged = (resource: string): boolean =>
-    changes.some(
-      ({ operation }) =>
-        !('resource' in operation) || history.prefix + operation.resource === resource,
-    )
+    knowledge
+      .all(...CHANGES)
+      .some(
+        ({ operation }) =>
+          !('resource' in operation) || history.prefix + operation.resource === resource,
+      )
   // Of a plain queue, a flow or a scheduler a job has none. BullMQ adds a kept one by itself.
   const hasOwn = ({ uid }: Run): boolean => {
     const known = knowledge.byUid.get(uid)
@@ -1067,15 +1053,10 @@ function rates(knowledge: Knowledge): Found {
       : resourcesIn(knowledge)
           .filter((resource) => !isChanged(resource))
           .flatMap((resource) => tooMany(resource, rate, -Infinity, Infinity, hasOwn))
-  const set = knowledge.all('setRate').flatMap(({ operation, at, endedAt }) => {
+  const set = knowledge.all('setRate').flatMap((done) => {
+    const { operation, endedAt } = done
     if (endedAt === undefined) return []
-    const next = changes.filter(
-      (other) =>
-        other.operation !== operation &&
-        (other.endedAt ?? Infinity) > at &&
-        (!('resource' in other.operation) || other.operation.resource === operation.resource),
-    )
-    const until = Math.min(history.settlingAt, ...next.map((other) => other.at))
+    const until = knowledge.untilNext(done, ...CHANGES)
     return tooMany(history.prefix + operation.resource, operation, endedAt + graceMs, until)
   })
   return [...byJob, ...set, ...ratesOfOthers(knowledge)]
@@ -1185,7 +1166,7 @@ function stuck(knowledge: Knowledge): Found {
     .filter(({ from, to }) => to - from > limitMs)
     .map(({ from, to }) => ({ at: from, detail: `nothing ran for ${(to - from).toFixed(0)} ms` }))
   const runs = steps.filter(({ at }) => at > settlingAt).length
-  const allMs = idle.reduce((sum, { from, to }) => sum + to - from, 0)
+  const allMs = lengthOf(idle)
   if (found.length > 0 || allMs <= limitMs + runs * (MOST_BETWEEN_MS + paceMs)) return found
   return [{ at: settledAt, detail: `nothing ran for ${allMs.toFixed(0)} ms of ${runs} runs` }]
 }
@@ -1359,10 +1340,7 @@ function goesOn(knowledge: Knowledge): Found {
     return open.flatMap((run) => {
       const next = others.find((other) => other.id === run.id && other.at > from)
       const until = Math.min(next?.at ?? Infinity, to)
-      const idleMs = idleTimes(others, from, until).reduce(
-        (sum, idle) => sum + idle.to - idle.from,
-        0,
-      )
+      const idleMs = lengthOf(idleTimes(others, from, until))
       if (idleMs <= TAKEN_OVER_IN_MS + 4 * graceMs) return []
       const detail = `nothing ran for ${idleMs.toFixed(0)} ms while ${nameOf(run)} stood still`
       return [{ at: from, detail }]
@@ -1382,12 +1360,11 @@ function errors(knowledge: Knowledge): Found {
     EXPECTED_ERRORS.test(message) ||
     (isObliterated && OBLITERATED.test(message)) ||
     (isClosed && CLOSED.test(message))
-  const seen = history.seen.flatMap((event) =>
+  return history.seen.flatMap((event) =>
     event.kind === 'error' && !isExpected(event.message)
       ? [{ at: event.at, detail: `${event.worker}: ${event.message}` }]
       : [],
   )
-  return seen
 }
 
 /** Of a lock that could not be renewed, the job's signal tells, where the job runs. */

@@ -65,15 +65,11 @@ export async function censusOf(queue: Queue<JobData>, isQuiet: boolean): Promise
   for (const [index, list] of lists.entries()) {
     for (const job of list as (Job<JobData> | undefined)[]) {
       if (job === undefined) continue
-      const { id = '', data, timestamp, attemptsMade, attemptsStarted, stalledCounter } = job
+      const { id = '', data, timestamp, attemptsMade, failedReason } = job
       listed.set(id, (listed.get(id) ?? 0) + 1)
       jobs.push({
-        ...{ id, timestamp, attemptsMade, attemptsStarted, stalledCounter, uid: data.uid },
-        ...{ state: STATES[index] ?? '', parentId: job.parent?.id },
-        ...{
-          failedReason: job.failedReason,
-          returnvalue: job.returnvalue as unknown,
-        },
+        ...{ id, timestamp, attemptsMade, uid: data.uid, state: STATES[index] ?? '' },
+        ...{ failedReason, returnvalue: job.returnvalue as unknown },
       })
     }
   }

@@ -10,12 +10,11 @@ useSides()
  */
 function addedAgain(first: object, second: object): Scenario {
   return async (side) => {
-    const queue = side.queue()
     side.worker()
-    const [job] = await side.addTo(queue, 'a', [1], first)
-    await side.addTo(queue, 'a', [1], second)
+    const [job] = await side.add('a', [1], first)
+    await side.add('a', [1], second)
     const from = performance.now()
-    await side.addTo(queue, 'a', [2])
+    await side.add('a', [2])
     await side.ended(1)
     await pause(300)
     return { order: side.order, state: await job?.getState(), gapMs: side.startOf(2) - from }
@@ -57,13 +56,12 @@ same(
 same(
   'a job that waits in line and is added again by its jobId keeps its place, data and state',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', [1])
-    const [job] = await side.addTo(queue, 'a', [2], { jobId: 'j' })
-    await side.addTo(queue, 'a', [3])
-    await side.addTo(queue, 'a', [4], { jobId: 'j' })
+    await side.add('a', [1])
+    const [job] = await side.add('a', [2], { jobId: 'j' })
+    await side.add('a', [3])
+    await side.add('a', [4], { jobId: 'j' })
     const state = await job?.getState()
-    const counts = await queue.getJobCounts('waiting', 'delayed')
+    const counts = await side.own.getJobCounts('waiting', 'delayed')
     side.worker()
     await side.ended(3)
     return { state, counts, order: side.order }
@@ -127,14 +125,13 @@ same(
 same(
   'deduplication of a job that waits in line: the first one runs, once',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', [1])
+    await side.add('a', [1])
     const deduplication = { id: 'd' }
-    const [job] = await side.addTo(queue, 'a', [2], { deduplication })
-    await side.addTo(queue, 'a', [3], { deduplication })
-    const known = await queue.getDeduplicationJobId('d')
+    const [job] = await side.add('a', [2], { deduplication })
+    await side.add('a', [3], { deduplication })
+    const known = await side.own.getDeduplicationJobId('d')
     side.worker()
-    await side.addTo(queue, 'a', [4])
+    await side.add('a', [4])
     await side.ended(3)
     return { known: known === job?.id, order: side.order }
   },
@@ -144,15 +141,14 @@ same(
 same(
   'removeDeduplicationKey: the id is free while its job waits in line',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', [1])
+    await side.add('a', [1])
     const deduplication = { id: 'd' }
-    const [job] = await side.addTo(queue, 'a', [2], { deduplication })
+    const [job] = await side.add('a', [2], { deduplication })
     const removed = await job?.removeDeduplicationKey()
-    await side.addTo(queue, 'a', [3], { deduplication })
-    const again = await queue.removeDeduplicationKey('d')
+    await side.add('a', [3], { deduplication })
+    const again = await side.own.removeDeduplicationKey('d')
     // eslint-disable-next-line @typescript-eslint/no-deprecated -- It is public all the same.
-    const last = await queue.removeDebounceKey('d')
+    const last = await side.own.removeDebounceKey('d')
     side.worker()
     await side.ended(3)
     return { removed, again, last, order: side.order }
@@ -225,19 +221,18 @@ same(
 
 /** Adds 1, 2 and 3 under one id while 1 runs (or, with `behind`, waits in line). */
 const lastOfThree = async (side: Side): Promise<{ order: readonly number[] }> => {
-  const queue = side.queue()
   const gate = side.gate()
   side.worker(async ({ data }) => {
     if (data.nr === 1) await gate.passed
   })
   const deduplication = { id: 'd', keepLastIfActive: true }
-  await side.addTo(queue, 'a', [1], { deduplication })
+  await side.add('a', [1], { deduplication })
   await side.started(1)
-  await side.addTo(queue, 'a', [2], { deduplication })
-  await side.addTo(queue, 'a', [3], { deduplication })
+  await side.add('a', [2], { deduplication })
+  await side.add('a', [3], { deduplication })
   gate.open()
   await side.ended(2)
-  await side.addTo(queue, 'a', [9])
+  await side.add('a', [9])
   await side.ended(3)
   return { order: side.order }
 }
@@ -318,10 +313,9 @@ same(
 same(
   'queue.close without await after an add: the job is added',
   async (side) => {
-    const queue = side.queue()
-    const add = (): Promise<unknown> => queue.add('work', { customer: 'a', nr: 1 })
+    const add = (): Promise<unknown> => side.own.add('work', { customer: 'a', nr: 1 })
     await add()
-    const [added] = await Promise.allSettled([add(), queue.close()])
+    const [added] = await Promise.allSettled([add(), side.own.close()])
     return { added: added.status, count: await side.plainQueue().count() }
   },
   { added: 'fulfilled', count: 2 },

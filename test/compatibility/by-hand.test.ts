@@ -148,7 +148,6 @@ differs(
 differs(
   'lockRenewalFailed: the signal aborts when BullMQ’s lock on the job is lost',
   async (side) => {
-    const queue = side.queue()
     const found: unknown[] = []
     const redis = new Redis(side.connection)
     side.defer(() => redis.quit())
@@ -156,7 +155,7 @@ differs(
     side
       .worker(
         async (job, { signal }) => {
-          await redis.del(queue.toKey(`${job.id ?? ''}:lock`))
+          await redis.del(side.own.toKey(`${job.id ?? ''}:lock`))
           await side.until('the renewal fails', () => failed.length > 0)
           await pause(20)
           found.push(signal.aborted)
@@ -166,7 +165,7 @@ differs(
       .on('lockRenewalFailed', (ids) => {
         failed = ids
       })
-    const [job] = await side.addTo(queue, 'a', [1])
+    const [job] = await side.add('a', [1])
     await side.ended(1)
     return { failed: failed.map((id) => id === job?.id), found }
   },

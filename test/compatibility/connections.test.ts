@@ -190,9 +190,8 @@ ours(
     side.defer(() => redlock.close())
     side.defer(() => fleet.close())
     side.defer(() => evicting.close())
-    const queue = side.queue()
     side.worker(() => undefined, { ours: { redlock } })
-    await side.addTo(queue, 'a', [1])
+    await side.add('a', [1])
     return side.orderAfter(1)
   },
   { order: [1] },

@@ -36,13 +36,12 @@ same(
 same(
   'queue.on("waiting") hears of every job that is added',
   async (side) => {
-    const queue = side.queue()
     const seen: number[] = []
-    queue.on('waiting', (job) => {
+    side.own.on('waiting', (job) => {
       seen.push(job.data.nr)
     })
-    await side.addTo(queue, 'a', [1, 2])
-    await queue.addBulk([{ name: 'work', data: { customer: 'a', nr: 3 } }])
+    await side.add('a', [1, 2])
+    await side.own.addBulk([{ name: 'work', data: { customer: 'a', nr: 3 } }])
     return { seen }
   },
   { seen: [1, 2] },
@@ -209,7 +208,6 @@ same(
 same(
   'drained comes once for each time, also where another loop of the worker looks meanwhile',
   async (side) => {
-    const queue = side.queue()
     let told = 0
     // With a priority, a job that is woken leaves a mark, by which the other loops look.
     const worker = side.worker(() => pause(2))
@@ -218,7 +216,7 @@ same(
     worker.on('drained', () => told++)
     const times = 25
     for (let time = 1; time <= times; time++) {
-      await queue.addBulk(
+      await side.own.addBulk(
         [1, 2, 3].map((nr) => ({
           name: 'work',
           data: { customer: 'a', nr },

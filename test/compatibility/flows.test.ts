@@ -57,13 +57,12 @@ same(
 same(
   'moveToWaitingChildren with children of the same customer: they run, then the parent continues',
   async (side) => {
-    const queue = side.queue()
     side.worker(async (job, { token }) => {
       if (job.data.nr !== 9) return job.data.nr
       if (job.data.step === undefined) {
         for (const nr of [1, 2]) {
           const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
-          await queue.add('child', { customer: 'a', nr }, { parent })
+          await side.own.add('child', { customer: 'a', nr }, { parent })
         }
         await job.updateData({ ...job.data, step: 'wait' })
         if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError()
@@ -71,7 +70,7 @@ same(
       return Object.values(await job.getChildrenValues<number>()).reduce((a, b) => a + b, 0)
     })
     const events = await side.events()
-    const [job] = await side.addTo(queue, 'a', [9])
+    const [job] = await side.add('a', [9])
     const result = await job?.waitUntilFinished(events, 10_000)
     return { order: side.order, result }
   },
@@ -81,17 +80,16 @@ same(
 same(
   'moveToWaitingChildren: what was added behind the parent runs after it, or between',
   async (side) => {
-    const queue = side.queue()
     side.worker(async (job, { token }) => {
       if (job.data.nr === 9 && job.data.step === undefined) {
         const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
-        await queue.add('child', { customer: 'a', nr: 1 }, { parent })
+        await side.own.add('child', { customer: 'a', nr: 1 }, { parent })
         await job.updateData({ ...job.data, step: 'wait' })
         if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError()
       }
     })
-    await side.addTo(queue, 'a', [9])
-    await side.addTo(queue, 'a', [20, 21])
+    await side.add('a', [9])
+    await side.add('a', [20, 21])
     await side.ended(5)
     return { ran: side.ran, overlaps: side.overlaps }
   },
@@ -205,9 +203,8 @@ same(
 same(
   'removeChildDependency frees the parent, and both run',
   async (side) => {
-    const queue = side.queue()
     const { children = [] } = await side.flow(['a', 9], [['a', 1]], { ofChildren: { delay: 300 } })
-    const child = await queue.getJob(children[0]?.job.id ?? '')
+    const child = await side.own.getJob(children[0]?.job.id ?? '')
     const removed = await child?.removeChildDependency()
     side.worker()
     await side.ended(2)

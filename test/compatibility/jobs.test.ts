@@ -52,12 +52,11 @@ same(
 same(
   'a timestamp of the caller: the order of adding holds, and the job shows it',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', [1])
-    const [job] = await side.addTo(queue, 'a', [2], { timestamp: 1_000 })
-    await side.addTo(queue, 'a', [3], { timestamp: Date.now() + 3_600_000 })
-    await side.addTo(queue, 'a', [4])
-    const shown = (await queue.getJob(job?.id ?? ''))?.timestamp
+    await side.add('a', [1])
+    const [job] = await side.add('a', [2], { timestamp: 1_000 })
+    await side.add('a', [3], { timestamp: Date.now() + 3_600_000 })
+    await side.add('a', [4])
+    const shown = (await side.own.getJob(job?.id ?? ''))?.timestamp
     side.worker()
     await side.ended(4)
     return { shown, order: side.order }
@@ -104,14 +103,13 @@ same(
 same(
   'add with a parent that does not exist is refused, and leaves no place behind',
   async (side) => {
-    const queue = side.queue()
     side.worker()
-    const parent = { id: 'none', queue: queue.qualifiedName }
-    const refusal = await side.addTo(queue, 'a', [1], { parent }).then(
+    const parent = { id: 'none', queue: side.own.qualifiedName }
+    const refusal = await side.add('a', [1], { parent }).then(
       () => 'accepted',
       (error: unknown) => (error as Error).message.replace(side.queueName, 'q'),
     )
-    await side.addTo(queue, 'a', [2])
+    await side.add('a', [2])
     await side.ended(1)
     return { refusal, order: side.order }
   },
@@ -229,13 +227,12 @@ same(
 same(
   'a job that fails for good while others wait: they run',
   async (side) => {
-    const queue = side.queue()
     side.worker(({ data }) => {
       if (data.nr === 1) throw new Error('on purpose')
     })
-    await side.addTo(queue, 'a', [1, 2, 3])
+    await side.add('a', [1, 2, 3])
     await side.ended(3)
-    return { order: side.order, failed: await queue.getFailedCount() }
+    return { order: side.order, failed: await side.own.getFailedCount() }
   },
   { order: [1, 2, 3], failed: 1 },
 )

@@ -56,10 +56,9 @@ same(
 same(
   'global concurrency of one and two customers: every job runs, in order',
   async (side) => {
-    const queue = side.queue()
-    await queue.setGlobalConcurrency(1)
-    await side.addTo(queue, 'a', range(1, 4))
-    await side.addTo(queue, 'b', range(5, 8))
+    await side.own.setGlobalConcurrency(1)
+    await side.add('a', range(1, 4))
+    await side.add('b', range(5, 8))
     side.worker(() => pause(2))
     await side.ended(8)
     return { a: side.orderOf('a'), b: side.orderOf('b') }

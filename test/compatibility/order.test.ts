@@ -223,16 +223,15 @@ same(
 same(
   'a delayed job runs when it is due, and holds up nothing until then',
   async (side) => {
-    const queue = side.queue()
     side.worker()
-    const [job] = await side.addTo(queue, 'a', [1], { delay: 3_600_000 })
-    await side.addTo(queue, 'a', [2, 3])
+    const [job] = await side.add('a', [1], { delay: 3_600_000 })
+    await side.add('a', [2, 3])
     await side.ended(2)
     await job?.changeDelay(200)
     await side.ended(3)
-    const [late] = await side.addTo(queue, 'a', [4], { delay: 200 })
+    const [late] = await side.add('a', [4], { delay: 200 })
     await side.ended(4)
-    const { processedOn = 0, timestamp } = (await queue.getJob(late?.id ?? '')) ?? {}
+    const { processedOn = 0, timestamp } = (await side.own.getJob(late?.id ?? '')) ?? {}
     return { order: side.order, isInTime: processedOn - (timestamp ?? Infinity) >= 200 }
   },
   { order: [2, 3, 1, 4], isInTime: true },
@@ -282,11 +281,10 @@ same(
 same(
   'promoteJobs wakes delayed jobs, and those that wait in line keep their order',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', range(1, 4))
-    await side.addTo(queue, 'a', [5], { delay: 3_600_000 })
-    await queue.promoteJobs()
-    const counts = await queue.getJobCounts('waiting', 'delayed')
+    await side.add('a', range(1, 4))
+    await side.add('a', [5], { delay: 3_600_000 })
+    await side.own.promoteJobs()
+    const counts = await side.own.getJobCounts('waiting', 'delayed')
     side.worker()
     await side.ended(5)
     return { counts, order: side.order }
@@ -297,13 +295,12 @@ same(
 same(
   'addBulk adds in order, for every customer',
   async (side) => {
-    const queue = side.queue()
     side.worker()
     const jobs = range(1, 12).map((nr) => ({
       name: 'work',
       data: { customer: ['a', 'b', 'c'][nr % 3] ?? '', nr },
     }))
-    const added = await queue.addBulk(jobs)
+    const added = await side.own.addBulk(jobs)
     await side.ended(12)
     return {
       added: added.map(({ data }) => data.nr),

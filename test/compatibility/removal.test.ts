@@ -89,12 +89,11 @@ sameAndAsSoon(
 same(
   'drain counts and leaves what BullMQ leaves',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', range(1, 5))
-    await side.addTo(queue, 'b', range(6, 7))
-    await side.addTo(queue, 'a', [8], { delay: 3_600_000 })
-    await queue.drain()
-    const { waiting, delayed, prioritized } = await queue.getJobCounts()
+    await side.add('a', range(1, 5))
+    await side.add('b', range(6, 7))
+    await side.add('a', [8], { delay: 3_600_000 })
+    await side.own.drain()
+    const { waiting, delayed, prioritized } = await side.own.getJobCounts()
     return { waiting, delayed, prioritized }
   },
   { waiting: 0, delayed: 1, prioritized: 0 },
@@ -135,10 +134,9 @@ same(
 same(
   'clean("prioritized") takes up to its limit, those with the highest priority',
   async (side) => {
-    const queue = side.queue()
-    for (const nr of range(1, 5)) await side.addTo(queue, 'a', [nr], { priority: nr })
-    const some = await queue.clean(0, 3, 'prioritized')
-    const left = (await queue.getPrioritized()).map(({ data }) => data.nr)
+    for (const nr of range(1, 5)) await side.add('a', [nr], { priority: nr })
+    const some = await side.own.clean(0, 3, 'prioritized')
+    const left = (await side.own.getPrioritized()).map(({ data }) => data.nr)
     return { some: some.length, left }
   },
   { some: 3, left: [4, 5] },
@@ -147,10 +145,9 @@ same(
 same(
   'clean("wait") spares jobs that are younger than its grace',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', range(1, 3))
-    const cleaned = await queue.clean(60_000, 100, 'wait')
-    return { cleaned, left: await queue.getWaitingCount() }
+    await side.add('a', range(1, 3))
+    const cleaned = await side.own.clean(60_000, 100, 'wait')
+    return { cleaned, left: await side.own.getWaitingCount() }
   },
   { cleaned: [], left: 3 },
 )
@@ -158,11 +155,10 @@ same(
 same(
   'clean("delayed") spares those that wait in line',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', range(1, 3))
-    await side.addTo(queue, 'a', [4], { delay: 3_600_000 })
-    const cleaned = await queue.clean(0, 100, 'delayed')
-    return { cleaned: cleaned.length, waiting: await queue.getWaitingCount() }
+    await side.add('a', range(1, 3))
+    await side.add('a', [4], { delay: 3_600_000 })
+    const cleaned = await side.own.clean(0, 100, 'delayed')
+    return { cleaned: cleaned.length, waiting: await side.own.getWaitingCount() }
   },
   { cleaned: 1, waiting: 3 },
 )
@@ -187,12 +183,11 @@ same(
 same(
   'obliterate needs force while a job runs',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     side.worker(() => gate.passed)
-    await side.addTo(queue, 'a', range(1, 3))
+    await side.add('a', range(1, 3))
     await side.started(1)
-    const refusal = await queue.obliterate().catch((error: unknown) => (error as Error).message)
+    const refusal = await side.own.obliterate().catch((error: unknown) => (error as Error).message)
     return { refusal }
   },
   { refusal: 'Cannot obliterate queue with active jobs' },
@@ -223,15 +218,14 @@ differs(
 sameAndAsSoon(
   'obliterate leaves no place behind: ids begin again, and the next job starts at once',
   async (side) => {
-    const queue = side.queue()
     const worker = side.worker()
-    await side.addTo(queue, 'warm', [0])
+    await side.add('warm', [0])
     await side.ended(1)
     await worker.pause()
-    await side.addTo(queue, 'a', range(1, 5))
-    await queue.obliterate({ force: true })
-    await side.addTo(queue, 'b', [6], { delay: 3_600_000 })
-    await side.addTo(queue, 'a', [7])
+    await side.add('a', range(1, 5))
+    await side.own.obliterate({ force: true })
+    await side.add('b', [6], { delay: 3_600_000 })
+    await side.add('a', [7])
     const from = performance.now()
     await worker.resume()
     await side.ended(2)
@@ -243,12 +237,11 @@ sameAndAsSoon(
 same(
   'a job that runs cannot be removed',
   async (side) => {
-    const queue = side.queue()
     const gate = side.gate()
     side.worker(() => gate.passed)
-    const [job] = await side.addTo(queue, 'a', [1])
+    const [job] = await side.add('a', [1])
     await side.started(1)
-    const removed = await queue.remove(job?.id ?? '')
+    const removed = await side.own.remove(job?.id ?? '')
     gate.open()
     await side.ended(1)
     return { removed }
@@ -280,14 +273,13 @@ sameAndAsSoon(
 same(
   'removeOnComplete and removeOnFail leave nothing behind',
   async (side) => {
-    const queue = side.queue()
     side.worker(({ data }) => {
       if (data.nr === 2) throw new Error('on purpose')
     })
-    await side.addTo(queue, 'a', range(1, 4), { removeOnComplete: true, removeOnFail: true })
+    await side.add('a', range(1, 4), { removeOnComplete: true, removeOnFail: true })
     await side.ended(4)
     await side.until('all are gone', async () => {
-      const counts = await queue.getJobCounts()
+      const counts = await side.own.getJobCounts()
       return Object.values(counts).every((count) => count === 0)
     })
     return { order: side.order }
@@ -298,12 +290,11 @@ same(
 same(
   'removeOnComplete keeps the number of jobs that it names',
   async (side) => {
-    const queue = side.queue()
     side.worker()
-    await side.addTo(queue, 'a', range(1, 6), { removeOnComplete: 2 })
+    await side.add('a', range(1, 6), { removeOnComplete: 2 })
     await side.ended(6)
-    await side.until('the last is done', async () => (await queue.getActiveCount()) === 0)
-    const kept = await queue.getCompleted()
+    await side.until('the last is done', async () => (await side.own.getActiveCount()) === 0)
+    const kept = await side.own.getCompleted()
     return { kept: kept.map(({ data }) => data.nr) }
   },
   { kept: [6, 5] },
@@ -312,9 +303,8 @@ same(
 same(
   'removeOrphanedJobs removes nothing that waits in line, and none of our keys',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', range(1, 4))
-    const removed = await queue.removeOrphanedJobs()
+    await side.add('a', range(1, 4))
+    const removed = await side.own.removeOrphanedJobs()
     side.worker()
     await side.ended(4)
     return { removed, order: side.order }

@@ -48,15 +48,14 @@ same(
 same(
   'attempts, attemptsMade, attemptsStarted and failedReason of a job that fails for good',
   async (side) => {
-    const queue = side.queue()
     side.worker(({ data }) => {
       if (data.nr === 2) throw new Error('on purpose')
     })
-    const [, job] = await side.addTo(queue, 'a', [1, 2, 3], { attempts: 3 })
+    const [, job] = await side.add('a', [1, 2, 3], { attempts: 3 })
     await side.ended(5)
-    await side.until('it failed', async () => (await queue.getFailedCount()) === 1)
+    await side.failed(1)
     const { attemptsMade, attemptsStarted, failedReason, stacktrace } =
-      (await queue.getJob(job?.id ?? '')) ?? {}
+      (await side.own.getJob(job?.id ?? '')) ?? {}
     return { attemptsMade, attemptsStarted, failedReason, traces: stacktrace?.length }
   },
   { attemptsMade: 3, attemptsStarted: 3, failedReason: 'on purpose', traces: 3 },
@@ -160,8 +159,7 @@ differs(
 differs(
   'moveToDelayed and DelayedError: the customer’s other jobs wait for it',
   async (side) => {
-    const queue = side.queue()
-    await side.addTo(queue, 'a', [1, 2])
+    await side.add('a', [1, 2])
     side.worker(async (job, { token }) => {
       if (job.data.nr === 1 && job.data.step === undefined) {
         await job.updateData({ ...job.data, step: 'again' })
@@ -170,7 +168,7 @@ differs(
       }
     })
     await side.ended(3)
-    const [first] = await queue.getCompleted()
+    const [first] = await side.own.getCompleted()
     return { order: side.order, attemptsMade: first?.attemptsMade }
   },
   {
@@ -259,11 +257,10 @@ same(
 same(
   'retryJobs of completed jobs runs them again',
   async (side) => {
-    const queue = side.queue()
     side.worker()
-    await side.addTo(queue, 'a', range(1, 2))
-    await side.until('all are done', async () => (await queue.getCompletedCount()) === 2)
-    await queue.retryJobs({ state: 'completed' })
+    await side.add('a', range(1, 2))
+    await side.completed(2)
+    await side.own.retryJobs({ state: 'completed' })
     return side.orderAfter(4)
   },
   { order: [1, 2, 1, 2] },

@@ -296,11 +296,10 @@ same(
 same(
   'worker.name is shown by the job as processedBy',
   async (side) => {
-    const queue = side.queue()
     side.worker(() => undefined, { name: 'mine' })
-    const [job] = await side.addTo(queue, 'a', [1])
-    await side.until('it is done', async () => (await queue.getCompletedCount()) === 1)
-    const done = await queue.getJob(job?.id ?? '')
+    const [job] = await side.add('a', [1])
+    await side.completed(1)
+    const done = await side.own.getJob(job?.id ?? '')
     return { by: done?.processedBy, hasTimes: (done?.finishedOn ?? 0) >= (done?.processedOn ?? 1) }
   },
   { by: 'mine', hasTimes: true },
@@ -321,17 +320,16 @@ same(
 same(
   'removeOnComplete and removeOnFail of the worker',
   async (side) => {
-    const queue = side.queue()
     side.worker(
       ({ data }) => {
         if (data.nr % 2 === 0) throw new Error('on purpose')
       },
       { removeOnComplete: { count: 1 }, removeOnFail: { count: 0 } },
     )
-    await side.addTo(queue, 'a', range(1, 6))
+    await side.add('a', range(1, 6))
     await side.ended(6)
-    await side.until('none is active', async () => (await queue.getActiveCount()) === 0)
-    return { counts: await queue.getJobCounts('completed', 'failed') }
+    await side.until('none is active', async () => (await side.own.getActiveCount()) === 0)
+    return { counts: await side.own.getJobCounts('completed', 'failed') }
   },
   { counts: { completed: 1, failed: 0 } },
 )
@@ -386,12 +384,11 @@ same(
 same(
   'the result of a job is what its processor returned',
   async (side) => {
-    const queue = side.queue()
     side.worker(({ data }) => ({ of: data.nr }))
     const events = await side.events()
-    const jobs = await side.addTo(queue, 'a', [1, 2])
+    const jobs = await side.add('a', [1, 2])
     const results = await Promise.all(jobs.map((job) => job.waitUntilFinished(events, 10_000)))
-    const done = await queue.getJob(jobs[1]?.id ?? '')
+    const done = await side.own.getJob(jobs[1]?.id ?? '')
     return { results, stored: done?.returnvalue }
   },
   { results: [{ of: 1 }, { of: 2 }], stored: { of: 2 } },

@@ -22,8 +22,7 @@ interface Scraped {
 /** A worker that does `jobs` jobs for one customer, and a Prometheus that has seen them all. */
 async function scraped(jobs: number): Promise<Scraped> {
   const worker = await startScrapedWorker(fixture)
-  const server = await startPrometheus(prometheus ?? '', worker.address)
-  fixture.defer(() => server.close())
+  const server = fixture.closing(await startPrometheus(prometheus ?? '', worker.address))
   const isIdle = async (): Promise<boolean> => {
     await delay(LOOK_MS)
     return (await server.query('redlock_quorum_margin')).length === 1

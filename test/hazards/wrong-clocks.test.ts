@@ -31,6 +31,16 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
     present(shim).clock(item(fleet.masters, index).port).step(ms)
   }
 
+  const ofFive = (title: string, run: (fleet: Fleet, harness: Harness) => Promise<void>): void => {
+    it.concurrent(title, () =>
+      undisturbed(async () => {
+        await using fleet = await startFleet({ masters: 5, queue: false })
+        await using harness = await Harness.open(fleet, MAX_LEASE_MS)
+        await run(fleet, harness)
+      }),
+    )
+  }
+
   /** A lease that has its keys on the first three of five masters only. */
   async function holdThree(harness: Harness, autoExtend = false): Promise<Lease> {
     const holder = await harness.client({ leaseMs: MAX_LEASE_MS })
@@ -58,61 +68,49 @@ describe.skipIf(answer.status === 'absent')('masters with wrong clocks', () => {
     expect(next?.fencingToken).toBeGreaterThan(lease.fencingToken)
   }
 
-  it.concurrent(
+  ofFive(
     'a quarantine is not over because a clock that was behind is set right',
-    async () => {
-      await undisturbed(async () => {
-        await using fleet = await startFleet({ masters: 5, queue: false })
-        await using harness = await Harness.open(fleet, MAX_LEASE_MS)
-        const connected = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
-        const lease = await holdThree(harness)
-        step(fleet, 0, -HOUR_MS)
-        await item(fleet.masters, 0).restart()
-        const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
-        await until('the master is enrolled again', () =>
-          [connected, fresh].every(
-            (client) => item(client.status().masters, 0).state !== 'connecting',
-          ),
-        )
-        expect(lease.remainingMs()).toBeGreaterThan(0)
-        step(fleet, 0, HOUR_MS)
-        const later = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
-        await expectOneHolder(lease, [connected, fresh, later])
-      })
+    async (fleet, harness) => {
+      const connected = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
+      const lease = await holdThree(harness)
+      step(fleet, 0, -HOUR_MS)
+      await item(fleet.masters, 0).restart()
+      const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
+      await until('the master is enrolled again', () =>
+        [connected, fresh].every(
+          (client) => item(client.status().masters, 0).state !== 'connecting',
+        ),
+      )
+      expect(lease.remainingMs()).toBeGreaterThan(0)
+      step(fleet, 0, HOUR_MS)
+      const later = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
+      await expectOneHolder(lease, [connected, fresh, later])
     },
   )
 
-  it.concurrent(
+  ofFive(
     'a client that starts after a clock has stepped forward does not count that master',
-    async () => {
-      await undisturbed(async () => {
-        await using fleet = await startFleet({ masters: 5, queue: false })
-        await using harness = await Harness.open(fleet, MAX_LEASE_MS)
-        const lease = await holdThree(harness)
-        step(fleet, 0, HOUR_MS)
-        const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
-        expect(item(fresh.status().masters, 0).state).toBe('suspended')
-        await expectOneHolder(lease, [fresh])
-      })
+    async (fleet, harness) => {
+      const lease = await holdThree(harness)
+      step(fleet, 0, HOUR_MS)
+      const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
+      expect(item(fresh.status().masters, 0).state).toBe('suspended')
+      await expectOneHolder(lease, [fresh])
     },
   )
 
-  it.concurrent(
+  ofFive(
     'an extension does not rest on a master whose clock is behind and is set right later',
-    async () => {
-      await undisturbed(async () => {
-        await using fleet = await startFleet({ masters: 5, queue: false })
-        await using harness = await Harness.open(fleet, MAX_LEASE_MS)
-        const lease = await holdThree(harness)
-        step(fleet, 0, -HOUR_MS)
-        await delay(MAX_LEASE_MS / 2)
-        // The key is not lengthened by that clock, and ends when it is right again.
-        const { status } = await lease.extend()
-        step(fleet, 0, HOUR_MS)
-        const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
-        await expectOneHolder(lease, [fresh])
-        expect(status).toBe('unreachable')
-      })
+    async (fleet, harness) => {
+      const lease = await holdThree(harness)
+      step(fleet, 0, -HOUR_MS)
+      await delay(MAX_LEASE_MS / 2)
+      // The key is not lengthened by that clock, and ends when it is right again.
+      const { status } = await lease.extend()
+      step(fleet, 0, HOUR_MS)
+      const fresh = await harness.client({ leaseMs: MAX_LEASE_MS, direct: true })
+      await expectOneHolder(lease, [fresh])
+      expect(status).toBe('unreachable')
     },
   )
 })

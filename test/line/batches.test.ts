@@ -10,12 +10,12 @@ import {
   silentLogger,
   type BatchOptions,
   type BatchRun,
-  type JobLease,
   type LockedQueue,
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { upTo } from './calls.ts'
 
 interface Charge {
   readonly customer: string
@@ -59,6 +59,27 @@ const jobs = (
 const numbers = (batch: readonly Job<Charge>[]): number[] => batch.map(({ data: { nr } }) => nr)
 const allDone = (batch: readonly Job<Charge>[]): Promise<PromiseSettledResult<unknown>[]> =>
   Promise.allSettled(batch.map(({ data: { nr } }) => Promise.resolve(nr * 10)))
+
+/** Those that are declined fail, and the others have their numbers. */
+const allButDeclined = (
+  batch: readonly Job<Charge>[],
+  isDeclined: (job: Job<Charge>) => boolean,
+): Promise<PromiseSettledResult<unknown>[]> =>
+  Promise.allSettled(
+    batch.map((job) =>
+      isDeclined(job) ? Promise.reject(new Error('declined')) : Promise.resolve(job.data.nr),
+    ),
+  )
+
+/** A processor, and the numbers of the jobs that each call had. */
+function recording(process: BatchRun<Charge, unknown> = allDone) {
+  const seen: number[][] = []
+  const run: BatchRun<Charge, unknown> = (batch, lease) => {
+    seen.push(numbers(batch))
+    return process(batch, lease)
+  }
+  return { seen, run }
+}
 
 async function moveToChildren(job: Job, token: string): Promise<unknown> {
   const queue = fixture.plainQueue()
@@ -150,7 +171,7 @@ describe('a batch', () => {
     })
     await until('all are done', async () => (await queue.getCompletedCount()) === 25)
     expect(seen.map(({ length }) => length)).toEqual([10, 10, 5])
-    expect(seen.flat()).toEqual(Array.from({ length: 25 }, (_, nr) => nr))
+    expect(seen.flat()).toEqual(upTo(25))
     expect([...tokens].sort((a, b) => a - b)).toEqual(tokens)
     const plain = fixture.plainQueue<Charge>()
     for (const { data, returnvalue, attemptsMade, delay } of await plain.getCompleted()) {
@@ -166,18 +187,12 @@ describe('a batch', () => {
 
   test('fails job by job; a retried one keeps its place before those behind it', async () => {
     const queue = openQueue()
-    const seen: number[][] = []
     const events: string[] = []
     await queue.addBulk(jobs(8, 'a', { attempts: 2 }))
-    const worker = await work({ size: 4 }, (batch) => {
-      seen.push(numbers(batch))
-      const settled = batch.map(({ data: { nr }, attemptsMade }) =>
-        nr === 2 && attemptsMade === 0
-          ? Promise.reject(new Error('declined'))
-          : Promise.resolve(nr),
-      )
-      return Promise.allSettled(settled)
-    })
+    const { seen, run } = recording((batch) =>
+      allButDeclined(batch, ({ data, attemptsMade }) => data.nr === 2 && attemptsMade === 0),
+    )
+    const worker = await work({ size: 4 }, run)
     worker.on('completed', ({ data }) => events.push(`completed ${data.nr}`))
     worker.on('failed', (job) => events.push(`failed ${job?.data.nr}`))
     await until('all are done', () => events.length === 9)
@@ -208,11 +223,8 @@ describe('a batch', () => {
 
   test('that is not full waits for more jobs', async () => {
     const queue = openQueue()
-    const seen: number[][] = []
-    await work({ size: 4, waitMs: 10_000 }, (batch) => {
-      seen.push(numbers(batch))
-      return allDone(batch)
-    })
+    const { seen, run } = recording()
+    await work({ size: 4, waitMs: 10_000 }, run)
     for (const { name, data } of jobs(4)) {
       await queue.add(name, data)
       const isTaken = async (): Promise<boolean> => (await queue.getWaitingCount()) === 0
@@ -244,19 +256,17 @@ describe('a batch', () => {
     await until('all are done', async () => (await queue.getCompletedCount()) === 120)
     expect(most).toBe(1)
     for (const each of order.values()) {
-      expect(each).toEqual(Array.from({ length: 40 }, (_, nr) => nr))
+      expect(each).toEqual(upTo(40))
     }
   })
 
   test('has no job of a plain queue, and none of a resource that was paused', async () => {
     const queue = openQueue()
-    const seen: number[][] = []
     const plain = fixture.plainQueue<Charge>()
     await plain.addBulk(jobs(2, 'b'))
     await queue.addBulk(jobs(4))
     let isPaused = false
     await work({ size: 2 }, async (batch) => {
-      seen.push(numbers(batch))
       if (!isPaused && batch[0]?.data.customer === 'a') {
         isPaused = true
         await queue.pauseResource('customer:a')
@@ -276,15 +286,9 @@ describe('a batch', () => {
     for (const [nr, customer] of ['a', 'a', 'a', 'a+b', 'a'].entries()) {
       await queue.add('charge', { customer, nr }, opts[nr] ?? {})
     }
-    const seen: number[][] = []
-    const run: BatchRun<Charge, unknown> = (batch) => {
-      seen.push(numbers(batch))
-      return Promise.allSettled(
-        batch.map(({ data: { nr }, attemptsMade }) =>
-          nr < 2 && attemptsMade === 0 ? Promise.reject(new Error('declined')) : Promise.resolve(),
-        ),
-      )
-    }
+    const { seen, run } = recording((batch) =>
+      allButDeclined(batch, ({ data, attemptsMade }) => data.nr < 2 && attemptsMade === 0),
+    )
     await work({ size: 10 }, run, { resource: ({ data }) => data.customer.split('+') })
     await until('all are done', async () => (await queue.getCompletedCount()) === 5)
     expect(seen).toEqual([[0, 1, 2], [0], [1], [3], [4]])
@@ -292,12 +296,9 @@ describe('a batch', () => {
 
   test('has no job that was added while its resource was paused', async () => {
     const queue = openQueue()
-    const seen: number[][] = []
+    const { seen, run } = recording()
     await queue.addBulk(jobs(1))
-    await work({ size: 10, waitMs: 1_000 }, (batch) => {
-      seen.push(numbers(batch))
-      return allDone(batch)
-    })
+    await work({ size: 10, waitMs: 1_000 }, run)
     await until('it waits for more', async () => (await queue.getActiveCount()) === 1)
     await queue.pauseResource('customer:a')
     await queue.add('charge', { customer: 'a', nr: 1 })
@@ -309,12 +310,9 @@ describe('a batch', () => {
 
   test('has no more starts than its rate admits', async () => {
     const queue = openQueue({ rate: () => ({ limit: 1, perMs: 60_000, burst: 3 }) })
-    const seen: number[][] = []
+    const { seen, run } = recording()
     await queue.addBulk(jobs(5))
-    await work({ size: 10 }, (batch) => {
-      seen.push(numbers(batch))
-      return allDone(batch)
-    })
+    await work({ size: 10 }, run)
     await until('three are done', async () => (await queue.getCompletedCount()) === 3)
     await delay(300)
     expect(seen.flat()).toEqual([0, 1, 2])
@@ -328,11 +326,7 @@ describe('a batch', () => {
     await work({ size: 3 }, async (batch, lease) => {
       ends.push(lease.signal)
       await wait.passed
-      return Promise.allSettled(
-        batch.map(({ data: { nr } }) =>
-          nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
-        ),
-      )
+      return allButDeclined(batch, ({ data }) => data.nr === 1)
     })
     await until('it runs', () => ends.length === 1)
     const second = (await queue.getActive()).find(({ data }) => data.nr === 1)
@@ -424,11 +418,8 @@ describe('a batch', () => {
 
   test.each(['drain', 'close', 'pause'] as const)('takes no more jobs after %s', async (how) => {
     const queue = openQueue()
-    const seen: number[][] = []
-    const worker = await work({ size: 10, waitMs: 20_000 }, (batch) => {
-      seen.push(numbers(batch))
-      return allDone(batch)
-    })
+    const { seen, run } = recording()
+    const worker = await work({ size: 10, waitMs: 20_000 }, run)
     await queue.addBulk(jobs(2))
     await until('both are taken', async () => (await queue.getActiveCount()) === 2)
     const leaving = worker[how]()
@@ -463,23 +454,20 @@ describe('a batch', () => {
       expect(await queue.getCompletedCount()).toBe(3)
       await Promise.all(away.map((master) => master.thaw()))
       await until('all are done', async () => (await queue.getCompletedCount()) === 9)
-      expect(seen.flat()).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8])
+      expect(seen.flat()).toEqual(upTo(9))
       expect(stalled).toEqual([])
-      expect((await queue.getCompleted()).map(({ attemptsMade }) => attemptsMade)).toEqual(
-        Array.from({ length: 9 }, () => 1),
-      )
+      const done = await queue.getCompleted()
+      expect(done.map(({ attemptsMade }) => attemptsMade)).toEqual(Array(9).fill(1))
     })
   })
 
   test('takes no job behind one that another worker may get', async () => {
     const queue = openQueue()
-    const seen: number[][] = []
     await queue.addBulk([...jobs(12, 'a'), ...jobs(12, 'b')])
-    const run: BatchRun<Charge, unknown> = async (batch) => {
-      seen.push(numbers(batch))
+    const { seen, run } = recording(async (batch) => {
       await delay(5)
       return allDone(batch)
-    }
+    })
     // After each batch, its line goes behind the other one.
     const worker = await work({ size: 4 }, run, { burstMs: 1, concurrency: 1 })
     const stalled: string[] = []
@@ -493,10 +481,7 @@ describe('a batch', () => {
     const queue = openQueue()
     await queue.addBulk(jobs(3))
     const starts: number[][] = []
-    const run = async (
-      batch: readonly Job<Charge>[],
-      lease: JobLease,
-    ): Promise<PromiseSettledResult<unknown>[]> => {
+    const run: BatchRun<Charge, unknown> = async (batch, lease) => {
       starts.push(numbers(batch))
       if (starts.length === 1) throw await lease.rateLimit(300)
       return allDone(batch)
@@ -512,15 +497,7 @@ describe('a batch', () => {
   test('holds its line where a job of it has failed for good and the line is blocked by that', async () => {
     const queue = openQueue()
     await queue.addBulk(jobs(5))
-    const seen: number[][] = []
-    const run: BatchRun<Charge, unknown> = (batch) => {
-      seen.push(numbers(batch))
-      return Promise.allSettled(
-        batch.map(({ data: { nr } }) =>
-          nr === 1 ? Promise.reject(new Error('declined')) : Promise.resolve(nr),
-        ),
-      )
-    }
+    const { seen, run } = recording((batch) => allButDeclined(batch, ({ data }) => data.nr === 1))
     await work({ size: 3 }, run, { onFailure: 'block' })
     await until('one has failed', async () => (await queue.getFailedCount()) === 1)
     await delay(1_500) // Also after a sweep.

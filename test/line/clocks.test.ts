@@ -35,11 +35,7 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
   function makeQueue(
     resource: (data: { nr: number }) => string = () => 'customer:1',
   ): LockedQueue<{ nr: number }> {
-    const queue = fixture.lockedQueue<{ nr: number }>({
-      connection: { url: server.url },
-      resource,
-    })
-    return queue
+    return fixture.lockedQueue<{ nr: number }>({ connection: { url: server.url }, resource })
   }
 
   /** The numbers of the jobs, in the order in which a worker ran them. */

@@ -2,22 +2,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { FlowProducer } from 'bullmq'
 import { describe, expect, it } from 'vitest'
-import { LineFullError, type LockedQueue, type LockedQueueOptions } from '../../src/index.ts'
+import { LineFullError, type LockedQueue } from '../../src/index.ts'
 import { QueueView } from '../../src/tools/operator/queue-view.ts'
 import { standingJobs } from '../../src/tools/operator/standing-jobs.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { useCalls, type Call } from './calls.ts'
 import { startProxy } from '../support/proxy.ts'
 
-interface Call {
-  readonly customer: string
-  readonly nr: number
-}
-
 const fixture = useFleet({ masters: 3 })
-
-function makeQueue(options: Partial<LockedQueueOptions<Call>>): LockedQueue<Call> {
-  return fixture.lockedQueue<Call>({ resource: ({ customer }) => customer, ...options })
-}
+const { makeQueue } = useCalls(fixture)
 
 const call = (nr: number, customer = 'a'): Call => ({ nr, customer })
 
@@ -198,8 +191,7 @@ describe('a full line', () => {
   it('takes the jobs of a flow, whole', async () => {
     const queue = makeQueue({ maxLength: 1 })
     await queue.add('call', call(1))
-    const flows = new FlowProducer({ connection: fixture.connection })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
     const child = { name: 'call', queueName: fixture.namespace, data: call(3) }
     await flows.add({
       name: 'call',
@@ -214,8 +206,7 @@ describe('a full line', () => {
     const queue = makeQueue({ maxLength: 1 })
     await queue.add('call', call(1))
     for (const nr of [2, 3]) await queue.add('call', call(nr)).catch(() => undefined)
-    const view = new QueueView(fixture.fleet.queue.url, 'bull', 5_000)
-    fixture.defer(() => view.close())
+    const view = fixture.closing(new QueueView(fixture.fleet.queue.url, 'bull', 5_000))
     const standing = await standingJobs(view.places)
     const findings = standing.findings.filter(
       ({ code, where }) => code === 'line-full' && where === `queue ${fixture.namespace}`,

@@ -1,85 +1,14 @@
 /** Limits of a resource on a real queue: pause, slots, rates, and what is left of them. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { QueueEvents, Worker, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
-import {
-  lockedProcessor,
-  type JobLease,
-  type LockedQueue,
-  type LockedQueueOptions,
-  type LockedWorker,
-  type LockedWorkerOptions,
-} from '../../src/index.ts'
+import { lockedProcessor, type JobLease } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { upTo, useCalls, type Call, type Seen } from './calls.ts'
 import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'
 
-interface Call {
-  readonly customer: string
-  readonly nr: number
-}
-
 const fixture = useFleet({ masters: 3 })
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-
-function makeQueue(options: Partial<LockedQueueOptions<Call>> = {}): LockedQueue<Call> {
-  return fixture.lockedQueue<Call>({ resource: ({ customer }) => customer, ...options })
-}
-
-interface Seen {
-  readonly worker: LockedWorker<Call>
-  readonly started: {
-    readonly nr: number
-    readonly customer: string
-    /** On the clock that the machine's servers share. */
-    readonly at: number
-    /** With this one. */
-    readonly running: number
-  }[]
-  readonly ended: number[]
-  readonly requeued: string[]
-  running: number
-  most: number
-}
-
-async function work(
-  options: Partial<LockedWorkerOptions<Call>> = {},
-  process: (job: Job<Call>, lease: JobLease) => Promise<unknown> = () => pause(2),
-): Promise<Seen> {
-  const redlock = await fixture.redlock()
-  const worker = fixture.lockedWorker<Call>(
-    async (job, lease) => {
-      seen.most = Math.max(seen.most, ++seen.running)
-      seen.started.push({ ...job.data, at: Date.now(), running: seen.running })
-      try {
-        await process(job, lease)
-      } finally {
-        seen.running--
-      }
-      seen.ended.push(job.data.nr)
-    },
-    {
-      ...{ redlock, concurrency: 5 },
-      resource: ({ data }) => data.customer,
-      ...options,
-    },
-  )
-  const seen: Seen = { worker, started: [], ended: [], requeued: [], running: 0, most: 0 }
-  worker.on('requeued', (job) => seen.requeued.push(job.data.customer))
-  await worker.waitUntilReady()
-  return seen
-}
-
-const jobs = (customer: string, ...nrs: number[]): { name: string; data: Call }[] =>
-  nrs.map((nr) => ({ name: 'call', data: { customer, nr } }))
-/** Only what opens a line moves it: no worker looks for lines that nothing moved. */
-async function turnSweepsOff(): Promise<void> {
-  await fixture.redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
-}
-
-async function turnSweepsOn(): Promise<void> {
-  await fixture.redis().del(`bull:${fixture.namespace}:redlock:::sweeper`)
-}
-
-const upTo = (count: number): number[] => Array.from({ length: count }, (_, nr) => nr)
+const { makeQueue, work, jobs, turnSweepsOff, turnSweepsOn } = useCalls(fixture)
 
 /** What is left in the queue's Redis of lines and limits. */
 async function leftovers(): Promise<readonly string[]> {
@@ -113,15 +42,15 @@ describe('a paused resource', () => {
     await until('the first runs', () => seen.started.length === 1)
     await queue.pauseResource('a', { reason: 'migration', by: 'ops' })
     await queue.addBulk([...jobs('a', 3), ...jobs('b', 10, 11)])
-    await until('the others ran', () => seen.ended.length === 2)
+    await until('the others ran', () => seen.order.length === 2)
     gate.open()
-    await until('the running one has finished', () => seen.ended.includes(0))
+    await until('the running one has finished', () => seen.order.includes(0))
     await pause(300)
-    expect(seen.ended).toEqual([10, 11, 0])
+    expect(seen.order).toEqual([10, 11, 0])
     expect(await queue.getLimits('a')).toMatchObject({ paused: { reason: 'migration', by: 'ops' } })
     await queue.resumeResource('a')
-    await until('all ran', () => seen.ended.length === 6)
-    expect(seen.ended.slice(3)).toEqual([1, 2, 3])
+    await until('all ran', () => seen.order.length === 6)
+    expect(seen.order.slice(3)).toEqual([1, 2, 3])
     expect(await leftovers()).toEqual([])
   })
 
@@ -139,12 +68,12 @@ describe('a paused resource', () => {
     await queue.pauseResource('a')
     const seen = await work({ concurrency: 1 })
     await queue.addBulk([...jobs('a', 1, 2, 3), ...jobs('b', ...upTo(20))])
-    await until('the others ran', () => seen.ended.length === 20)
+    await until('the others ran', () => seen.order.length === 20)
     expect(seen.requeued).toEqual([])
     expect(await queue.getJobCounts('waiting', 'delayed')).toEqual({ waiting: 3, delayed: 0 })
     await queue.resumeResource('a')
-    await until('all ran', () => seen.ended.length === 23)
-    expect(seen.ended.slice(20)).toEqual([1, 2, 3])
+    await until('all ran', () => seen.order.length === 23)
+    expect(seen.order.slice(20)).toEqual([1, 2, 3])
     expect(await leftovers()).toEqual([])
   })
 
@@ -156,7 +85,7 @@ describe('a paused resource', () => {
     await queue.pauseResource('a', { until: new Date(endsAt) })
     await queue.pauseResource('idle', { until: endsAt })
     await queue.addBulk(jobs('a', 1, 2))
-    await until('both ran', () => seen.ended.length === 2)
+    await until('both ran', () => seen.order.length === 2)
     expect(seen.started[0]?.at).toBeGreaterThanOrEqual(endsAt)
     await turnSweepsOn() // They find the end of the other pause.
     await until('nothing is left', async () => (await leftovers()).length === 0)
@@ -169,7 +98,7 @@ describe('a paused resource', () => {
       Number(await client.zscore(`bull:${fixture.namespace}:redlock:::sleeping-lines`, 'a'))
     const seen = await work()
     await queue.addBulk(jobs('a', 0, 1, 2))
-    await until('all ran', () => seen.ended.length === 3)
+    await until('all ran', () => seen.order.length === 3)
     await queue.pauseResource('a')
     const [first] = await queue.addBulk(jobs('a', 3, 4))
     const look = await nextLook()
@@ -182,8 +111,8 @@ describe('a paused resource', () => {
     await client.del(`bull:${fixture.namespace}:${first?.id ?? ''}`)
     await client.lrem(`bull:${fixture.namespace}:wait`, 0, first?.id ?? '')
     await seen.worker.resume()
-    await until('the other ran', () => seen.ended.length === 4)
-    expect(seen.ended).toEqual([0, 1, 2, 4])
+    await until('the other ran', () => seen.order.length === 4)
+    expect(seen.order).toEqual([0, 1, 2, 4])
   })
 
   test('keeps jobs that were awake already, and those that are retried', async () => {
@@ -201,8 +130,8 @@ describe('a paused resource', () => {
     expect(seen.started.map(({ nr }) => nr)).toEqual([5])
     await queue.resumeResource('a')
     await queue.resumeResource('b')
-    await until('all ran', () => seen.ended.length === 3)
-    expect(seen.ended.filter((nr) => nr !== 5)).toEqual([1, 2])
+    await until('all ran', () => seen.order.length === 3)
+    expect(seen.order.filter((nr) => nr !== 5)).toEqual([1, 2])
   })
 
   test('refuses options that have no effect', async () => {
@@ -259,9 +188,9 @@ describe('slots that are set', () => {
         return seen.running === count && active === count && wait === 0
       })
     const letEnd = async (count: number): Promise<void> => {
-      const before = seen.ended.length
+      const before = seen.order.length
       areHeld = false
-      await until('some have ended', () => seen.ended.length >= before + count)
+      await until('some have ended', () => seen.order.length >= before + count)
       areHeld = true
     }
     await queue.setSlots('a', 4, { reason: 'more licences' })
@@ -292,7 +221,7 @@ describe('slots that are set', () => {
     expect(seen.most).toBe(1)
     await queue.setSlots('a', 12)
     areHeld = false
-    await until('all ran', () => seen.ended.length === 200)
+    await until('all ran', () => seen.order.length === 200)
     await queue.resetSlots('a')
     expect(await leftovers()).toEqual([])
   })
@@ -304,7 +233,7 @@ describe('slots that are set', () => {
       const endsAt = Date.now() + 600
       await queue.setSlots('a', 1, { until: endsAt })
       await queue.addBulk(jobs('a', ...upTo(80)))
-      await until('all ran', () => seen.ended.length === 80)
+      await until('all ran', () => seen.order.length === 80)
       expect(firstWith(seen, 2)).toBeGreaterThanOrEqual(endsAt)
       expect(seen.most).toBe(3)
       await until('nothing is left', async () => (await leftovers()).length === 0)
@@ -326,18 +255,18 @@ describe('slots as a function of the job', () => {
       const errors: Error[] = []
       queue.on('error', (error) => errors.push(error))
       await queue.addBulk([...jobs('a', ...upTo(40)), ...jobs('b', ...upTo(10))])
-      await until('all ran', () => seen.ended.length === 50)
+      await until('all ran', () => seen.order.length === 50)
       expect(Object.fromEntries(most)).toEqual({ a: 3, b: 1 })
       expect(seen.requeued).toEqual([])
       expect(errors).toEqual([])
       await queue.setSlots('a', 1)
       most.clear()
       await queue.addBulk(jobs('a', ...upTo(10)))
-      await until('all ran', () => seen.ended.length === 60)
+      await until('all ran', () => seen.order.length === 60)
       expect(most.get('a')).toBe(1)
       await queue.resetSlots('a')
       await queue.addBulk(jobs('a', ...upTo(20)))
-      await until('all ran', () => seen.ended.length === 80)
+      await until('all ran', () => seen.order.length === 80)
       expect(most.get('a')).toBe(3)
       await expect(makeQueue({ slots: () => 0 }).addBulk(jobs('a', 1))).rejects.toThrow(/slots/)
       expect(await leftovers()).toEqual([])
@@ -360,7 +289,7 @@ describe('a rate', () => {
       const counted = await countedStarts('a')
       const startedAt = Date.now()
       await queue.addBulk([...jobs('a', ...upTo(55)), ...jobs('b', ...upTo(20))])
-      await until('all ran', () => seen.ended.length === 75)
+      await until('all ran', () => seen.order.length === 75)
       expect(counted).toHaveLength(55)
       expect(tooEarly(counted, 50, 1_000, 5)).toBe(0)
       expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
@@ -376,7 +305,7 @@ describe('a rate', () => {
     const seen = await work()
     const counted = await countedStarts('a')
     await queue.addBulk(jobs('a', 0, 1, 2))
-    await until('all ran', () => seen.ended.length === 3)
+    await until('all ran', () => seen.order.length === 3)
     const [zero = 0, one = 0, two = 0] = counted
     expect(one - zero).toBeGreaterThan(198)
     expect(two - zero).toBeGreaterThan(218)
@@ -391,10 +320,10 @@ describe('a rate', () => {
     const counted = await countedStarts('a')
     const addedAt = Date.now()
     await queue.addBulk(jobs('a', 8))
-    await until('it ran', () => seen.ended.length === 1)
+    await until('it ran', () => seen.order.length === 1)
     await pause(500)
     await queue.addBulk(jobs('a', 5, 2))
-    await until('all ran', () => seen.ended.length === 3)
+    await until('all ran', () => seen.order.length === 3)
     const [eight = 0, five = 0, two = 0] = counted
     expect(eight - addedAt).toBeGreaterThan(598)
     expect(five - eight).toBeGreaterThan(498 + 298)
@@ -403,7 +332,7 @@ describe('a rate', () => {
     expect(seen.requeued).toEqual([])
     await queue.setRate('b', { limit: 100, perMs: 1_000 })
     await queue.addBulk(jobs('b', 20))
-    await until('it starts after a smaller burst was set', () => seen.ended.length === 4)
+    await until('it starts after a smaller burst was set', () => seen.order.length === 4)
     expect(ranUncounted(seen.started, 'a', counted)).toEqual([])
   })
 
@@ -415,8 +344,8 @@ describe('a rate', () => {
     await queue.setRate('a', { limit: 1, perMs: 60_000 })
     const seen = await work({ resource: ({ data }) => data.customer.split('+') })
     await queue.addBulk([...jobs('a+b', 1), ...jobs('b', 2), ...jobs('a', 3)])
-    await until('the two ran', () => seen.ended.length === 2, 5_000)
-    expect(seen.ended).toEqual([1, 2])
+    await until('the two ran', () => seen.order.length === 2, 5_000)
+    expect(seen.order).toEqual([1, 2])
   })
 
   test('with slots: as many at once, and no more than the rate', async () => {
@@ -429,7 +358,7 @@ describe('a rate', () => {
     })
     const counted = await countedStarts('a')
     await queue.addBulk(jobs('a', ...upTo(22)))
-    await until('all ran', () => seen.ended.length === 22)
+    await until('all ran', () => seen.order.length === 22)
     // A job that starts again after a stall of the machine is counted again.
     expect(counted).toHaveLength(seen.started.length)
     expect(tooEarly(counted, 20, 1_000, 2)).toBe(0)
@@ -444,11 +373,11 @@ describe('a rate', () => {
     const seen = await work()
     await queue.setRate('a', { limit: 1, perMs: 60_000 })
     await queue.addBulk(jobs('a', ...upTo(20)))
-    await until('the first ran', () => seen.ended.length === 1)
+    await until('the first ran', () => seen.order.length === 1)
     await pause(200)
-    expect(seen.ended).toEqual([0])
+    expect(seen.order).toEqual([0])
     await queue.setRate('a', { limit: 50, perMs: 1_000, burst: 50 })
-    await until('the others ran', () => seen.ended.length === 20)
+    await until('the others ran', () => seen.order.length === 20)
     await queue.resetRate('a')
     expect(await leftovers()).toEqual([])
   })
@@ -491,9 +420,9 @@ describe('a rate', () => {
     await until('it sleeps', async () => (await queue.getActiveCount()) === 0)
     expect((await queue.getLimits('a')).asleepUntil).toBeInstanceOf(Date)
     await queue.addBulk(jobs('b', 10, 11))
-    await until('all ran', () => seen.ended.length === 5)
-    expect(seen.ended.filter((nr) => nr < 10)).toEqual([1, 2, 3])
-    expect(seen.ended.slice(0, 3).sort((x, y) => x - y)).toEqual([1, 10, 11])
+    await until('all ran', () => seen.order.length === 5)
+    expect(seen.order.filter((nr) => nr < 10)).toEqual([1, 2, 3])
+    expect(seen.order.slice(0, 3).sort((x, y) => x - y)).toEqual([1, 10, 11])
     const again = seen.started.filter(({ nr }) => nr === 2)[1]?.at ?? 0
     expect(again - toldAt).toBeGreaterThanOrEqual(SLEEP_MS)
     const job = (await queue.getCompleted()).find(({ data }) => data.nr === 2)
@@ -511,8 +440,8 @@ describe('a rate', () => {
     await queue.addBulk(jobs('a', 1, 2))
     await until('it sleeps', async () => (await queue.getDelayedCount()) === 1)
     await queue.resumeResource('a')
-    await until('all ran', () => seen.ended.length === 2, 5_000)
-    expect(seen.ended).toEqual([1, 2])
+    await until('all ran', () => seen.order.length === 2, 5_000)
+    expect(seen.order).toEqual([1, 2])
   })
 
   test.each(['of a 429', 'of a job', 'of a job that waited', 'of a retry'])(
@@ -549,8 +478,8 @@ describe('a rate', () => {
       else if (seen.started.length === 2) throw await lease.rateLimit(1_500)
     })
     await queue.addBulk(jobs('a', 1, 2))
-    await until('both have ended', () => seen.ended.length === 2, 5_000)
-    expect(seen.ended).toEqual([1, 2])
+    await until('both have ended', () => seen.order.length === 2, 5_000)
+    expect(seen.order).toEqual([1, 2])
   })
 
   test('after a 429 no other slot of the resource starts a job', async () => {
@@ -565,7 +494,7 @@ describe('a rate', () => {
       throw limited
     })
     await queue.addBulk(jobs('a', ...upTo(8)))
-    await until('all ran', () => seen.ended.length === 8)
+    await until('all ran', () => seen.order.length === 8)
     // One may have been on its way.
     const early = seen.started.filter(({ at }) => at > knownAt && at < toldAt + SLEEP_MS)
     expect(early.length, JSON.stringify(early)).toBeLessThanOrEqual(1)
@@ -583,13 +512,13 @@ describe('the smallest and the largest values', () => {
     { limit: far, perMs: 1, cost: Number.MIN_VALUE },
   ])('of a rate keep to it, and stop no other line: %o', async (rate) => {
     const queue = makeQueue({ rate: ({ customer }) => (customer === 'a' ? rate : undefined) })
-    await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'call', data: { customer: 'a', nr } })))
+    await queue.addBulk(jobs('a', 1, 2, 3))
     await queue.add('call', { customer: 'b', nr: 4 })
     const seen = await work()
-    await until('the other line goes on', () => seen.ended.includes(4))
+    await until('the other line goes on', () => seen.order.includes(4))
     await pause(100)
     const mayStart = rate.burst === far || rate.limit === far ? 3 : rate.cost === far ? 0 : 1
-    expect(seen.ended.filter((nr) => nr !== 4)).toHaveLength(mayStart)
+    expect(seen.order.filter((nr) => nr !== 4)).toHaveLength(mayStart)
     const counts = await queue.getJobCounts('prioritized', 'failed', 'delayed', 'wait')
     expect(counts['prioritized']).toBe(0)
     expect((counts['wait'] ?? 0) + (counts['delayed'] ?? 0)).toBe(3 - mayStart)
@@ -599,14 +528,14 @@ describe('the smallest and the largest values', () => {
   test('of a pause stop the line until it is resumed', async () => {
     const queue = makeQueue()
     await queue.pauseResource('a', { until: 8.64e15 })
-    await queue.addBulk([1, 2].map((nr) => ({ name: 'call', data: { customer: 'a', nr } })))
+    await queue.addBulk(jobs('a', 1, 2))
     expect(await queue.getJobCounts('prioritized', 'delayed', 'wait')).toEqual({
       ...{ prioritized: 0, delayed: 0, wait: 2 },
     })
     await queue.resumeResource('a')
     const seen = await work()
-    await until('both ran', () => seen.ended.length === 2)
-    expect(seen.ended).toEqual([1, 2])
+    await until('both ran', () => seen.order.length === 2)
+    expect(seen.order).toEqual([1, 2])
   })
 })
 
@@ -623,12 +552,7 @@ describe('cancel', () => {
     const seen = await work({}, (job, lease) =>
       job.data.nr < 4 ? untilStopped(job, lease) : pause(1),
     )
-    await queue.addBulk(
-      [1, 2, 3].map((nr) => ({
-        ...{ name: 'call', data: { customer: 'a', nr } },
-        opts: { attempts: 5 },
-      })),
-    )
+    await queue.addBulk(jobs('a', 1, 2, 3).map((job) => ({ ...job, opts: { attempts: 5 } })))
     await queue.add('call', { customer: 'a', nr: 9 }, { delay: 60_000 })
     await until('the first runs', () => seen.started.length === 1)
     const answers = await queue.cancel({ resource: 'a' }, { reason: 'runaway' })
@@ -639,7 +563,7 @@ describe('cancel', () => {
     )
     expect(failed.every(({ attemptsMade }) => attemptsMade === 1)).toBe(true)
     await queue.addBulk(jobs('a', 4, 5))
-    await until('the line goes on', () => seen.ended.length === 2)
+    await until('the line goes on', () => seen.order.length === 2)
     expect(seen.started.map(({ nr }) => nr)).toEqual([1, 4, 5])
   })
 
@@ -702,11 +626,11 @@ describe('cancel', () => {
     await again(1)
     await until('it runs', () => seen.started.length === 1)
     expect((await queue.cancel('again', { timeoutMs: 0 }))[0]?.outcome).toBe('running')
-    await until('it has ended', () => seen.ended.length === 1)
+    await until('it has ended', () => seen.order.length === 1)
     await until('it is gone', async () => (await queue.getJob('again')) === undefined)
     const startedAt = performance.now()
     await again(2)
-    await until('the other has ended', () => seen.ended.length === 2)
+    await until('the other has ended', () => seen.order.length === 2)
     expect(performance.now() - startedAt).toBeGreaterThan(690)
   })
 
@@ -731,7 +655,7 @@ describe('cancel', () => {
     const [first] = await queue.addBulk(jobs('a', 1, 2))
     await until('the first runs', () => seen.started.length === 1)
     expect((await queue.cancel(first?.id ?? ''))[0]?.outcome).toBe('stopped')
-    await until('the second ran', () => seen.ended.length === 1)
+    await until('the second ran', () => seen.order.length === 1)
   })
 })
 
@@ -779,11 +703,11 @@ describe('position', () => {
     // So long that what a busy machine adds to each job is little beside it.
     const seen = await work({}, () => pause(120))
     await queue.addBulk(jobs('a', ...upTo(10)))
-    await until('all ran', () => seen.ended.length === 10)
+    await until('all ran', () => seen.order.length === 10)
     const added = await queue.addBulk(jobs('a', ...upTo(15)))
     const askedAt = Date.now()
     const { estimate } = (await queue.position(added[14]?.id ?? '')) ?? {}
-    await until('all ran', () => seen.ended.length === 25)
+    await until('all ran', () => seen.order.length === 25)
     const waitedMs = (seen.started.at(-1)?.at ?? 0) - askedAt
     expect(estimate?.startsInMs).toBeGreaterThan(waitedMs / 2)
     expect(estimate?.startsInMs).toBeLessThan(waitedMs * 2)

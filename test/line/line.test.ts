@@ -1,4 +1,5 @@
 /** Lines on a real queue: places, dead places, turns, and what restarts a line. */
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Queue } from 'bullmq'
 import {
   FlowProducer,
@@ -6,85 +7,36 @@ import {
   Worker,
   type FlowJob,
   type Job,
+  type KeepJobs,
   type QueueOptions,
 } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
-import type {
-  JobLease,
-  LockedQueue,
-  LockedQueueOptions,
-  LockedWorker,
-  LockedWorkerOptions,
-} from '../../src/index.ts'
+import type { LockedQueue } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { upTo, useCalls, type Call, type Seen } from './calls.ts'
 import { givenOrder, misplacedBy } from '../support/given-order.ts'
 
-interface Charge {
-  readonly customer: string | readonly string[]
-  readonly nr: number
-}
+type Customer = string | readonly string[]
+type Charge = Call<Customer>
 
 const fixture = useFleet({ masters: 3 })
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
-const resources = ({ customer }: Charge): string[] => [customer].flat()
-
-function makeQueue(
-  options: Partial<LockedQueueOptions<Charge>> = {},
-  name = fixture.namespace,
-): LockedQueue<Charge> {
-  return fixture.lockedQueue<Charge>({ resource: resources, ...options }, name)
-}
+const { makeQueue, work, jobs, turnSweepsOff } = useCalls<Customer>(fixture)
 
 function plainQueue(options: Partial<QueueOptions> = {}, name = fixture.namespace): Queue<Charge> {
   return fixture.plainQueue<Charge>(name, options)
 }
 
-interface Seen {
-  readonly worker: LockedWorker<Charge>
-  readonly order: number[]
-  readonly started: number[]
-  most: number
-}
+const linesLeft = (): Promise<string[]> =>
+  fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)
 
-async function work(
-  options: Partial<LockedWorkerOptions<Charge>> = {},
-  process: (job: Job<Charge>, lease: JobLease) => Promise<unknown> = () => pause(2),
-  name = fixture.namespace,
-): Promise<Seen> {
-  const redlock = await fixture.redlock()
-  const running = new Map<string, number>()
-  const worker = fixture.lockedWorker<Charge>(
-    async (job, lease) => {
-      seen.started.push(job.data.nr)
-      const key = resources(job.data).join()
-      running.set(key, (running.get(key) ?? 0) + 1)
-      seen.most = Math.max(seen.most, running.get(key) ?? 0)
-      try {
-        await process(job, lease)
-      } finally {
-        running.set(key, (running.get(key) ?? 0) - 1)
-      }
-      seen.order.push(job.data.nr)
-    },
-    {
-      ...{ redlock, concurrency: 5 },
-      resource: ({ data }) => resources(data),
-      ...options,
-    },
-    name,
-  )
-  const seen: Seen = { worker, order: [], started: [], most: 0 }
-  await worker.waitUntilReady()
-  return seen
-}
-
-const jobs = (customer: Charge['customer'], ...nrs: number[]): { name: string; data: Charge }[] =>
-  nrs.map((nr) => ({ name: 'charge', data: { customer, nr } }))
-
-/** Only what wakes a job moves its line: no worker looks for lines that nothing moved. */
-async function turnSweepsOff(): Promise<void> {
-  await fixture.redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
+/** The first job of `a` runs until the gate opens. */
+async function behindTheFirst() {
+  const [queue, gate] = [makeQueue(), fixture.gate()]
+  const seen = await work({}, ({ data }) => (data.nr === 1 ? gate.passed : pause(1)))
+  await queue.addBulk(jobs('a', 1))
+  await until('the first runs', () => seen.started.length === 1)
+  return { ...seen, queue, gate }
 }
 
 /** Takes the next mark by which an idle worker looks for jobs, as one that is killed then. */
@@ -105,29 +57,14 @@ async function takeNextMark(): Promise<() => boolean> {
 }
 
 describe('a mark that is lost is left again', () => {
-  const idle = { drainDelay: 60 }
-
-  test('for a job that waits', async () => {
+  test.each([
+    ['for a job that waits', {}, {}],
+    ['for a delayed job that is due', {}, { delay: 100 }],
+    ['for a job with a share', { weight: () => 1 }, {}],
+  ])('%s', async (_, options, opts) => {
     const isTaken = await takeNextMark()
-    const { order } = await work(idle)
-    await makeQueue().addBulk(jobs('a', 1))
-    await until('the job ran', () => order.length === 1)
-    expect(isTaken()).toBe(true)
-  })
-
-  test('for a delayed job that is due', async () => {
-    const isTaken = await takeNextMark()
-    const { order } = await work(idle)
-    const [job] = jobs('a', 1)
-    await makeQueue().add('charge', job?.data as Charge, { delay: 100 })
-    await until('the job ran', () => order.length === 1)
-    expect(isTaken()).toBe(true)
-  })
-
-  test('for a job with a share', async () => {
-    const isTaken = await takeNextMark()
-    const { order } = await work(idle)
-    await makeQueue({ weight: () => 1 }).addBulk(jobs('a', 1))
+    const { order } = await work({ drainDelay: 60 })
+    await makeQueue(options).add('call', { customer: 'a', nr: 1 }, opts)
     await until('the job ran', () => order.length === 1)
     expect(isTaken()).toBe(true)
   })
@@ -200,14 +137,9 @@ describe('a place is dead', () => {
   })
 
   test('when it is removed with its parent', async () => {
-    const queue = makeQueue()
+    const { queue, gate } = await behindTheFirst()
     const client = fixture.redis()
-    const wait = fixture.gate()
-    const { started } = await work({}, () => wait.passed)
-    await queue.addBulk(jobs('a', 1))
-    await until('the first runs', () => started.length === 1)
-    const flows = new FlowProducer({ connection: fixture.connection })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
     const node = (customer: string, nr: number): FlowJob => ({
       ...{ name: 'charge', queueName: fixture.namespace, data: { customer, nr } },
     })
@@ -216,7 +148,7 @@ describe('a place is dead', () => {
     await until('its child waits in line', async () => (await length()) === 2)
     await (await queue.getJob(job.id ?? ''))?.remove()
     expect(await length()).toBe(1)
-    wait.open()
+    gate.open()
   })
 
   test('and wakes one job, also where the line has slots', async () => {
@@ -231,40 +163,31 @@ describe('a place is dead', () => {
     await fixture.redis().del(`bull:${fixture.namespace}:${added[2]?.id ?? ''}`)
     first.open()
     await until('the job behind the dead place runs', () => started.length === 3)
-    expect(started).toEqual([1, 2, 4])
+    expect(started.map(({ nr }) => nr)).toEqual([1, 2, 4])
     expect(await plainQueue().getWaitingCount()).toBe(0)
     wait.open()
   })
 
   test('and a thousand of them cost the next job of the line nothing', async () => {
     await turnSweepsOff()
-    const queue = makeQueue()
-    const wait = fixture.gate()
-    const { order, started } = await work({}, ({ data }) =>
-      data.nr === 1 ? wait.passed : pause(1),
-    )
-    await queue.addBulk(jobs('a', 1))
-    await until('the first runs', () => started.length === 1)
-    const added = await queue.addBulk(jobs('a', ...Array.from({ length: 1_000 }, (_, n) => n + 2)))
+    const { queue, gate, order } = await behindTheFirst()
+    const added = await queue.addBulk(jobs('a', ...upTo(1_002).slice(2)))
     const client = fixture.redis()
     const ids = added.map(({ id }) => id ?? '')
     await client.del(ids.map((id) => `bull:${fixture.namespace}:${id}`))
     await client.zrem(`bull:${fixture.namespace}:delayed`, ...ids)
     await queue.addBulk(jobs('a', 5_000))
-    wait.open()
+    gate.open()
     await until('the job behind them ran', () => order.length === 2)
     expect(order).toEqual([1, 5_000])
-    await until(
-      'no line is left',
-      async () => (await client.keys(`bull:${fixture.namespace}:redlock:::line:*`)).length === 0,
-    )
+    await until('no line is left', async () => (await linesLeft()).length === 0)
   })
 })
 
 describe('turns', () => {
   test('puts a line that has used its burst behind jobs of other lines', async () => {
     const queue = makeQueue()
-    await queue.addBulk(jobs('busy', ...Array.from({ length: 30 }, (_, n) => n)))
+    await queue.addBulk(jobs('busy', ...upTo(30)))
     await queue.addBulk(jobs('light', 100))
     const { order } = await work({ concurrency: 1, burstMs: 50 }, () => pause(20))
     await until('the light one ran', () => order.includes(100))
@@ -285,7 +208,7 @@ describe('turns', () => {
 
   test('a job that wakes the next one of its line wakes no idle worker', async () => {
     const [queue, client] = [makeQueue(), fixture.redis()]
-    await queue.addBulk(jobs('a', ...Array.from({ length: 100 }, (_, nr) => nr)))
+    await queue.addBulk(jobs('a', ...upTo(100)))
     await client.config('RESETSTAT')
     const { order } = await work({ burstMs: 60_000 })
     await until('all ran', () => order.length === 100)
@@ -326,7 +249,7 @@ describe('turns', () => {
     const [queue, client] = [makeQueue(), fixture.redis()]
     const plain = fixture.plainQueue(`${queue.name}-plain`, { connection: queue.opts.connection })
     const commands = async (of: Queue): Promise<number> => {
-      await of.addBulk(jobs('a', ...Array.from({ length: JOBS }, (_, nr) => nr)))
+      await of.addBulk(jobs('a', ...upTo(JOBS)))
       await client.config('RESETSTAT')
       await remove(of)
       const stats = await client.info('commandstats')
@@ -342,7 +265,7 @@ describe('turns', () => {
 
   test('clean with a limit looks at no more of the jobs that sleep', async () => {
     const [queue, client] = [makeQueue(), fixture.redis()]
-    await queue.addBulk(jobs('a', ...Array.from({ length: 500 }, (_, nr) => nr)))
+    await queue.addBulk(jobs('a', ...upTo(500)))
     await client.config('RESETSTAT')
     expect(await queue.clean(0, 10, 'wait')).toHaveLength(10)
     const [, deleted] = /cmdstat_del:calls=(\d+)/.exec(await client.info('commandstats')) ?? []
@@ -364,7 +287,7 @@ describe('turns', () => {
 
   test('jobs of one resource in two queues run one at a time, in the order of their queue', async () => {
     const names = ['one', 'two'].map((name) => `${fixture.namespace}-${name}`)
-    const numbers = Array.from({ length: 20 }, (_, nr) => nr)
+    const numbers = upTo(20)
     const idle = makeQueue({}, `${fixture.namespace}-without-workers`)
     await idle.addBulk(jobs('a', ...numbers))
     let running = 0
@@ -390,7 +313,7 @@ describe('turns', () => {
   })
 
   test('two queues of one resource take turns, burst by burst', async () => {
-    const numbers = Array.from({ length: 40 }, (_, nr) => nr)
+    const numbers = upTo(40)
     const ran: string[] = []
     const names = ['one', 'two']
     for (const name of names) {
@@ -412,7 +335,7 @@ describe('turns', () => {
   })
 
   test('a line keeps its lease after its burst while nobody waits for it', async () => {
-    await makeQueue().addBulk(jobs('a', ...Array.from({ length: 30 }, (_, nr) => nr)))
+    await makeQueue().addBulk(jobs('a', ...upTo(30)))
     const tokens: number[] = []
     await work({ burstMs: 100 }, async (_job, lease) => {
       tokens.push(lease.fencingToken)
@@ -426,12 +349,12 @@ describe('turns', () => {
 
   test('an idle worker is given lines of one that runs more, until both run as many', async () => {
     const lines = ['a', 'b', 'c', 'd', 'e', 'f']
-    const numbers = Array.from({ length: 1_000 }, (_, nr) => nr)
+    const numbers = upTo(1_000)
     const queue = makeQueue()
     for (const line of lines) await queue.addBulk(jobs(line, ...numbers))
     const ranBy = new Map<string, number>()
     let changes = 0
-    const workAs = (worker: number): Promise<Seen> =>
+    const workAs = (worker: number): Promise<Seen<Customer>> =>
       work({ concurrency: 10, burstMs: 20, autorun: false }, async ({ data }) => {
         const line = String(data.customer)
         if (ranBy.get(line) !== worker) changes++
@@ -454,7 +377,7 @@ describe('turns', () => {
 
   test('with slots: as many at once, in order', async () => {
     const queue = makeQueue({ slots: 3 })
-    await queue.addBulk(jobs('a', ...Array.from({ length: 20 }, (_, n) => n)))
+    await queue.addBulk(jobs('a', ...upTo(20)))
     expect(await plainQueue().getJobCounts('wait', 'delayed')).toEqual({ wait: 3, delayed: 17 })
     const three = fixture.gate()
     let started = 0
@@ -481,11 +404,7 @@ describe('the lines of a job', () => {
       if (job.data.nr === 1) await job.updateData({ customer: 'b', nr: 1 })
     })
     await until('both ran', () => order.length === 2)
-    const client = fixture.redis()
-    await until(
-      'no line is left',
-      async () => (await client.keys(`bull:${fixture.namespace}:redlock:::line:*`)).length === 0,
-    )
+    await until('no line is left', async () => (await linesLeft()).length === 0)
   })
 
   test('a parent leaves them while it waits for children of the same resource', async () => {
@@ -552,23 +471,26 @@ describe('onFailure: block', () => {
     await until('the line goes on', () => order.length === 1)
   })
 
-  test.each([true, { count: 1 }, { age: 0 }, 0])(
-    'holds the line also where jobs are added with `removeOnFail: %j`',
-    async (removeOnFail) => {
-      const queue = makeQueue()
+  test('holds the line also where jobs are added with `removeOnFail`', async () => {
+    const holds = async (removeOnFail: boolean | number | KeepJobs, index: number) => {
+      const name = `${fixture.namespace}-${index}`
+      const customers = ['a', 'b', 'c'].map((customer) => `${customer}${index}`)
+      const queue = makeQueue({}, name)
       const add = (customer: string, nr: number): Promise<Job<Charge>> =>
         queue.add('charge', { customer, nr }, { removeOnFail })
-      for (const customer of ['a', 'b', 'c']) await add(customer, 1)
-      const { order } = await work({ onFailure: 'block' }, failing)
+      for (const customer of customers) await add(customer, 1)
+      const { order } = await work({ onFailure: 'block' }, failing, name)
       await until('they failed', async () => (await queue.getFailedCount()) === 3)
-      for (const customer of ['a', 'b', 'c']) await add(customer, 2)
-      const cancelled = await add('d', 3)
+      for (const customer of customers) await add(customer, 2)
+      const cancelled = await add(`d${index}`, 3)
       await queue.cancel(cancelled.id ?? '')
       await pause(1_500) // Longer than a sweep.
-      expect(order.filter((nr) => nr !== 3)).toEqual([])
-      expect(await queue.getFailedCount()).toBeGreaterThanOrEqual(3)
-    },
-  )
+      const how = JSON.stringify(removeOnFail)
+      expect([how, ...order.filter((nr) => nr !== 3)]).toEqual([how])
+      expect(await queue.getFailedCount(), how).toBeGreaterThanOrEqual(3)
+    }
+    await Promise.all([true, { count: 1 }, { age: 0 }, 0].map(holds))
+  })
 
   test.each(['that never ran', 'that waited for it'])(
     'holds the line of a parent %s, when its child of another queue fails',
@@ -583,8 +505,7 @@ describe('onFailure: block', () => {
         ...{ name: 'charge', queueName: fixture.namespace, data: { customer: 'a', nr: 2 } },
         children: which === 'that never ran' ? [child] : [],
       }
-      const flows = new FlowProducer({ connection: fixture.connection })
-      fixture.defer(() => flows.close())
+      const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
       const children = plainQueue({}, name)
       const { order } = await work({ onFailure: 'block' }, async (job) => {
         if (job.data.nr !== 2) return
@@ -678,16 +599,13 @@ describe('onFailure: block', () => {
 })
 
 test('the last job of a worker that closes wakes the next one when the server has no memory', async () => {
-  const queue = makeQueue()
+  const { queue, gate, worker } = await behindTheFirst()
+  await queue.addBulk(jobs('a', 2))
   const client = fixture.redis()
   fixture.defer(() => client.config('SET', 'maxmemory', '0'))
-  const wait = fixture.gate()
-  const { started, worker } = await work({}, () => wait.passed)
-  await queue.addBulk(jobs('a', 1, 2))
-  await until('the first runs', () => started.length === 1)
   await client.config('SET', 'maxmemory', '1')
   const closed = worker.close()
-  wait.open()
+  gate.open()
   await closed
   await client.config('SET', 'maxmemory', '0')
   expect(await queue.getCompletedCount()).toBe(1)
@@ -704,19 +622,13 @@ describe('jobs that leave their lines', () => {
       const queue = makeQueue()
       await queue.addBulk(jobs('a', 1))
       await remove(queue)
-      expect(await fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
+      expect(await linesLeft()).toEqual([])
     },
   )
 
   test('have no place when their scheduler is removed, or the parent that waits for them', async () => {
     await turnSweepsOff()
-    const queue = makeQueue()
-    const wait = fixture.gate()
-    const { order, started } = await work({}, ({ data }) =>
-      data.nr === 1 ? wait.passed : pause(1),
-    )
-    await queue.addBulk(jobs('a', 1))
-    await until('the first runs', () => started.length === 1)
+    const { queue, gate, order } = await behindTheFirst()
     const lineOf = (customer = 'a'): Promise<string[]> =>
       fixture.redis().zrange(`bull:${fixture.namespace}:redlock:::line:${customer}`, '0', '-1')
     // Until a known time, so its first job counts as delayed. One that sleeps in line would stay.
@@ -726,8 +638,7 @@ describe('jobs that leave their lines', () => {
     await until('its job waits in line', async () => (await lineOf('c')).length === 2)
     await queue.removeJobScheduler('s')
     expect(await lineOf('c')).toEqual([limits])
-    const flows = new FlowProducer({ connection: fixture.connection })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
     const { job: parent } = await flows.add({
       ...{ name: 'parent', queueName: fixture.namespace, data: { customer: 'b', nr: 3 } },
       children: [{ name: 'child', queueName: fixture.namespace, data: { customer: 'a', nr: 4 } }],
@@ -735,7 +646,7 @@ describe('jobs that leave their lines', () => {
     await until('the child waits in line', async () => (await lineOf()).length === 2)
     await (await queue.getJob(parent.id ?? ''))?.removeUnprocessedChildren()
     expect(await lineOf()).toHaveLength(1)
-    wait.open()
+    gate.open()
     await until('the first and the parent ran', () => order.length === 2)
     expect(order.toSorted()).toEqual([1, 3])
   })
@@ -749,7 +660,7 @@ describe('jobs that leave their lines', () => {
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
     await worker.close()
     await queue.clean(0, 10, 'failed')
-    expect(await fixture.redis().keys(`bull:${fixture.namespace}:redlock:::line:*`)).toEqual([])
+    expect(await linesLeft()).toEqual([])
   })
 
   test('are cleaned although nothing says when they were created', async () => {
@@ -948,20 +859,16 @@ test('the error of one job harms no other that ends with it', async () => {
 })
 
 test('a job that was promoted behind one that runs is put back in line, and asks no master', async () => {
-  const queue = makeQueue()
-  const end = fixture.gate()
-  const seen = await work({}, ({ data }) => (data.nr === 1 ? end.passed : Promise.resolve()))
+  const { queue, gate, worker, started, order } = await behindTheFirst()
   const statuses: string[] = []
-  seen.worker.on('requeued', (_job, { status }) => statuses.push(status))
-  await queue.add('charge', { customer: 'a', nr: 1 })
-  await until('the first runs', () => seen.started.length === 1)
+  worker.on('requeued', (_job, { status }) => statuses.push(status))
   const job = await queue.add('charge', { customer: 'a', nr: 2 }, { delay: 60_000 })
   await job.promote()
   await until('the second was put back', () => statuses.length === 1)
-  end.open()
-  await until('both are done', () => seen.order.length === 2)
+  gate.open()
+  await until('both are done', () => order.length === 2)
   expect(statuses).toEqual(['in-line'])
-  expect(seen.started).toEqual([1, 2])
+  expect(started.map(({ nr }) => nr)).toEqual([1, 2])
 })
 
 test('a script that is used for the first time joins no pipeline that was made before', async () => {

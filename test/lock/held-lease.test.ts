@@ -17,8 +17,7 @@ async function held(
   options: Parameters<LockService['acquire']>[1] = {},
 ): Promise<{ clock: FakeClock; locked: LockService; lease: Lease }> {
   const clock = new FakeClock()
-  const locks = memoryLocks({ clock })
-  closers.add(() => locks.close())
+  const locks = closers.closing(memoryLocks({ clock }))
   const locked = await locks.open({ leaseMs: LEASE_MS })
   return { clock, locked, lease: await locked.acquire('r', options) }
 }
@@ -118,8 +117,7 @@ describe('limits', () => {
 
   test('maxExtensions: only what the server confirmed counts', async () => {
     const clock = new FakeClock()
-    const locks = memoryLocks({ clock })
-    closers.add(() => locks.close())
+    const locks = closers.closing(memoryLocks({ clock }))
     const lease = await (await locks.open({ leaseMs: LEASE_MS })).acquire('r', { maxExtensions: 1 })
     await locks.network.cut()
     const cutOff = lease.extend()

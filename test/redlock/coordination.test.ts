@@ -2,7 +2,7 @@
  * What one Redlock offers beyond a single lease: several resources, slots, reentrancy, hand over,
  * wake-ups.
  */
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { systemClock, type Clock } from '../../src/clock.ts'
 import {
@@ -19,10 +19,22 @@ import { granted, isGranted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5 })
 
-function master(index: number): Redis {
-  const client = new Redis(fixture.fleet.masters[index]?.url ?? '')
-  fixture.defer(() => client.quit())
-  return client
+const master = (index: number): Redis => fixture.redis(fixture.fleet.masters[index])
+const allMasters = (): Redis[] => [0, 1, 2, 3, 4].map(master)
+
+/** Until so many clients wait for `a` on every master. */
+async function untilWaiting(count: number, limitMs?: number): Promise<void> {
+  const key = `${fixture.namespace}:wait:a`
+  await untilEverywhere(`${count} wait`, async (each) => (await each.zcard(key)) === count, limitMs)
+}
+
+async function untilEverywhere(
+  what: string,
+  isSo: (client: Redis) => Promise<boolean>,
+  limitMs?: number,
+): Promise<void> {
+  const clients = allMasters()
+  await until(what, async () => (await Promise.all(clients.map(isSo))).every(Boolean), limitMs)
 }
 
 describe('several resources', () => {
@@ -345,7 +357,7 @@ describe('waiting', () => {
     const redlock = await fixture.redlock()
     const waiter = await fixture.redlock({ clock: WOKEN_ONLY })
     const channel = `${fixture.namespace}:released`
-    const masters = [0, 1, 2, 3, 4].map(master)
+    const masters = allMasters()
     for (let turn = 0; turn < 10; turn++) {
       const lease = await granted(redlock, 'a')
       const waiting = waiter.acquire('a', { waitMs: 10_000 })
@@ -368,26 +380,20 @@ describe('waiting', () => {
   test('of the client that releases needs no further announcement', async () => {
     const holder = await fixture.redlock()
     const waiter = await fixture.redlock({ clock: WOKEN_ONLY })
-    const masters = [0, 1, 2, 3, 4].map(master)
-    const wait = async (before: number): Promise<{ lease: Promise<Lease> }> => {
-      const lease = waiter.acquire('a', { waitMs: 10_000 })
-      await until('it is in line everywhere', async () => {
-        const places = masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`))
-        return (await Promise.all(places)).every((count) => count === before + 1)
-      })
-      return { lease }
-    }
     const lease = await granted(holder, 'a')
-    const [first, second] = [await wait(0), await wait(1)]
+    const first = waiter.acquire('a', { waitMs: 10_000 })
+    await untilWaiting(1)
+    const second = waiter.acquire('a', { waitMs: 10_000 })
+    await untilWaiting(2)
     await lease.release()
-    const turn = await first.lease
-    for (const client of masters) {
+    const turn = await first
+    for (const client of allMasters()) {
       fixture.defer(() => client.acl('SETUSER', 'default', '+subscribe'))
       await client.acl('SETUSER', 'default', '-subscribe')
       await client.client('KILL', 'TYPE', 'PUBSUB')
     }
     await turn.release()
-    await (await second.lease).release()
+    await (await second).release()
   })
 
   test('of a client that closes ends at once, and leaves its place', async () => {
@@ -396,13 +402,10 @@ describe('waiting', () => {
     const waiter = await fixture.redlock({ ...options, clock: WOKEN_ONLY })
     const lease = await granted(holder, 'a')
     const waiting = expect(waiter.acquire('a')).rejects.toThrow(RedlockClosedError)
-    const masters = [0, 1, 2, 3, 4].map(master)
-    const places = async (): Promise<readonly number[]> =>
-      Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
-    await until('it is in line', async () => (await places()).every((count) => count === 1))
+    await untilWaiting(1)
     await waiter.close()
     await waiting
-    await until('it is not', async () => (await places()).every((count) => count === 0), 20_000)
+    await untilWaiting(0, 20_000)
     await lease.release()
   })
 
@@ -444,15 +447,13 @@ describe('waiting', () => {
     const [first, redlock] = [await fixture.redlock(), await fixture.redlock()]
     const lease = await granted(first, 'a')
     const waiting = redlock.acquire('a', { waitMs: 10_000 })
-    const places = async (): Promise<number> => {
-      const all = [0, 1, 2, 3, 4].map((index) => master(index).zcard(`${fixture.namespace}:wait:a`))
-      return (await Promise.all(all)).reduce((sum, count) => sum + count, 0)
-    }
-    await until('it waits', async () => (await places()) === 5)
+    await untilWaiting(1)
     await lease.release()
     const waited = (): Promise<readonly string[] | undefined> => redlock.waitedFor(['a'])
     const held = await waiting
-    expect(await places()).toBeGreaterThan(0)
+    const key = `${fixture.namespace}:wait:a`
+    const places = await Promise.all(allMasters().map((client) => client.zcard(key)))
+    expect(Math.max(...places)).toBeGreaterThan(0)
     expect(await Promise.all([0, 1, 2, 3, 4, 5, 6, 7].map(waited))).toEqual(Array(8).fill([]))
     const passed = redlock.handOver(held)
     const another = first.acquire('a', { waitMs: 10_000 })
@@ -476,9 +477,6 @@ describe('waiting', () => {
     const holder = await fixture.redlock(options)
     const lease = await granted(holder, 'a')
     const order: number[] = []
-    const masters = [0, 1, 2, 3, 4].map(master)
-    const marks = async (): Promise<readonly number[]> =>
-      Promise.all(masters.map((client) => client.zcard(`${fixture.namespace}:wait:a`)))
     const waiting: Promise<void>[] = []
     for (let index = 0; index < 6; index++) {
       const redlock = await fixture.redlock(options)
@@ -487,9 +485,7 @@ describe('waiting', () => {
         await new Promise((resolve) => setTimeout(resolve, 5))
       })
       waiting.push(waited)
-      await until('it has its place everywhere', async () =>
-        (await marks()).every((count) => count === index + 1),
-      )
+      await untilWaiting(index + 1)
     }
     await lease.release()
     // The holder again, at once: it is nearer than all that wait, and must not be asked before
@@ -497,39 +493,31 @@ describe('waiting', () => {
     await holder.using('a', { waitMs: 60_000 }, () => order.push(6))
     await Promise.all(waiting)
     expect(order).toEqual([0, 1, 2, 3, 4, 5, 6])
-    await until('nobody is left in the line', async () =>
-      (await marks()).every((count) => count === 0),
-    )
+    await untilWaiting(0)
   })
 
   test('is in the order of the calls, where a master meets them in one millisecond', async () => {
     const options = { clock: WOKEN_ONLY, leaseMs: 60_000, maxLeaseMs: 60_000 }
     const [holder, redlock] = [await fixture.redlock(options), await fixture.redlock(options)]
-    const masters = [0, 1, 2, 3, 4].map(master)
-    const everywhere = async (asked: (client: Redis) => Promise<boolean>): Promise<boolean> =>
-      (await Promise.all(masters.map(asked))).every(Boolean)
     // One that does not listen yet goes again by itself.
     const first = await granted(holder, 'first')
     const waiter = redlock.acquire('first', { waitMs: 60_000 })
     const channel = `${fixture.namespace}:released`
-    await until('it listens', () =>
-      everywhere(async (client) => Number((await client.pubsub('NUMSUB', channel))[1]) === 1),
-    )
+    await untilEverywhere('it listens', async (client) => {
+      return Number((await client.pubsub('NUMSUB', channel))[1]) === 1
+    })
     await first.release()
     await (await waiter).release()
 
     const lease = await granted(holder, 'a')
-    await until('the lease is everywhere', () =>
-      everywhere(async (client) => (await client.get(`${fixture.namespace}:lease:a`)) !== null),
-    )
+    const key = `${fixture.namespace}:lease:a`
+    await untilEverywhere('it is held', async (client) => (await client.get(key)) !== null)
     const calls = Array.from({ length: 12 }, (_, index) => index)
     const order: number[] = []
     const waiting = calls.map((call) =>
       redlock.using('a', { waitMs: 60_000 }, () => order.push(call)),
     )
-    await until('all have their places', () =>
-      everywhere(async (client) => (await client.zcard(`${fixture.namespace}:wait:a`)) === 12),
-    )
+    await untilWaiting(12)
     await lease.release()
     await Promise.all(waiting)
     expect(order).toEqual(calls)
@@ -562,17 +550,13 @@ describe('waiting', () => {
     const waiter = await fixture.redlock()
     const lease = await granted(holder, 'a')
     const waiting = waiter.acquire('a', { waitMs: 60_000 })
-    const places = (): Promise<readonly number[]> =>
-      Promise.all(
-        [0, 1, 2, 3, 4].map((index) => master(index).zcard(`${fixture.namespace}:wait:a`)),
-      )
-    await until('it is in line', async () => (await places()).every((count) => count === 1))
+    await untilWaiting(1)
     if (pauseMs > 0) for (const index of [3, 4]) await master(index).client('PAUSE', pauseMs)
     await lease.release()
     const next = await waiting
     const last = handedOver ? successorOf(waiter, next) : next
     await last.release()
-    await until('nobody is', async () => (await places()).every((count) => count === 0))
+    await untilWaiting(0)
   })
 
   test('marks the resource only while a client waits, and the mark expires', async () => {

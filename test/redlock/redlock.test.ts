@@ -1,22 +1,16 @@
-import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
 import { LeaseLostError, RedlockClosedError } from '../../src/index.ts'
-import type { TestServer } from '../../src/testing/index.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 
 const fixture = useFleet({ masters: 5 })
 
-/** A bare client to look at, or to break, what is on a master. */
-function bare(server: TestServer): Redis {
-  const client = new Redis(server.url)
-  fixture.defer(() => client.quit())
-  return client
-}
 const leaseKey = (resource: string): string => `${fixture.namespace}:lease:${resource}`
 const fenceKey = (resource: string): string => `${fixture.namespace}:fence:${resource}`
 
 async function holders(resource: string): Promise<(string | null)[]> {
-  return Promise.all(fixture.fleet.masters.map((server) => bare(server).get(leaseKey(resource))))
+  return Promise.all(
+    fixture.fleet.masters.map((server) => fixture.redis(server).get(leaseKey(resource))),
+  )
 }
 
 describe('acquire', () => {
@@ -64,13 +58,13 @@ describe('acquire', () => {
     const ahead = (Date.now() + 60_000) * 1000
     const [first, second] = fixture.fleet.masters
     if (first === undefined || second === undefined) throw new Error('unreachable')
-    await bare(first).set(fenceKey('customer:1'), String(ahead))
-    await bare(second).set(fenceKey('customer:1'), String(ahead + 5))
+    await fixture.redis(first).set(fenceKey('customer:1'), String(ahead))
+    await fixture.redis(second).set(fenceKey('customer:1'), String(ahead + 5))
     let lease = await granted(redlock, 'customer:1')
     // Which three masters decide is a race; whichever did, a quorum stores exactly the token …
     for (let turn = 0; turn < 5; turn++) {
       const counters = await Promise.all(
-        fixture.fleet.masters.map((server) => bare(server).get(fenceKey('customer:1'))),
+        fixture.fleet.masters.map((server) => fixture.redis(server).get(fenceKey('customer:1'))),
       )
       const exact = counters.filter((counter) => Number(counter) === lease.fencingToken)
       expect(exact.length).toBeGreaterThanOrEqual(3)
@@ -110,7 +104,7 @@ describe('a lease', () => {
     const lease = await granted(redlock, 'customer:1')
     await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
     for (const server of fixture.fleet.masters.slice(0, 3)) {
-      await bare(server).del(leaseKey('customer:1'))
+      await fixture.redis(server).del(leaseKey('customer:1'))
     }
     await expect(lease.extend()).rejects.toThrow(/majority of the masters no longer has it/)
     expect(lease.signal.aborted).toBe(true)
@@ -122,7 +116,7 @@ describe('a lease', () => {
     await until('it is everywhere', async () => (await holders('customer:1')).every(Boolean))
     const [first, second, third] = fixture.fleet.masters
     for (const server of [first, second]) {
-      if (server !== undefined) await bare(server).del(leaseKey('customer:1'))
+      if (server !== undefined) await fixture.redis(server).del(leaseKey('customer:1'))
     }
     await third?.kill()
     expect(await lease.extend()).toMatchObject({ status: 'unreachable' })
@@ -175,7 +169,7 @@ describe('a lease', () => {
       // Again, because an extension may give a key back meanwhile.
       await until('it is lost', async () => {
         await Promise.all(
-          fixture.fleet.masters.map((server) => bare(server).del(leaseKey('customer:1'))),
+          fixture.fleet.masters.map((server) => fixture.redis(server).del(leaseKey('customer:1'))),
         )
         return lease.signal.aborted
       })
@@ -195,15 +189,15 @@ describe('the fleet', () => {
     const state = (): string | undefined => redlock.status().masters[0]?.state
     await until('it is quarantined', () => state() === 'quarantined')
     expect(await redlock.tryAcquire('customer:2')).toMatchObject({ status: 'granted' })
-    expect(await bare(first).get(leaseKey('customer:2'))).toBeNull()
+    expect(await fixture.redis(first).get(leaseKey('customer:2'))).toBeNull()
     await until(
       'the held lease is back on it',
-      async () => (await bare(first).get(leaseKey('customer:1'))) === lease.token,
+      async () => (await fixture.redis(first).get(leaseKey('customer:1'))) === lease.token,
     )
     await until('it votes', () => state() === 'voting')
     await until('it grants', async () => {
       const next = await granted(redlock, 'customer:3')
-      const has = (await bare(first).get(leaseKey('customer:3'))) === next.token
+      const has = (await fixture.redis(first).get(leaseKey('customer:3'))) === next.token
       await next.release()
       return has
     })

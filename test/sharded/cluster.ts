@@ -45,9 +45,7 @@ export function useCluster(): ClusterFixture {
     queue(options = {}) {
       const common = { connection: connect(), shards: 4, resource: resourceOf }
       const queue = new ShardedQueue<Charge>(fixture.namespace, { ...common, ...options })
-      queue.on('error', () => undefined)
-      fixture.defer(() => queue.close())
-      return queue
+      return fixture.closing(queue.on('error', () => undefined))
     },
     async worker(processor, options = {}) {
       const worker = new ShardedWorker<Charge>(fixture.namespace, processor, {
@@ -57,14 +55,11 @@ export function useCluster(): ClusterFixture {
         ...options,
       })
       worker.on('error', () => undefined)
-      fixture.defer(() => worker.close())
-      return worker
+      return fixture.closing(worker)
     },
     events() {
       const events = new ShardedQueueEvents(fixture.namespace, { connection: connect(), shards: 4 })
-      events.on('error', () => undefined)
-      fixture.defer(() => events.close())
-      return events
+      return fixture.closing(events.on('error', () => undefined))
     },
   }
   return Object.defineProperties(fixture, Object.getOwnPropertyDescriptors(own)) as ClusterFixture

@@ -1,4 +1,5 @@
 /** `concurrency` of a sharded worker: the total of a process, which follows the work. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
 import {
@@ -24,18 +25,11 @@ interface Call {
 const NAMES = Array.from({ length: SHARDS }, (_, shard) =>
   Array.from({ length: 400 }, (_, nr) => `r${nr}`).filter((name) => shardOf([name], 4) === shard),
 )
-const connection = (): { host: string; port: number } => ({
-  host: fixture.fleet.queue.host,
-  port: fixture.fleet.queue.port,
-})
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 function makeQueue(): ShardedQueue<Call> {
-  const queue = new ShardedQueue<Call>(fixture.namespace, {
-    ...{ connection: connection(), shards: SHARDS, resource: ({ name }) => name },
-  })
-  fixture.defer(() => queue.close())
-  return queue
+  const { connection, namespace } = fixture
+  const options = { connection, shards: SHARDS, resource: ({ name }: Call) => name }
+  return fixture.closing(new ShardedQueue<Call>(namespace, options))
 }
 
 async function makeWorker(
@@ -44,7 +38,7 @@ async function makeWorker(
   options: Partial<ShardedWorkerOptions<Call>> = {},
 ): Promise<ShardedWorker<Call>> {
   const worker = new ShardedWorker<Call>(fixture.namespace, processor, {
-    ...{ connection: connection(), shards: SHARDS, redlock: await fixture.redlock() },
+    ...{ connection: fixture.connection, shards: SHARDS, redlock: await fixture.redlock() },
     ...{ resource: (job) => job.data.name, concurrency, logger: silentLogger, ...options },
   })
   worker.on('error', () => undefined)

@@ -539,8 +539,7 @@ describe('the whole queue', () => {
     const queue = fixture.queue()
     const shard = queue.shards[shardOfCustomer('ann')] as LockedQueue<Charge>
     const { prefix = '' } = shard.opts
-    const flows = new FlowProducer({ connection: fixture.connect(), prefix })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: fixture.connect(), prefix }))
     const ran: number[] = []
     await fixture.worker(({ data }) => Promise.resolve(ran.push(data.nr)))
     const flow = await flows.add({

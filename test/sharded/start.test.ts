@@ -9,11 +9,8 @@ import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 const fixture = useFleet({ masters: 1 })
 
 function makeQueue(): ShardedQueue<Charge> {
-  const { host, port } = fixture.fleet.queue
-  const options = { connection: { host, port }, shards: 4, resource: resourceOf }
-  const queue = new ShardedQueue<Charge>(fixture.namespace, options)
-  fixture.defer(() => queue.close())
-  return queue
+  const options = { connection: fixture.connection, shards: 4, resource: resourceOf }
+  return fixture.closing(new ShardedQueue<Charge>(fixture.namespace, options))
 }
 
 /** Jobs in all shards, and a server that is full. Returns how to make room. */
@@ -38,7 +35,7 @@ interface Started {
 }
 
 async function started(shards = 4): Promise<Started> {
-  const { host, port } = fixture.fleet.queue
+  const { connection } = fixture
   const redlock = await fixture.redlock()
   const ran: string[] = []
   const errors: Error[] = []
@@ -46,7 +43,7 @@ async function started(shards = 4): Promise<Started> {
     fixture.namespace,
     ({ data }) => Promise.resolve(ran.push(data.customer)),
     {
-      ...{ connection: { host, port }, shards, redlock, concurrency: 4 },
+      ...{ connection, shards, redlock, concurrency: 4 },
       ...{ resource: (job) => resourceOf(job.data), logger: silentLogger },
     },
   )

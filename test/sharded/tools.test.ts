@@ -21,22 +21,17 @@ interface Call {
 }
 
 function makeQueue(): ShardedQueue<Call> {
-  const { host, port } = fixture.fleet.queue
-  const queue = new ShardedQueue<Call>('invoices', {
-    ...{ connection: { host, port }, shards: SHARDS, prefix: fixture.namespace },
-    resource: ({ name }) => name,
-  })
-  fixture.defer(() => queue.close())
-  return queue
+  const { connection, namespace: prefix } = fixture
+  const options = { connection, shards: SHARDS, prefix, resource: ({ name }: Call) => name }
+  return fixture.closing(new ShardedQueue<Call>('invoices', options))
 }
 
 async function failAll(queue: ShardedQueue<Call>): Promise<void> {
-  const { host, port } = fixture.fleet.queue
   const worker = new ShardedWorker<Call>(
     'invoices',
     ({ data }) => (data.fails === true ? Promise.reject(new Error('no')) : Promise.resolve()),
     {
-      ...{ connection: { host, port }, shards: SHARDS, prefix: fixture.namespace },
+      ...{ connection: fixture.connection, shards: SHARDS, prefix: fixture.namespace },
       ...{ redlock: await fixture.redlock(), resource: ({ data }) => data.name },
       ...{ onFailure: 'block', logger: silentLogger, concurrency: 3 },
     },

@@ -1,21 +1,30 @@
 import { expect, test } from 'vitest'
 import { LeaseLostError } from '../../src/lock-errors.ts'
+import type { SimulatedMaster } from './simulated-master.ts'
 import { SmallWorld } from './small-world.ts'
+
+/** A lease that three masters have. */
+async function heldByThree(seed: number) {
+  const world = new SmallWorld(seed, 3)
+  const { redlock } = world.client('a')
+  await world.settle(redlock.ready())
+  const lease = await world.settle(redlock.acquire('r'))
+  await world.pass(100)
+  return { world, redlock, lease }
+}
+
+function forgetLeases({ memory }: SimulatedMaster): void {
+  for (const key of memory.keys()) if (key.includes(':lease:')) memory.delete(key)
+}
 
 // Two of three have forgotten it, and may have let somebody else in since: what they would be given
 // back is not ours any more.
 test.each([1, 2, 3])(
   'heals no master for a lease that no quorum extended (seed %i)',
   async (seed) => {
-    const world = new SmallWorld(seed, 3)
-    const { redlock } = world.client('a')
-    await world.settle(redlock.ready())
-    const lease = await world.settle(redlock.acquire('r'))
-    await world.pass(100)
+    const { world, redlock, lease } = await heldByThree(seed)
     expect(world.leaseKeys()).toHaveLength(3)
-    for (const { memory } of world.masters.slice(0, 2)) {
-      for (const key of memory.keys()) if (key.includes(':lease:')) memory.delete(key)
-    }
+    world.masters.slice(0, 2).forEach(forgetLeases)
     await world.settle(expect(lease.extend()).rejects.toThrow(LeaseLostError))
     await world.pass(100)
     expect(world.leaseKeys()).toEqual(['master-3 r'])
@@ -26,13 +35,8 @@ test.each([1, 2, 3])(
 test.each([1, 2, 3])(
   'heals the master that forgot a lease, once a quorum extended it (seed %i)',
   async (seed) => {
-    const world = new SmallWorld(seed, 3)
-    const { redlock } = world.client('a')
-    await world.settle(redlock.ready())
-    const lease = await world.settle(redlock.acquire('r'))
-    await world.pass(100)
-    const memory = world.masters[0]?.memory
-    for (const key of memory?.keys() ?? []) if (key.includes(':lease:')) memory?.delete(key)
+    const { world, redlock, lease } = await heldByThree(seed)
+    world.masters.slice(0, 1).forEach(forgetLeases)
     await world.settle(lease.extend())
     await world.pass(100)
     expect(world.leaseKeys()).toHaveLength(3)
@@ -66,9 +70,7 @@ async function healAfterTheEnd(seed: number, waitMs: number, isPassedOn: boolean
   await world.settle(redlock.ready())
   const leases = await world.settle(Promise.all(resources.map((name) => redlock.acquire(name))))
   await world.pass(50)
-  for (const key of forgetful?.memory.keys() ?? []) {
-    if (key.includes(':lease:')) forgetful?.memory.delete(key)
-  }
+  world.masters.slice(0, 1).forEach(forgetLeases)
   const extended = Promise.all(leases.map((lease) => lease.extend()))
   await world.time.runUntil(world.time.now + 50, () => said('extend:missing') > 0)
   links[0]?.cut('request', 1)

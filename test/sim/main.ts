@@ -239,7 +239,7 @@ function progress(summary: Summary, total: number): void {
   lastProgressAt = now
   const line =
     `${summary.seeds}/${total} seeds  ${summary.virtualHours.toFixed(2)} virtual hours  ` +
-    `${summary.leases} leases  ${summary.failed.length} with violations`
+    `${summary.sums.leases} leases  ${summary.failed.length} with violations`
   process.stderr.write(isTTY ? `\r${line}` : `${line}\n`)
 }
 

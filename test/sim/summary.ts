@@ -22,21 +22,22 @@ const REPLIES = [
   'heal:lost',
 ] as const
 
+type Sum = (typeof SUMS)[number]
+
 export interface FailedSeed {
   readonly seed: number
   readonly clocks: string
   readonly violations: SimulationResult['violations']
 }
 
+const SUMS = [
+  ...(['virtualMs', 'events', 'leases', 'passedOn', 'extensions'] as const),
+  ...(['writesAccepted', 'writesRefused'] as const),
+] as const
+
 export class Summary {
   seeds = 0
-  virtualMs = 0
-  events = 0
-  leases = 0
-  passedOn = 0
-  extensions = 0
-  writesAccepted = 0
-  writesRefused = 0
+  readonly sums = Object.fromEntries(SUMS.map((name) => [name, 0])) as Record<Sum, number>
   readonly faults: Record<string, number> = {}
   readonly replies: Record<string, number> = {}
   readonly failed: FailedSeed[] = []
@@ -44,13 +45,7 @@ export class Summary {
 
   add(result: SimulationResult): void {
     this.seeds++
-    this.virtualMs += result.virtualMs
-    this.events += result.events
-    this.leases += result.leases
-    this.passedOn += result.passedOn
-    this.extensions += result.extensions
-    this.writesAccepted += result.writesAccepted
-    this.writesRefused += result.writesRefused
+    for (const name of SUMS) this.sums[name] += result[name]
     this.#clocks.add(result.clocks)
     addCounts(this.faults, result.faults)
     addCounts(this.replies, result.replies)
@@ -59,24 +54,13 @@ export class Summary {
   }
 
   get virtualHours(): number {
-    return this.virtualMs / 3_600_000
+    return this.sums.virtualMs / 3_600_000
   }
 
   /** As plain data. */
   totals(): object {
-    const { seeds, virtualHours, events, leases, passedOn, extensions } = this
-    const { writesAccepted, writesRefused, faults, replies, failed } = this
-    const counts = {
-      seeds,
-      virtualHours,
-      events,
-      leases,
-      passedOn,
-      extensions,
-      writesAccepted,
-      writesRefused,
-    }
-    return { ...counts, faults, replies, failed }
+    const { seeds, virtualHours, sums, faults, replies, failed } = this
+    return { seeds, virtualHours, ...sums, faults, replies, failed }
   }
 
   /** What never happened, though it should have. */
@@ -88,7 +72,7 @@ export class Summary {
     return [
       ...faults.filter((fault) => (this.faults[fault] ?? 0) === 0),
       ...REPLIES.filter((reply) => (this.replies[reply] ?? 0) === 0),
-      ...(this.passedOn === 0 ? ['lease passed on'] : []),
+      ...(this.sums.passedOn === 0 ? ['lease passed on'] : []),
     ]
   }
 
@@ -98,10 +82,11 @@ export class Summary {
         .sort(([a], [b]) => a.localeCompare(b))
         .map(([name, count]) => `  ${String(count).padStart(9)}  ${name}`)
         .join('\n')
+    const { events, leases, passedOn, extensions, writesAccepted, writesRefused } = this.sums
     return [
-      `${this.seeds} seeds, ${this.virtualHours.toFixed(2)} virtual hours, ${this.events} events`,
-      `${this.leases} leases (${this.passedOn} passed on), ${this.extensions} extensions, ` +
-        `${this.writesAccepted} writes accepted and ${this.writesRefused} refused by the fenced store`,
+      `${this.seeds} seeds, ${this.virtualHours.toFixed(2)} virtual hours, ${events} events`,
+      `${leases} leases (${passedOn} passed on), ${extensions} extensions, ` +
+        `${writesAccepted} writes accepted and ${writesRefused} refused by the fenced store`,
       `faults\n${counts(this.faults)}`,
       `replies of the masters\n${counts(this.replies)}`,
     ].join('\n')

@@ -119,15 +119,20 @@ function steppedClock(): SteppedClock {
 
 type Closer = () => Promise<unknown> | undefined
 
+/** What a world is made of. */
+interface Parts {
+  readonly cluster: LockCluster
+  readonly proxies: readonly FaultProxy[]
+  readonly open: (clock: Clock, index: number) => LockClient
+  readonly stepServer?: (ms: number) => void
+  readonly store?: Pool
+  readonly closers: readonly Closer[]
+}
+
 class World implements AsyncDisposable {
   readonly kind: Kind
-  readonly #cluster: LockCluster
-  readonly #proxies: readonly FaultProxy[]
-  readonly #open: (clock: Clock, index: number) => LockClient
-  readonly #stepServer: ((ms: number) => void) | undefined
-  readonly #store: Pool | undefined
+  readonly #parts: Parts
   readonly #clients: Client[] = []
-  readonly #closers: Closer[]
 
   static async open({ kind, say }: Histories): Promise<World> {
     const proxies = new Map<number, FaultProxy>()
@@ -140,29 +145,24 @@ class World implements AsyncDisposable {
     const leaseMs = LEASE_MS[kind]
     const times = { leaseMs, requestTimeoutMs: leaseMs }
     const shared = { ...times, namespace: NAMESPACE, logger: silentLogger }
-    const world = (
-      cluster: LockCluster,
-      open: (clock: Clock, index: number) => LockClient,
-      stepServer?: (ms: number) => void,
-      store?: Pool,
-    ): World => {
-      closers.unshift(() => cluster.close())
+    const world = (parts: Omit<Parts, 'proxies' | 'closers'>): World => {
+      closers.unshift(() => parts.cluster.close())
       closers.push(() => Promise.all([...proxies.values()].map((proxy) => proxy.close())))
-      return new World(kind, cluster, [...proxies.values()], open, stepServer, store, closers)
+      return new World(kind, { ...parts, proxies: [...proxies.values()], closers })
     }
     if (kind === 'etcd') {
       // Peers are left alone: a stopped leader does to them what a cut does.
       const cluster = await startEtcd(3, { ...DEFAULT_TIMING, heartbeatMs: 20, electionMs: 200 })
       const ports = await Promise.all(cluster.members.map(({ port }) => told(port)))
       const endpoints = ports.map((port) => `http://127.0.0.1:${port}`)
-      return world(cluster, (clock) => new EtcdLocks({ ...shared, endpoints, clock }))
+      return world({ cluster, open: (clock) => new EtcdLocks({ ...shared, endpoints, clock }) })
     }
     if (kind === 'zookeeper') {
       const cluster = await startZooKeeper(3)
       const ports = await Promise.all(cluster.members.map(({ port }) => told(port)))
       const servers = ports.map((port) => `127.0.0.1:${port}`).join()
       const options = { ...shared, servers, tickMs: TICK_MS }
-      return world(cluster, (clock) => new ZooKeeperLocks({ ...options, clock }))
+      return world({ cluster, open: (clock) => new ZooKeeperLocks({ ...options, clock }) })
     }
     const answer = await compileShim()
     const shim = answer.status === 'ready' ? answer.shim : undefined
@@ -182,30 +182,17 @@ class World implements AsyncDisposable {
       () => Promise.resolve(shim?.remove()),
     )
     const clock = shim?.clock('histories')
-    const step = (ms: number): void => clock?.step(ms)
+    const stepServer = (ms: number): void => clock?.step(ms)
     const open = (clock: Clock, index: number): LockClient => {
       const listen = index % 3 === 0 ? { listen: () => cluster.client() } : {}
       return new PostgresLocks({ ...shared, ...listen, clock, pool: index % 2 ? bounced : direct })
     }
-    return world(cluster, open, step, store)
+    return world({ cluster, open, stepServer, store })
   }
 
-  private constructor(
-    kind: Kind,
-    cluster: LockCluster,
-    proxies: readonly FaultProxy[],
-    open: (clock: Clock, index: number) => LockClient,
-    stepServer: ((ms: number) => void) | undefined,
-    store: Pool | undefined,
-    closers: Closer[],
-  ) {
+  private constructor(kind: Kind, parts: Parts) {
     this.kind = kind
-    this.#cluster = cluster
-    this.#proxies = proxies
-    this.#open = open
-    this.#stepServer = stepServer
-    this.#store = store
-    this.#closers = closers
+    this.#parts = parts
   }
 
   /** Histories at once, the faults that they meet, and then what must hold in quiet. */
@@ -220,9 +207,9 @@ class World implements AsyncDisposable {
     await Promise.all(histories.map((history) => history.run()))
     over.abort()
     await faults
-    await Promise.all(this.#proxies.map((proxy) => proxy.pass()))
+    await Promise.all(this.#parts.proxies.map((proxy) => proxy.pass()))
     for (const { clock } of this.#clients) clock.aheadMs = 0
-    const observer = this.#open(steppedClock(), 0)
+    const observer = this.#parts.open(steppedClock(), 0)
     const startedAt = performance.now()
     const limitMs = this.#freeWithinMs + GRACE_MS
     await Promise.all(histories.map((history) => history.judge(observer, startedAt, limitMs)))
@@ -233,15 +220,16 @@ class World implements AsyncDisposable {
 
   /** Of its transactions: rises from write to write. */
   async #judgeWrites(tally: Tally): Promise<void> {
-    if (this.#store === undefined) return
-    const { rows } = await this.#store.query<{ resource: string }>(`
+    const { store } = this.#parts
+    if (store === undefined) return
+    const { rows } = await store.query<{ resource: string }>(`
       SELECT resource, seq, token, before FROM (
         SELECT *, lag(token) OVER (PARTITION BY resource ORDER BY seq) AS before FROM writes
       ) AS ordered WHERE token < before`)
     tally.violations.push(
       ...rows.map((row) => `a write with a smaller token: ${JSON.stringify(row)}`),
     )
-    await this.#store.query('TRUNCATE writes')
+    await store.query('TRUNCATE writes')
   }
 
   /** Leases of etcd may last twice as long when its leader changes. */
@@ -255,7 +243,7 @@ class World implements AsyncDisposable {
     await Promise.all(leaving.map(({ locks }) => locks.close()))
     while (this.#clients.length < CLIENTS) {
       const clock = steppedClock()
-      const locks = this.#open(clock, random.integer(0, 5))
+      const locks = this.#parts.open(clock, random.integer(0, 5))
       await servicesReady(locks)
       this.#clients.push({ locks, clock })
     }
@@ -282,8 +270,8 @@ class World implements AsyncDisposable {
   }
 
   async #serverFaults(random: SeededRandom, ms: number): Promise<readonly Fault[]> {
-    const { members } = this.#cluster
-    const leader = await this.#cluster.leader()
+    const { members } = this.#parts.cluster
+    const leader = await this.#parts.cluster.leader()
     const member = random.chance(0.6) ? leader : random.pick(members)
     return [
       ...repeated(3, ['stop', () => frozen([member], ms)] as const),
@@ -294,7 +282,7 @@ class World implements AsyncDisposable {
   }
 
   #otherFaults(random: SeededRandom, ms: number): readonly Fault[] {
-    const proxy = random.pick(this.#proxies)
+    const proxy = random.pick(this.#parts.proxies)
     const { clock } = random.pick(this.#clients)
     const ended = async (): Promise<void> => {
       await delay(ms)
@@ -315,12 +303,12 @@ class World implements AsyncDisposable {
   }
 
   #stepBack(random: SeededRandom): Promise<void> {
-    this.#stepServer?.(-random.between(10, MAX_STEP_MS / 3))
+    this.#parts.stepServer?.(-random.between(10, MAX_STEP_MS / 3))
     return Promise.resolve()
   }
 
   async #compact(): Promise<void> {
-    const url = `http://127.0.0.1:${this.#cluster.members[0]?.port ?? 0}`
+    const url = `http://127.0.0.1:${this.#parts.cluster.members[0]?.port ?? 0}`
     try {
       const { header } = (await (await post(url, '/v3/kv/range', { key: 'AA==' })).json()) as {
         header: { revision: string }
@@ -333,7 +321,7 @@ class World implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.#clients.map(({ locks }) => locks.close()))
-    for (const close of this.#closers) await close()
+    for (const close of this.#parts.closers) await close()
   }
 }
 

@@ -44,9 +44,8 @@ test('a running queue moves to locked workers and producers, and back', async ()
     runs.push(data)
   }
   const plainWorker = (): Worker<Charge> => {
-    const worker = new Worker<Charge>(namespace, process, { connection, concurrency: CONCURRENCY })
-    fixture.defer(() => worker.close())
-    return worker
+    const options = { connection, concurrency: CONCURRENCY }
+    return fixture.closing(new Worker<Charge>(namespace, process, options))
   }
   const lockedWorker = (): LockedWorker<Charge> => {
     const worker = new LockedWorker<Charge>(namespace, process, {
@@ -81,8 +80,7 @@ test('a running queue moves to locked workers and producers, and back', async ()
       .map(({ nr }) => nr)
   const inOrder = Array.from({ length: JOBS - 1 }, (_, nr) => nr)
 
-  const plain = new Queue<Charge>(namespace, { connection })
-  fixture.defer(() => plain.close())
+  const plain = fixture.closing(new Queue<Charge>(namespace, { connection }))
   const old = [plainWorker(), plainWorker()]
   await add(plain, 'plain', 3_000)
 
@@ -101,8 +99,7 @@ test('a running queue moves to locked workers and producers, and back', async ()
 
   // Step 5: producers are replaced. Jobs of the plain queue are still there.
   await activeAndWaiting()
-  const locked = new LockedQueue<Charge>(namespace, { connection, resource })
-  fixture.defer(() => locked.close())
+  const locked = fixture.closing(new LockedQueue<Charge>(namespace, { connection, resource }))
   await add(locked, 'locked', 500)
   await until('all are done', () => runs.length === added)
   expect(most).toBe(1)

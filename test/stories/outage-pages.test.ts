@@ -26,8 +26,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   })
   for (const jobId of ['a', 'b']) await locked.add('post', { customer: 42 }, { jobId })
   await locked.close()
-  const handler = dashboardHandler(optionsFor(fixture, { timeoutMs: 3_000 }))
-  fixture.defer(() => handler.close())
+  const handler = fixture.closing(dashboardHandler(optionsFor(fixture, { timeoutMs: 3_000 })))
   const served = await listen(fixture, (request, response) => {
     handler(request, response)
   })

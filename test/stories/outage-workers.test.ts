@@ -74,8 +74,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   const heal = await strike(fixture, outage)
 
   const ran: string[] = []
-  const late = new Redlock(lockSettings)
-  fixture.defer(() => late.close())
+  const late = fixture.closing(new Redlock(lockSettings))
   const starting = work(startedQueue, late, ({ id = '' }) => {
     ran.push(id)
     return Promise.resolve()
@@ -102,8 +101,7 @@ it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
   expect([...tooLate, ...locksTooLate].flat()).toEqual([])
 
   await heal()
-  const rescuer = new Redlock(lockSettings)
-  fixture.defer(() => rescuer.close())
+  const rescuer = fixture.closing(new Redlock(lockSettings))
   const rescued = queueNames.map((queue) => work(queue, rescuer, () => Promise.resolve()))
   const jobs = async (): Promise<readonly (Job | undefined)[]> => {
     const queues = rescued.map(({ name: queue }) => new Queue(queue, { connection }))

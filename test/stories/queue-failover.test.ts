@@ -23,10 +23,8 @@ interface Servers {
 
 async function startServers(): Promise<Servers> {
   const config = { 'repl-diskless-sync-delay': '0', appendonly: 'yes' }
-  const master = await startServer({ name: 'first', config })
-  fixture.defer(() => master.close())
-  const link = await startProxy(master.port)
-  fixture.defer(() => link.close())
+  const master = fixture.closing(await startServer({ name: 'first', config }))
+  const link = fixture.closing(await startProxy(master.port))
   const replicaof = `127.0.0.1 ${link.port}`
   const replica = await startServer({ name: 'second', config: { ...config, replicaof } })
   fixture.defer(() => replica.close())
@@ -43,8 +41,7 @@ describe('behind three Sentinels', () => {
 
   async function start(workMs?: number): Promise<Watched> {
     const servers = await startServers()
-    const sentinels = await startSentinels('queue', servers.master)
-    fixture.defer(() => sentinels.close())
+    const sentinels = fixture.closing(await startSentinels('queue', servers.master))
     // Without the detector, a client waits for a master that hangs, and asks no Sentinel.
     const connection = { ...sentinels.connection, failoverDetector: true }
     const options = { connect: () => connection, ...(workMs !== undefined && { workMs }) }
@@ -84,8 +81,7 @@ describe('behind three Sentinels', () => {
 
 test('a name that leads to another master: clients leave the former one', async () => {
   const { master, replica } = await startServers()
-  const name = await startProxy(master.port)
-  fixture.defer(() => name.close())
+  const name = fixture.closing(await startProxy(master.port))
   const load = await Load.start(fixture, { connect: () => ({ url: name.url }) })
   const [former, next] = [new Redis(master.url), new Redis(replica.url)]
   await load.startSlow()

@@ -14,8 +14,7 @@ test.each<[what: string, config: ServerConfig, forgetsMs: number]>([
   ['appendfsync everysec: two seconds at most are lost', { appendonly: 'yes' }, PUT_OFF_MS],
   ['nothing on disk: all is lost, and new jobs run', { appendonly: 'no' }, Infinity],
 ])('%s', async (_what, config, forgetsMs) => {
-  const server = await startServer({ config })
-  fixture.defer(() => server.close())
+  const server = fixture.closing(await startServer({ config }))
   const load = await Load.start(fixture, { connect: () => ({ url: server.url }), workMs: 14 })
   await load.startSlow()
   const since = performance.now() - forgetsMs

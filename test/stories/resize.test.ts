@@ -68,8 +68,7 @@ it('1 → 3 → 5 → 3 masters under load: nothing lost, twice or at the same t
   const name = `q-${namespace}`
   const resource = ({ customer }: Data): string => `customer:${customer}`
   const terms = { ...{ namespace, logger: silentLogger }, leaseMs: LEASE_MS, maxLeaseMs: 30_000 }
-  const first = new Redlock({ ...terms, masters: fleet.urls.slice(0, 1) })
-  fixture.defer(() => first.close())
+  const first = fixture.closing(new Redlock({ ...terms, masters: fleet.urls.slice(0, 1) }))
   await first.bootstrap({ newFleet: true })
   const ledger = new Ledger()
 

@@ -31,8 +31,7 @@ export async function startScrapedWorker(fixture: Fixture): Promise<ScrapedWorke
   await fixture.redlock(LEASE)
   const { namespace } = fixture
   const { host, port, url } = fixture.fleet.queue
-  const queue = new Queue(namespace, { connection: { host, port } })
-  fixture.defer(() => queue.close())
+  const queue = fixture.closing(new Queue(namespace, { connection: { host, port } }))
   const health = ['--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '100']
   const env = { ...fleetEnv(fixture.fleet.urls, namespace, url), QUEUE: namespace }
   const worker = runningCli(['work', MODULE, ...health], env)

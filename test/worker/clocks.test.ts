@@ -118,8 +118,7 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     'the delay of a parent, whose last child %s, ends by the clock of the server',
     async (how) => {
       const queue = makeQueue()
-      const flows = new FlowProducer({ connection: connection() })
-      fixture.defer(() => flows.close())
+      const flows = fixture.closing(new FlowProducer({ connection: connection() }))
       const { namespace: queueName } = fixture
       const data = { customer: 'a' }
       const opts = how === 'ends' ? {} : { delay: 600_000, ignoreDependencyOnFailure: true }
@@ -280,8 +279,7 @@ test('what a job waited is measured from when it could run: not its delay, its c
     if (name === 'part') await pause(600)
     if (name === 'fails' && fails) throw new Error('declined')
   })
-  const flows = new FlowProducer({ connection: connection() })
-  fixture.defer(() => flows.close())
+  const flows = fixture.closing(new FlowProducer({ connection: connection() }))
   const queueName = fixture.namespace
   const { job: parent } = await flows.add({
     ...{ name: 'whole', queueName, data: { customer: 'a' } },
@@ -314,8 +312,7 @@ test.each([
     await queue.add('charge', { customer: 'a' })
     vi.restoreAllMocks()
   } else {
-    const flows = new FlowProducer({ connection: connection() })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: connection() }))
     const queueName = fixture.namespace
     await flows.add({
       ...{ name: 'whole', queueName, data: { customer: 'a' } },

@@ -2,7 +2,8 @@
  * What a LockedWorker does beyond order: one answer for an expensive job, checkpoints, slots,
  * breaker, drain.
  */
-import { Queue, type Job, type JobsOptions } from 'bullmq'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Job, JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import type {
   JobLease,
@@ -11,10 +12,10 @@ import type {
   LockedWorker,
   LockedWorkerOptions,
   Redlock,
+  RedlockOptions,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { ResultStore } from '../../src/worker/run/results.ts'
-import { Redis } from 'ioredis'
 import { until, useFleet } from '../fixtures.ts'
 
 interface Report {
@@ -23,9 +24,10 @@ interface Report {
 }
 
 const fixture = useFleet({ masters: 5 })
+/** For longer than a test takes. */
+const SHARED = { resultTtlMs: 60_000 }
 /** For masters that come back empty, and vote one such lease later. */
 const SHORT = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000 }
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
 function makeQueue(slots = 1): LockedQueue<Report> {
   return fixture.lockedQueue<Report>({ resource: (data) => `report:${data.of}`, slots })
@@ -56,7 +58,7 @@ describe('dedupe', () => {
       await pause(50)
       return { total: 42 }
     }
-    const options = { dedupe: { resultTtlMs: 60_000 } }
+    const options = { dedupe: SHARED }
     for (let index = 0; index < 3; index++) work(await fixture.redlock(), processor, options)
     await queue.addBulk(many(100))
     await allDone(queue, 100)
@@ -72,7 +74,7 @@ describe('dedupe', () => {
     work(
       await fixture.redlock(),
       () => (++computed === 1 ? Promise.reject(new Error('no data')) : Promise.resolve('ok')),
-      { dedupe: { resultTtlMs: 60_000 } },
+      { dedupe: SHARED },
     )
     await queue.addBulk(many(4))
     await allDone(queue, 3)
@@ -87,10 +89,7 @@ describe('dedupe', () => {
       if (data.nr === 1) throw new Error('no key')
       return String(data.nr)
     }
-    work(redlock, () => Promise.resolve('ok'), {
-      dedupe: { resultTtlMs: 60_000, key },
-      concurrency: 1,
-    })
+    work(redlock, () => Promise.resolve('ok'), { dedupe: { ...SHARED, key }, concurrency: 1 })
     await queue.addBulk(many(3))
     await allDone(queue, 2)
     const [failed] = await queue.getFailed()
@@ -101,8 +100,7 @@ describe('dedupe', () => {
 
   test('a stored result that is not JSON fails the job, and names the key to delete', async () => {
     const queue = makeQueue()
-    const options = { dedupe: { resultTtlMs: 60_000 } }
-    work(await fixture.redlock(), () => Promise.resolve('ok'), options)
+    work(await fixture.redlock(), () => Promise.resolve('ok'), { dedupe: SHARED })
     await queue.addBulk(many(1))
     await allDone(queue, 1)
     const client = fixture.redis()
@@ -134,10 +132,8 @@ describe('dedupe', () => {
 
   test('a result that is too large fails the job, and the error says what to do', async () => {
     const queue = makeQueue()
-    work(await fixture.redlock(), () => Promise.resolve('x'.repeat(2_000)), {
-      dedupe: { resultTtlMs: 60_000 },
-      maxValueBytes: 1_000,
-    })
+    const options = { dedupe: SHARED, maxValueBytes: 1_000 }
+    work(await fixture.redlock(), () => Promise.resolve('x'.repeat(2_000)), options)
     const job = await queue.add('report', { of: 'delta' }, { attempts: 3 })
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
     const failed = await queue.getJob(job.id ?? '')
@@ -152,7 +148,7 @@ describe('dedupe', () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()
     let computed = 0
-    work(redlock, () => Promise.resolve(BigInt(++computed)), { dedupe: { resultTtlMs: 60_000 } })
+    work(redlock, () => Promise.resolve(BigInt(++computed)), { dedupe: SHARED })
     const job = await queue.add('report', { of: 'delta' }, { attempts: 3 })
     await until('it failed', async () => (await queue.getFailedCount()) === 1)
     const failed = await queue.getJob(job.id ?? '')
@@ -164,16 +160,12 @@ describe('dedupe', () => {
     const redlock = await fixture.redlock()
     const computed: string[] = []
     const add = async (name: string, job: string, resource: string | string[]): Promise<void> => {
-      const queue = new Queue(name, { connection: fixture.connection })
+      const queue = fixture.plainQueue(name)
       const worker = fixture.lockedWorker(
         ({ queueName }: Job) => Promise.resolve(computed.push(queueName)),
-        {
-          ...{ redlock, resource: () => resource },
-          dedupe: { resultTtlMs: 60_000 },
-        },
+        { redlock, resource: () => resource, dedupe: SHARED },
         name,
       )
-      fixture.defer(() => queue.close())
       await queue.add(job, {})
       await until('it is done', async () => (await queue.getCompletedCount()) === 1)
       await worker.close()
@@ -233,9 +225,8 @@ describe('a stored result', () => {
   test('with `fresh`, it is not given to a job of a plain queue that was added later', async () => {
     const plain = fixture.plainQueue<Report>()
     let computed = 0
-    work(await fixture.redlock(), () => Promise.resolve(++computed), {
-      dedupe: { resultTtlMs: 60_000, fresh: true },
-    })
+    const dedupe = { ...SHARED, fresh: true }
+    work(await fixture.redlock(), () => Promise.resolve(++computed), { dedupe })
     for (const nr of [1, 2]) {
       await plain.add('report', { of: 'delta' })
       await until('it is done', async () => (await plain.getCompletedCount()) === nr)
@@ -244,16 +235,14 @@ describe('a stored result', () => {
   })
 
   test('with `fresh`, it is not given to a job that was moved to the front', async () => {
-    const queue = fixture.lockedQueue<Report>({
-      ...{ resource: () => 'delta', within: 'priority' },
-    })
+    const queue = fixture.lockedQueue<Report>({ resource: () => 'delta', within: 'priority' })
     let computed = 0
     const gate = fixture.gate()
     const processor = async (): Promise<number> => {
       if (++computed === 1) await gate.passed
       return computed
     }
-    const dedupe = { resultTtlMs: 60_000, fresh: true }
+    const dedupe = { ...SHARED, fresh: true }
     work(await fixture.redlock(), processor, { dedupe })
     await queue.add('report', { of: 'delta' })
     await until('it computes', () => computed === 1)
@@ -275,7 +264,7 @@ describe('a stored result', () => {
       await pause(200)
       return ++computed
     }
-    const dedupe = { resultTtlMs: 60_000, ...(key !== undefined && { key: () => key }) }
+    const dedupe = { ...SHARED, ...(key !== undefined && { key: () => key }) }
     for (let nr = 0; nr < 2; nr++) work(await fixture.redlock(), processor, { slots, dedupe })
     await queue.addBulk(of.map((each) => ({ name: 'report', data: { of: each } })))
     await allDone(queue, of.length)
@@ -291,7 +280,7 @@ describe('a stored result', () => {
       return 7
     }
     const redlock = await fixture.redlock(SHORT)
-    const dedupe = { resultTtlMs: 60_000, key: () => 'one' }
+    const dedupe = { ...SHARED, key: () => 'one' }
     work(redlock, processor, { slots: 2, dedupe, maxHoldMs: 1_000 })
     await queue.addBulk([
       { name: 'report', data: { of: 'a' } },
@@ -327,10 +316,9 @@ describe('checkpoints', () => {
     await allDone(queue, 1)
     expect(ran).toEqual(['load', 'charge', 'charge'])
     expect((await queue.getJob(job.id ?? ''))?.returnvalue).toEqual({ invoice: 7 })
-    const redis = new Redis(fixture.connection)
+    const redis = fixture.redis()
     const left = `bull:${fixture.namespace}:redlock:::steps:*`
     await until('no result is kept', async () => (await redis.keys(left)).length === 0)
-    await redis.quit()
   })
 
   test('160 steps of 100 kB travel once when they are done, and once when they are read', async () => {
@@ -454,7 +442,7 @@ describe('slots', () => {
     const redlock = await fixture.redlock()
     let computed = 0
     const processor = (): Promise<number> => Promise.resolve(++computed)
-    work(redlock, processor, { slots: 2, dedupe: { resultTtlMs: 60_000 } })
+    work(redlock, processor, { slots: 2, dedupe: SHARED })
     await queue.addBulk(many(1))
     await allDone(queue, 1)
     const held = await Promise.all(
@@ -468,18 +456,23 @@ describe('slots', () => {
 })
 
 describe('the breaker', () => {
-  test('stops fetching without a quorum and continues by itself when it is back', async () => {
+  /** A worker that has a quorum, and what its breaker has told. */
+  async function warm(limits: Partial<RedlockOptions> = SHORT) {
     const queue = makeQueue()
-    // On a busy machine a master that lives may answer late.
-    const limits = { leaseMs: 2_000, masterTimeoutMs: 2_000 }
-    const redlock = await fixture.redlock({ ...limits, maxLeaseMs: 2_000 })
+    const worker = work(await fixture.redlock(limits), () => Promise.resolve('ok'))
     const states: string[] = []
-    let requeues = 0
-    const worker = work(redlock, () => Promise.resolve('ok'))
     worker.on('breaker', (state) => states.push(state))
-    worker.on('requeued', () => requeues++)
     await queue.add('report', { of: 'warm-up' })
     await allDone(queue, 1)
+    return { queue, worker, states }
+  }
+
+  test('stops fetching without a quorum and continues by itself when it is back', async () => {
+    // On a busy machine a master that lives may answer late.
+    const limits = { leaseMs: 2_000, masterTimeoutMs: 2_000, maxLeaseMs: 2_000 }
+    const { queue, worker, states } = await warm(limits)
+    let requeues = 0
+    worker.on('requeued', () => requeues++)
     const down = fixture.fleet.masters.slice(0, 3)
     for (const server of down) await server.kill()
     await queue.addBulk(
@@ -499,17 +492,10 @@ describe('the breaker', () => {
   })
 
   test('masters that refused a moment ago are no fault when it continues', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock(SHORT)
-    const states: string[] = []
+    const { queue, worker, states } = await warm()
     const errors: string[] = []
-    const worker = work(redlock, () => Promise.resolve('ok'))
-    worker.on('breaker', (state) => states.push(state))
     worker.on('error', ({ message }) => errors.push(message))
-    await queue.add('report', { of: 'warm-up' })
-    await allDone(queue, 1)
-    const full = fixture.fleet.urls.slice(0, 3).map((url) => new Redis(url))
-    fixture.defer(() => Promise.all(full.map((redis) => redis.quit())))
+    const full = fixture.fleet.masters.slice(0, 3).map((master) => fixture.redis(master))
     for (const redis of full) await redis.config('SET', 'maxmemory', '1')
     await queue.add('report', { of: 'delta' })
     await until('it is open', () => states.includes('open'))
@@ -521,13 +507,7 @@ describe('the breaker', () => {
   })
 
   test('does not resume a worker that its user paused', async () => {
-    const queue = makeQueue()
-    const redlock = await fixture.redlock(SHORT)
-    const states: string[] = []
-    const worker = work(redlock, () => Promise.resolve('ok'))
-    worker.on('breaker', (state) => states.push(state))
-    await queue.add('report', { of: 'warm-up' })
-    await allDone(queue, 1)
+    const { queue, worker, states } = await warm()
     const down = fixture.fleet.masters.slice(0, 3)
     for (const server of down) await server.kill()
     await queue.add('report', { of: 'delta' })

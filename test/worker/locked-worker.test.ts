@@ -1,11 +1,11 @@
 import type { Job, Queue } from 'bullmq'
 import { DelayedError, WaitingError, Worker, type JobsOptions, type WorkerOptions } from 'bullmq'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
+import type { LockedWorker } from '../../src/index.ts'
 import {
   type LeaseLostError,
   JobLockLostError,
-  LockedWorker,
   lockedProcessor,
   type JobLease,
   type LeasedProcessor,
@@ -24,7 +24,6 @@ type ChargeQueue = Queue<Charge, unknown>
 const fixture = useFleet({ masters: 5 })
 /** For masters that come back empty, and vote one such lease later. */
 const SHORT = { leaseMs: 1_000, maxLeaseMs: 1_000, masterTimeoutMs: 1_000 }
-const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 const resource = (job: { data: Charge }): string => `customer:${job.data.customer}`
 
 function makeQueue(): ChargeQueue {
@@ -285,8 +284,8 @@ describe('one signal', () => {
   test('reaches a run that goes on when its lock is lost, while another run of its job starts and ends', async () => {
     const queue = makeQueue()
     const id = await add(queue, 1)
-    const worker = new Worker<Charge>(queue.name, null, { connection: fixture.connection })
-    fixture.defer(() => worker.close())
+    const { connection } = fixture
+    const worker = fixture.closing(new Worker<Charge>(queue.name, null, { connection }))
     const job = await worker.getNextJob('token')
     const signals: AbortSignal[] = []
     const gate = fixture.gate()
@@ -324,24 +323,17 @@ describe('one signal', () => {
       if (kind === 'plain') {
         const locked = lockedProcessor<Charge>(redlock, { resource }, processor)
         expect(locked.length).toBe(3)
-        worker = new Worker<Charge, unknown>(name, locked, options)
+        worker = fixture.closing(new Worker<Charge, unknown>(name, locked, options))
         locked.watch(worker)
       } else {
-        worker = new LockedWorker<Charge, unknown>(name, processor, {
-          ...options,
-          redlock,
-          resource,
-        })
+        worker = fixture.lockedWorker<Charge>(processor, { ...options, redlock, resource }, name)
       }
       worker.on('error', () => undefined)
-      fixture.defer(() => worker.close())
       const id = await add(queue, 1)
       const client = fixture.redis()
-      await until(
-        'the job is locked',
-        async () => (await client.exists(`bull:${name}:${id}:lock`)) === 1,
-      )
-      await client.set(`bull:${name}:${id}:lock`, 'another worker', 'PX', 60_000)
+      const lock = queue.toKey(`${id}:lock`)
+      await until('the job is locked', async () => (await client.exists(lock)) === 1)
+      await client.set(lock, 'another worker', 'PX', 60_000)
       await until('the job was stopped', () => reasons.length > 0)
       expect(reasons[0]).toBeInstanceOf(JobLockLostError)
     }
@@ -359,9 +351,7 @@ describe('one signal', () => {
       const times = { lockDuration: 500, stalledInterval: 200, ...options }
       const { connection, namespace } = fixture
       const made = new Worker<Charge>(namespace, processor, { connection, ...times })
-      made.on('error', () => undefined)
-      fixture.defer(() => made.close())
-      return made
+      return fixture.closing(made.on('error', () => undefined))
     }
     const id = await add(queue, 1)
     const slow = workerOf('slow', { autorun: false, skipStalledCheck: true })
@@ -405,7 +395,7 @@ describe('one signal', () => {
         await gate.passed
         throw new WaitingError()
       }
-      await delay(2_500)
+      await pause(2_500)
       told.push(lease.signal.aborted ? 'aborted' : 'held')
     }
     const options = { lockDuration: 1_000, stalledInterval: 200, concurrency: 2 }
@@ -531,13 +521,8 @@ describe('a LockedWorker is a BullMQ Worker', () => {
 
 test('why() of a job that fails while it is asked says what it failed with', async () => {
   const queue = makeQueue()
-  const worker = work(
-    await fixture.redlock(),
-    () => {
-      throw new Error('card declined')
-    },
-    { autorun: false },
-  )
+  const declined = (): Promise<never> => Promise.reject(new Error('card declined'))
+  const worker = work(await fixture.redlock(), declined, { autorun: false })
   const id = await add(queue, 1)
   const lines = LineBackend.of(worker)
   const getState = lines.getState.bind(lines)

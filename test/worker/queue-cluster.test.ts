@@ -177,8 +177,7 @@ test('a busy worker pauses when its job has ended, and goes on when it resumes',
 test('a worker that pauses while the cluster is down has paused when it is back', async () => {
   const common = { connection: fixture.cluster(nodes), prefix: '{bull}' }
   const resource = ({ customer }: Charge): string => customer
-  const queue = new LockedQueue<Charge>(fixture.namespace, { ...common, resource })
-  fixture.defer(() => queue.close())
+  const queue = fixture.closing(new LockedQueue<Charge>(fixture.namespace, { ...common, resource }))
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
   const [ran, gate, slow] = [[] as number[], fixture.gate(), fixture.gate()]
   const worker = new LockedWorker<Charge>(
@@ -227,8 +226,7 @@ test('a plain client and a Cluster client of one queue meet', async () => {
     ...{ 'cluster-enabled': 'yes', 'cluster-port': String(await takePort('127.0.0.1')) },
     'cluster-announce-ip': '127.0.0.1', // It has met no other node, from which to know it.
   }
-  const node = await startServer({ name: 'only-node', config })
-  fixture.defer(() => node.close())
+  const node = fixture.closing(await startServer({ name: 'only-node', config }))
   const plain = new Redis(node.url, { maxRetriesPerRequest: null })
   fixture.defer(() => {
     plain.disconnect()

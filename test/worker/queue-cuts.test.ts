@@ -210,8 +210,7 @@ test('a job whose end does not leave its client is done once', async () => {
 })
 
 test('an add whose reply is lost is sent again, as with BullMQ; with a jobId there is one job', async () => {
-  const proxy = await startProxy(queuePort())
-  fixture.defer(() => proxy.close())
+  const proxy = fixture.closing(await startProxy(queuePort()))
   const connection = { port: proxy.port, retryStrategy: () => 20 }
   const counts: (number | undefined)[] = []
   const direct = fixture.plainQueue()
@@ -231,8 +230,7 @@ test('an add whose reply is lost is sent again, as with BullMQ; with a jobId the
 })
 
 test('an add that is sent again may find its own job in a full line; with a jobId it does not', async () => {
-  const proxy = await startProxy(queuePort())
-  fixture.defer(() => proxy.close())
+  const proxy = fixture.closing(await startProxy(queuePort()))
   const connection = { port: proxy.port, retryStrategy: () => 20 }
   const answers: unknown[] = []
   const direct = fixture.plainQueue()
@@ -253,8 +251,7 @@ test('an add that is sent again may find its own job in a full line; with a jobI
 })
 
 test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
-  const proxy = await startProxy(queuePort())
-  fixture.defer(() => proxy.close())
+  const proxy = fixture.closing(await startProxy(queuePort()))
   const queue = queueOf()
   const [first, second] = [fixture.gate(), fixture.gate()]
   const ran: string[] = []

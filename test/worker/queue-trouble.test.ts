@@ -225,8 +225,7 @@ test('a replica that refuses many calls at once is left once', async () => {
 })
 
 test('a queue that still loads its data: no attempt is used, and the jobs run when it has', async () => {
-  const server = await startServer()
-  fixture.defer(() => server.close())
+  const server = fixture.closing(await startServer())
   const connection = { host: server.host, port: server.port }
   const queue = fixture.plainQueue<{ nr: number }>(fixture.namespace, { connection })
   queue.on('error', () => undefined)
@@ -263,10 +262,8 @@ const PAUSES = [1, 2].flatMap((pauses) => [0, 200, 1_200].map((ms) => ({ pauses,
 test.each(['killed', 'refusing', 'silent'] as const)(
   'a worker that is paused while its server is %s runs jobs when it is back',
   async (how) => {
-    const server = await startServer()
-    fixture.defer(() => server.close())
-    const proxy = await startProxy(server.port)
-    fixture.defer(() => proxy.close())
+    const server = fixture.closing(await startServer())
+    const proxy = fixture.closing(await startProxy(server.port))
     const [begin, end] = {
       killed: [() => server.kill(), () => server.restart()],
       refusing: [() => proxy.refuse(), () => proxy.pass()],
@@ -357,8 +354,7 @@ describe('a worker that is resumed while it pauses', () => {
 })
 
 test('a queue closes while its server is silent, and a listener while there is none', async () => {
-  const server = await startServer()
-  fixture.defer(() => server.close())
+  const server = fixture.closing(await startServer())
   const queue = new LockedQueue('calls', { connection: { port: server.port }, resource: () => 'a' })
   await queue.waitUntilReady()
   await server.freeze()
@@ -369,8 +365,7 @@ test('a queue closes while its server is silent, and a listener while there is n
 })
 
 test('a queue closes when its slow server has taken what was added', async () => {
-  const proxy = await startProxy(fixture.fleet.queue.port)
-  fixture.defer(() => proxy.close())
+  const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
   const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
     connection: { url: proxy.url },
     resource: ({ nr }) => `customer:${nr}`,
@@ -420,8 +415,7 @@ describe('a worker that stops', () => {
   test.each(['there', 'away', 'silent'])(
     'after it was paused and resumed while its server was %s: leaves no connection',
     async (how) => {
-      const proxy = await startProxy(fixture.fleet.queue.port)
-      fixture.defer(() => proxy.close())
+      const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
       const redlock = await fixture.redlock()
       const connection = { url: proxy.url }
       const start = (): Promise<LockedWorker> =>
@@ -472,8 +466,7 @@ describe('a worker that stops', () => {
   })
 
   test('while its server is silent: leaves the client that it was given', async () => {
-    const server = await startServer()
-    fixture.defer(() => server.close())
+    const server = fixture.closing(await startServer())
     const connection = new Redis(server.url, { maxRetriesPerRequest: null })
     fixture.defer(() => {
       connection.disconnect()
@@ -513,8 +506,7 @@ describe('a worker that stops', () => {
   test('close and drain end when connections broke just now, or a moment before', async () => {
     const ended = [0, 200].flatMap((ms) =>
       (['close', 'drain'] as const).map(async (how) => {
-        const proxy = await startProxy(fixture.fleet.queue.port)
-        fixture.defer(() => proxy.close())
+        const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
         const worker = await work(() => Promise.resolve(), { connection: { url: proxy.url } })
         await worker.waitUntilReady()
         await until('it fetches', () => worker.isRunning() && !worker.isStarting())
@@ -528,8 +520,7 @@ describe('a worker that stops', () => {
 })
 
 test('a worker that is cut off from the queue alone stops its job when its lock has run out', async () => {
-  const proxy = await startProxy(fixture.fleet.queue.port)
-  fixture.defer(() => proxy.close())
+  const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
   const queue = fixture.plainQueue<{ nr: number }>()
   let reason: unknown
   let isRunning = false

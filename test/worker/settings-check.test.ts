@@ -235,8 +235,7 @@ test('an even number of masters is reported once', () => {
   const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
   for (const count of [2, 3]) {
     const masters = fixture.fleet.urls.slice(0, count)
-    const redlock = new Redlock({ masters, namespace: fixture.namespace, logger })
-    fixture.defer(() => redlock.close())
+    fixture.closing(new Redlock({ masters, namespace: fixture.namespace, logger }))
   }
   expect(said).toEqual([{ event: 'fleet:even', masters: 2 }])
 })

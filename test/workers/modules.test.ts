@@ -32,10 +32,8 @@ async function addStrikes(name: string, prefix: string): Promise<number> {
 }
 
 test('customer-ledger posts every strike once and in turn, and ends on a signal', async () => {
-  const postgres = await startEmbeddedPostgres()
-  fixture.defer(() => postgres.close())
-  const ledger = await Ledger.connect(postgres.url)
-  fixture.defer(() => ledger.close())
+  const postgres = fixture.closing(await startEmbeddedPostgres())
+  const ledger = fixture.closing(await Ledger.connect(postgres.url))
   const variables = { ...(await env()), DATABASE_URL: postgres.url }
   await addStrikes('customer-ledger', 'customer:')
   const worker = runningCli(['work', 'workers/customer-ledger.ts', ...HEALTH], variables)

@@ -32,8 +32,7 @@ test('a master that took over the data of a former replica waits, although its p
   await a.replicaof('NO', 'ONE')
   expect(await a.get(`${namespace}:lease:customer:1`)).toBeNull()
   // Not through the fixture, which ends the quarantine of a new fleet.
-  const second = new Redlock({ ...options, logger: silentLogger })
-  fixture.defer(() => second.close())
+  const second = fixture.closing(new Redlock({ ...options, logger: silentLogger }))
   await second.ready()
   expect(await second.tryAcquire('customer:1')).toMatchObject({ status: 'unreachable' })
   expect(second.status().masters[0]?.state).toBe('quarantined')

@@ -39,9 +39,7 @@ const DENIED: Readonly<Record<string, readonly string[]>> = {
 async function serverWithout(commands: readonly string[]): Promise<TestServer> {
   const file = join(directory, `${commands.join('-')}.conf`)
   await writeFile(file, commands.map((command) => `rename-command ${command} ""\n`).join(''))
-  const server = await startServer({ config: { include: file } })
-  fixture.defer(() => server.close())
-  return server
+  return fixture.closing(await startServer({ config: { include: file } }))
 }
 
 test.each(Object.entries(DENIED))('%s: a master votes, and a queue runs', async (_what, denied) => {
@@ -57,8 +55,7 @@ test.each(Object.entries(DENIED))('%s: a master votes, and a queue runs', async 
 
   const connection = { url: server.url }
   const resource = (): string => 'customer:1'
-  const queue = new LockedQueue(namespace, { connection, resource })
-  fixture.defer(() => queue.close())
+  const queue = fixture.closing(new LockedQueue(namespace, { connection, resource }))
   const ran: string[] = []
   const worker = new LockedWorker(namespace, ({ name }) => Promise.resolve(ran.push(name)), {
     ...{ connection, redlock, resource, logger: silentLogger },
@@ -79,8 +76,7 @@ test.each(['EVAL', 'EVALSHA', 'SCRIPT', 'TIME'])(
   'without %s: refused, with what to do',
   async (command) => {
     const { url } = await serverWithout([command])
-    const redlock = new Redlock({ masters: [url], logger: silentLogger })
-    fixture.defer(() => redlock.close())
+    const redlock = fixture.closing(new Redlock({ masters: [url], logger: silentLogger }))
     const refused = `refuses what a lease needs: ERR unknown command '${command.toLowerCase()}'; ${ALLOW}`
     await expect(redlock.ready()).rejects.toThrow(refused)
   },
@@ -89,16 +85,14 @@ test.each(['EVAL', 'EVALSHA', 'SCRIPT', 'TIME'])(
 test('in cluster mode: refused, with what to do', async () => {
   const busPort = await takePort('127.0.0.1')
   const config = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
-  const server = await startServer({ config })
-  fixture.defer(() => server.close())
+  const server = fixture.closing(await startServer({ config }))
   const redis = new Redis(server.url)
   await redis.call('CLUSTER', 'ADDSLOTSRANGE', 0, SLOTS - 1)
   await until('it serves', async () =>
     String(await redis.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
   )
   redis.disconnect()
-  const redlock = new Redlock({ masters: [server.url], logger: silentLogger })
-  fixture.defer(() => redlock.close())
+  const redlock = fixture.closing(new Redlock({ masters: [server.url], logger: silentLogger }))
   await expect(redlock.ready()).rejects.toThrow(/cluster node; use a server without cluster mode/)
   const { out } = await cli(['doctor', '--master', server.url], {})
   expect(out).toContain('fix: use a server without cluster mode')

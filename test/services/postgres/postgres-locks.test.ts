@@ -480,14 +480,12 @@ describeService('postgres', 'PostgresLocks', () => {
 
   test('a server without durable commits is refused', async () => {
     const careless = pool({ options: '-c synchronous_commit=off' })
-    const locks = new PostgresLocks({ pool: careless, logger: silentLogger })
-    closers.add(() => locks.close())
+    const locks = closers.closing(new PostgresLocks({ pool: careless, logger: silentLogger }))
     await expect(locks.ready()).rejects.toThrow('synchronous_commit')
   })
 
   test('an abandoned attempt is refused when it arrives late', async () => {
-    const proxy = await startProxy(server.port)
-    closers.add(() => proxy.close())
+    const proxy = closers.closing(await startProxy(server.port))
     const options = { host: '127.0.0.1', port: proxy.port, user: 'postgres', database: 'postgres' }
     const slow = pool({ connectionString: undefined, ...options, max: 2 })
     await Promise.all([slow.query('SELECT pg_sleep(0.05)'), slow.query('SELECT pg_sleep(0.05)')])

@@ -431,8 +431,7 @@ describeService('zookeeper', 'ZooKeeperLocks on one server', () => {
   test('a session that is too short for `tickMs` grants nothing, and says so to all', async () => {
     const { servers } = ensemble
     const options = { leaseMs: 1_000, tickMs: 5 * TICK_MS, logger: silentLogger }
-    const locks = new ZooKeeperLocks({ servers, ...options })
-    closers.add(() => locks.close())
+    const locks = closers.closing(new ZooKeeperLocks({ servers, ...options }))
     const answer = expect.stringContaining('Set `tickMs` to the `tickTime`') as unknown
     expect((await locks.inspect('short')).ungranted).toBeUndefined()
     await expect(locks.ready()).rejects.toThrow('is too short for a `tickMs` of 2000')

@@ -106,8 +106,7 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
   const connection = fixture.cluster(nodes)
   const resource = ({ name }: { name: string }): string => name
   const { namespace: prefix, fleet } = fixture
-  const queue = new ShardedQueue('calls', { connection, shards, prefix, resource })
-  fixture.defer(() => queue.close())
+  const queue = fixture.closing(new ShardedQueue('calls', { connection, shards, prefix, resource }))
   const at = (shard: number): string => {
     const names = Array.from({ length: 99 }, (_, nr) => `customer:${nr}`)
     return names.find((name) => shardOf([name], shards) === shard) ?? ''
@@ -134,8 +133,7 @@ it('a node that is away: doctor finds it, and what is on the others is told', as
     expect.objectContaining({ code: 'unreachable', severity: 'error', where: `queue ${where}` }),
   )
   const options = { masters: fleet.urls, queueRedis: named?.url ?? '', namespace: prefix, prefix }
-  const handler = dashboardHandler({ ...options, timeoutMs: 300 })
-  fixture.defer(() => handler.close())
+  const handler = fixture.closing(dashboardHandler({ ...options, timeoutMs: 300 }))
   const { queues, history } = await (await listen(fixture, handler)).state()
   const missing = expect.stringContaining(where) as string
   expect(queues).toMatchObject([{ queue: 'calls', waiting: 2, missing }])
@@ -179,8 +177,7 @@ it('the node of the first shard is away: the page has a row of the queue, and sa
   await away?.freeze()
   fixture.defer(() => away?.thaw() ?? Promise.resolve())
   const options = { masters: fleet.urls, queueRedis: named?.url ?? '', namespace: prefix, prefix }
-  const handler = dashboardHandler({ ...options, timeoutMs: 300 })
-  fixture.defer(() => handler.close())
+  const handler = fixture.closing(dashboardHandler({ ...options, timeoutMs: 300 }))
   const served = await listen(fixture, handler)
   const missing = expect.stringContaining(`:${away?.port ?? 0} of the cluster does not`) as string
   expect((await served.state()).queues).toMatchObject([{ queue: 'calls', waiting: 0, missing }])

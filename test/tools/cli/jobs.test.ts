@@ -272,8 +272,7 @@ describe('work', () => {
 
   it('a port that is taken: says so, and nothing else', async () => {
     await fixture.redlock(LONG)
-    const taken = createServer().listen(0, '127.0.0.1')
-    fixture.defer(() => taken.close())
+    const taken = fixture.closing(createServer().listen(0, '127.0.0.1'))
     await once(taken, 'listening')
     const { port } = taken.address() as AddressInfo
     const args = ['work', MODULE, '--health-host', '127.0.0.1', '--health-port', String(port)]

@@ -52,8 +52,7 @@ it('a leftover on two of five masters is no lease', async () => {
 it('masters that refuse what a lease needs: no command says that they vote', async () => {
   const queue = `q-${fixture.namespace}`
   const options = { connection: { url: fixture.fleet.queue.url }, resource: () => 'customer:1' }
-  const producer = new LockedQueue(queue, options)
-  fixture.defer(() => producer.close())
+  const producer = fixture.closing(new LockedQueue(queue, options))
   const redlock = await fixture.redlock(LONG)
   const job = await producer.add('job', {})
   const servers = fixture.fleet.urls.slice(0, 3).map((url) => openRedis(url, fixture))

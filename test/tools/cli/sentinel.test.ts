@@ -15,12 +15,10 @@ import { cli, runningCli, type Said } from './run-cli.ts'
 const fixture = useFleet({ masters: 1, queue: false })
 
 it('doctor, why, work and the page follow a failover', async () => {
-  const first = await startServer()
-  fixture.defer(() => first.close())
+  const first = fixture.closing(await startServer())
   const second = await startServer({ config: { replicaof: `${first.host} ${first.port}` } })
   fixture.defer(() => second.close())
-  const sentinels = await startSentinels('shop', first)
-  fixture.defer(() => sentinels.close())
+  const sentinels = fixture.closing(await startSentinels('shop', first))
   const { connection } = sentinels
   const queueRedis = { ...connection, sentinels: [...connection.sentinels], failoverDetector: true }
   const directory = await mkdtemp(join(tmpdir(), 'sentinel-'))

@@ -265,8 +265,7 @@ describe('what is posted is read', () => {
   /** In an application that has a `body` for the dashboard, and may have read the request. */
   async function inApplication(body: unknown, reads = false): Promise<Served> {
     const own = { prefix: fixture.namespace, operatorToken: OPERATOR, logger: silentLogger }
-    const dashboard = dashboardHandler(optionsFor(fixture, own))
-    fixture.defer(() => dashboard.close())
+    const dashboard = fixture.closing(dashboardHandler(optionsFor(fixture, own)))
     return listen(fixture, (request, response) => {
       const next = (): void => {
         dashboard(Object.assign(request, { body }), response)

@@ -38,8 +38,7 @@ export async function serve(
   more: Partial<DashboardOptions> = {},
   port = 0,
 ): Promise<Served> {
-  const handler = dashboardHandler(optionsFor(fixture, more))
-  fixture.defer(() => handler.close())
+  const handler = fixture.closing(dashboardHandler(optionsFor(fixture, more)))
   return listen(
     fixture,
     (request, response) => {

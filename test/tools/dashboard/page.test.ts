@@ -84,8 +84,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     serverAdapter.setBasePath('/admin/queues')
     createBullBoard({ queues: [new BullMQAdapter(invoices(fixture))], serverAdapter })
     const own = { prefix: fixture.namespace, basePath: '/locks', bullBoard: '/admin/queues' }
-    const handler = dashboardHandler(optionsFor(fixture, own))
-    fixture.defer(() => handler.close())
+    const handler = fixture.closing(dashboardHandler(optionsFor(fixture, own)))
     const app = express()
     app.use('/admin/queues', serverAdapter.getRouter() as express.Router)
     app.use('/locks', handler)
@@ -182,15 +181,13 @@ describe.skipIf(program === undefined)('in Chromium', () => {
   test.skipIf(LOCK_SERVERS.postgres.missing !== undefined)(
     'of another lock service it names the service, and says nothing of masters and votes',
     async () => {
-      const cluster = await LOCK_SERVERS.postgres.start(1)
-      fixture.defer(() => cluster.close())
+      const cluster = fixture.closing(await LOCK_SERVERS.postgres.start(1))
       const locks = await openLocks(cluster.address, { leaseMs: 15_000, logger: silentLogger })
       await locks.ready()
       fixture.defer(() => locks.close())
       await locks.acquire('customer:42', { autoExtend: true })
       const { masters: _, ...options } = optionsFor(fixture)
-      const handler = dashboardHandler({ ...options, locks })
-      fixture.defer(() => handler.close())
+      const handler = fixture.closing(dashboardHandler({ ...options, locks }))
       const served = await listen(fixture, (request, response) => {
         handler(request, response)
       })
@@ -437,8 +434,7 @@ describe.skipIf(program === undefined)('in Chromium', () => {
     await fixture.redlock(LONG)
     const served = await serve(fixture)
     const state = JSON.stringify(await served.state())
-    const handler = dashboardHandler(optionsFor(fixture))
-    fixture.defer(() => handler.close())
+    const handler = fixture.closing(dashboardHandler(optionsFor(fixture)))
     const silent = await listen(fixture, (request, response) => {
       if (request.url?.startsWith('/events') !== true) handler(request, response)
       else {

@@ -64,10 +64,8 @@ class Scene {
   #producer: LockedQueue<Data> | undefined
 
   get producer(): LockedQueue<Data> {
-    if (this.#producer !== undefined) return this.#producer
-    const opened = fixture.lockedQueue<Data>({ connection: this.#connection, resource }, this.queue)
-    this.#producer = opened
-    return opened
+    const options = { connection: this.#connection, resource }
+    return (this.#producer ??= fixture.lockedQueue<Data>(options, this.queue))
   }
 
   async add(customer = 1, more: Partial<Data> = {}, options = {}): Promise<string> {
@@ -110,6 +108,14 @@ class Scene {
     this.workers.delete(worker)
   }
 
+  /** A job of the first customer fails. */
+  async fail(worker: LockedWorker<Data>, options = {}): Promise<string> {
+    const failed = once(worker, 'failed')
+    const id = await this.add(1, { fails: true }, options)
+    await failed
+    return id
+  }
+
   /** A job of the customer runs until the test ends. */
   async busy(customer = 1): Promise<string> {
     const id = await this.add(customer)
@@ -117,18 +123,35 @@ class Scene {
     return id
   }
 
+  /** A job whose worker, of another process, is gone. */
+  async abandoned(signal: NodeJS.Signals): Promise<string> {
+    const { fleet, namespace } = fixture
+    const env = { ...fleetEnv(fleet.urls, namespace, fleet.queue.url), QUEUE: this.queue }
+    const child = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], env)
+    fixture.defer(() => child[Symbol.asyncDispose]())
+    const id = await this.add(1, { customerId: 1, isDeaf: true } as object)
+    await child.line(new RegExp(`started ${id} `))
+    child.kill(signal)
+    // What the end of a lease does.
+    await openRedis(fleet.queue.url, fixture).pexpire(`bull:${this.queue}:${id}:lock`, 1)
+    return id
+  }
+
   plain(): Queue {
-    const plain = fixture.plainQueue(this.queue, { connection: this.#connection })
-    return plain
+    return fixture.plainQueue(this.queue, { connection: this.#connection })
   }
 
   async flow(): Promise<string> {
-    const flows = new FlowProducer({ connection: this.#connection })
-    fixture.defer(() => flows.close())
+    const flows = fixture.closing(new FlowProducer({ connection: this.#connection }))
     const of = { queueName: this.queue, data: { customer: 1 } }
     const { job } = await flows.add({ name: 'whole', ...of, children: [{ name: 'part', ...of }] })
     return job.id ?? ''
   }
+}
+
+/** Another client has it until the test ends. */
+async function leaseOf(owner: string, resource: string): Promise<void> {
+  await granted(await fixture.redlock({ ...LONG, owner }), resource)
 }
 
 /** What the commands say of a state. */
@@ -148,7 +171,7 @@ interface Answers {
   /** Why the first waiting job of that line does not run; by default, as `why`. */
   readonly whyOfFirst?: RegExp
   /** Findings but notes and those of this machine, and `long-wait`. */
-  readonly doctor: readonly string[]
+  readonly doctor?: readonly string[]
   readonly doctorSays?: RegExp
   readonly doctorCode?: number
   readonly limits?: RegExp
@@ -160,7 +183,6 @@ const RUNS_FIRST = /^active: nothing: it is being processed\nwaiting: its turn: 
 const WAITS_FOR_A_WORKER = {
   why: /\(waiting\) is first in line for `customer:1` and waits for a free worker\.\n$/,
   line: /^waiting: a free worker$/,
-  doctor: [],
 }
 const BACKS_OFF =
   /first in line for `customer:1` and waits for its delay or backoff to end, at 20\d\d-\S+Z\. The last attempt of job \S+ failed: card declined\.\n$/
@@ -186,48 +208,24 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       ),
       estimate: true,
       line: RUNS_FIRST,
-      doctor: [],
     }
   },
   'a job: behind one whose worker is stopped': async (scene) => {
     await scene.wasQuick()
-    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
-    const child = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
-      ...env,
-      QUEUE: scene.queue,
-    })
-    fixture.defer(() => child[Symbol.asyncDispose]())
-    const first = await scene.add(1, { customerId: 1, isDeaf: true } as object)
-    await child.line(new RegExp(`started ${first} `))
-    child.kill('SIGSTOP')
-    const redis = openRedis(fixture.fleet.queue.url, fixture)
-    // What the end of a lease does.
-    await redis.pexpire(`bull:${scene.queue}:${first}:lock`, 1)
+    const first = await scene.abandoned('SIGSTOP')
     const takenOver = 'a worker that takes it over: its worker has not renewed its lock, so it is'
     return {
       job: await scene.add(),
       why: new RegExp(`its turn: 1 ahead of it\\. Job ${first} waits for ${takenOver} stopped`),
       line: new RegExp(`^active: ${takenOver} stopped.*\\nwaiting: its turn: 1 ahead of it$`),
-      doctor: [],
     }
   },
   'a job: its worker is dead, and there is no other': async (scene) => {
-    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
-    const child = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
-      ...env,
-      QUEUE: scene.queue,
-    })
-    fixture.defer(() => child[Symbol.asyncDispose]())
-    const job = await scene.add(1, { customerId: 1, isDeaf: true } as object)
-    await child.line(new RegExp(`started ${job} `))
-    child.kill('SIGKILL')
-    const redis = openRedis(fixture.fleet.queue.url, fixture)
-    await redis.pexpire(`bull:${scene.queue}:${job}:lock`, 1)
+    const job = await scene.abandoned('SIGKILL')
     return {
       job,
       why: /waits for a worker that takes it over: .* dead\. No worker of queue `\S+` is connected\. To go on: start one\.\n$/,
       line: /^active: a worker that takes it over/,
-      doctor: [],
     }
   },
   'a job: behind more than are looked at': async (scene) => {
@@ -242,7 +240,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       estimate: true,
       whyOfFirst: /its turn: 1 ahead of it/,
       line: /^active: nothing.*\n(waiting: its turn.*\n)+waiting: its turn: 99 ahead of it$/,
-      doctor: [],
     }
   },
   'a job of two resources: behind one in the first of its lines': async (scene) => {
@@ -256,7 +253,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       ),
       estimate: true,
       line: /^waiting: its turn: 1 ahead of it, in line for `customer:2`$/,
-      doctor: [],
     }
   },
   'a job of two resources: the first is paused': async (scene) => {
@@ -267,25 +263,23 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(2, { also: [1] }),
       why: /first in line for `customer:2` and waits for its resource to be resumed by `bullmq/,
       line: /^waiting: its resource to be resumed by `bullmq-.+ customer:2`: .*, in line for `cust/,
-      doctor: [],
       limits: /customer:2 +paused/,
     }
   },
   'a job of two resources: another client has the lease of the first': async (scene) => {
-    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:2')
+    await leaseOf('script-7', 'customer:2')
     await scene.work()
     return {
       job: await scene.add(2, { also: [1] }),
       why: /for `customer:2` and waits for the lease of script-7|lease is held by script-7/,
       line: /^(delayed: (the lease of script-7 .* extended, in line for `customer:2`|its delay .*|nothing: .* in line for `customer:2`)|active: nothing: .*)$/,
       inspect: /customer:1 is free/,
-      doctor: [],
     }
   },
   'a job of a resource with slots: waits while every worker is busy': async (scene) => {
     await scene.wasQuick()
     await scene.producer.setSlots('customer:1', 4)
-    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await leaseOf('script-7', 'customer:1')
     await scene.work({ concurrency: 1 })
     await scene.busy(2)
     return {
@@ -304,19 +298,14 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: /\(active\) has been in progress since 20\d\d-\S+Z, and is in line for `customer:1`\.\n$/,
       line: /^(active: nothing: it is being processed\n?){2}$/,
       inspect: /customer:1 has slots: 2 are held/,
-      doctor: [],
       limits: /2 slots/,
     }
   },
   'a job of a resource with slots: other clients have all': async (scene) => {
     await scene.wasQuick()
     await scene.producer.setSlots('customer:1', 2)
-    for (const [owner, slot] of [
-      ['script-7', 'customer:1'],
-      ['script-8', 'customer:1#2'],
-    ] as const) {
-      await granted(await fixture.redlock({ ...LONG, owner }), slot)
-    }
+    await leaseOf('script-7', 'customer:1')
+    await leaseOf('script-8', 'customer:1#2')
     await scene.work()
     const job = await scene.add()
     await until('it was sent back', async () => (await scene.producer.getDelayedCount()) > 0)
@@ -325,7 +314,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: /waits for one of its 2 slots\. All are held, by script-7 .+, script-8 .+: the first ends within \d+ ms|\(active\) has been in progress/,
       line: /^(delayed: one of its 2 slots\. .*|active: nothing: .*)$/,
       inspect: /customer:1 has slots: 2 are held/,
-      doctor: [],
       limits: /2 slots/,
     }
   },
@@ -337,14 +325,11 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     const key = `bull:${scene.queue}:${first}`
     const minuteAgo = systemClock.wallNow() - 60_000
     await openRedis(fixture.fleet.queue.url, fixture).hset(key, 'processedOn', minuteAgo)
-    return { job, why: /has been in progress since/, line: RUNS_FIRST, doctor: [] }
+    return { job, why: /has been in progress since/, line: RUNS_FIRST }
   },
   'a job: behind one that waits for its backoff': async (scene) => {
     await scene.wasQuick()
-    const worker = await scene.work()
-    const failed = once(worker, 'failed')
-    const first = await scene.add(1, { fails: true }, { attempts: 2, backoff: 600_000 })
-    await failed
+    const first = await scene.fail(await scene.work(), { attempts: 2, backoff: 600_000 })
     return {
       job: await scene.add(),
       why: new RegExp(
@@ -352,20 +337,15 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       ),
       line: /^delayed: its delay or backoff to end, at 20\d\d-\S+Z\nwaiting: its turn: 1 ahead of it$/,
       whyOfFirst: BACKS_OFF,
-      doctor: [],
     }
   },
   'a job: waits for its own backoff, in line': async (scene) => {
     await scene.wasQuick()
-    const worker = await scene.work()
-    const failed = once(worker, 'failed')
-    const job = await scene.add(1, { fails: true }, { attempts: 2, backoff: 600_000 })
-    await failed
+    const job = await scene.fail(await scene.work(), { attempts: 2, backoff: 600_000 })
     return {
       job,
       why: BACKS_OFF,
       line: /^delayed: its delay or backoff to end, at 20\d\d-\S+Z$/,
-      doctor: [],
     }
   },
   'a job: delayed, not in a line yet': async (scene) => {
@@ -373,7 +353,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     return {
       job: await scene.add(1, {}, { delay: 600_000 }),
       why: /\(delayed\) waits for its delay or backoff to end, at 20\d\d-\S+Z\.\n$/,
-      doctor: [],
     }
   },
   'a job: runs': async (scene) => {
@@ -383,7 +362,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.busy(),
       why: /\(active\) has been in progress since 20\d\d-\S+Z, and is first in line for `customer:1`, whose lease is held by /,
       line: /^active: nothing: it is being processed$/,
-      doctor: [],
     }
   },
   'a job: completed': async (scene) => {
@@ -394,29 +372,21 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job,
       why: /has completed\.\n$/,
       inspect: /customer:1 is free[^]*no jobs waiting/,
-      doctor: [],
     }
   },
   'a job: failed, and its line goes on': async (scene) => {
-    const worker = await scene.work()
-    const failed = once(worker, 'failed')
-    const job = await scene.add(1, { fails: true })
-    await failed
+    const job = await scene.fail(await scene.work())
     return {
       job,
       why: new RegExp(
         `has failed: card declined\\. To try it again: \`bullmq-redlock retry ${scene.queue} ${job}\`\\.\n$`,
       ),
       inspect: /no jobs waiting/,
-      doctor: [],
     }
   },
   'a line: a failed job holds it': async (scene) => {
     await scene.wasQuick()
-    const worker = await scene.work({ onFailure: 'block' })
-    const failed = once(worker, 'failed')
-    const first = await scene.add(1, { fails: true })
-    await failed
+    const first = await scene.fail(await scene.work({ onFailure: 'block' }))
     return {
       job: await scene.add(),
       why: new RegExp(
@@ -434,7 +404,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.flow(),
       why: /waits for its children to end\. One of them: `bullmq-redlock why q-\S+ \S+`\.\n$/,
       line: /^active: nothing/,
-      doctor: [],
     }
   },
   'a job: added by a plain queue': async (scene) => {
@@ -442,19 +411,19 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.busy(2)
     const { id } = await scene.plain().add('post', { customer: 1 })
     const why = /waits for a free worker\. It has no place in a line: it was not added through/
-    return { job: id ?? '', why, doctor: [] }
+    return { job: id ?? '', why }
   },
   'a job: added by a plain queue, and runs': async (scene) => {
     const plain = scene.plain()
     const { id } = await plain.add('post', { customer: 1 })
     await scene.work({ order: 'relaxed' })
     await until('it runs', async () => (await plain.getActiveCount()) === 1)
-    return { job: id ?? '', why: /has been in progress since 20\d\d-\S+Z\. It has no/, doctor: [] }
+    return { job: id ?? '', why: /has been in progress since 20\d\d-\S+Z\. It has no/ }
   },
   'a job: does not exist': async (scene) => {
     await scene.work()
     await scene.busy(2)
-    return { job: 'nobody', why: /no job nobody in queue `q-\S+`: it was/, whyCode: 1, doctor: [] }
+    return { job: 'nobody', why: /no job nobody in queue `q-\S+`: it was/, whyCode: 1 }
   },
   'a line: paused': async (scene) => {
     await scene.wasQuick()
@@ -467,7 +436,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
           'ann paused it at \\S+ \\(migration\\)\\.',
       ),
       line: /^waiting: its resource to be resumed by `bullmq.+`: ann .+ \(migration\)$/,
-      doctor: [],
       limits: /customer:1 +paused \(by ann at \S+: migration\)/,
     }
   },
@@ -487,7 +455,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       ),
       estimate: true,
       line: /^delayed: its turn: 1 ahead of it, in line for `customer:2`$/,
-      doctor: [],
     }
   },
   'a line: paused for a time': async (scene) => {
@@ -499,7 +466,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: /waits for its resource to be resumed by `bullmq-redlock resume .+`, or for 20\d\d-\S+Z: /,
       estimate: true,
       line: /^delayed: its resource to be resumed by .+, or for 20\d\d-\S+Z: /,
-      doctor: [],
       limits: /paused until 20\d\d-/,
     }
   },
@@ -514,7 +480,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: first,
       why: /the rest of its resource to end, at 20\d\d-\S+Z, or by `bullmq-redlock resume q-\S+ customer:5`: a job/,
       estimate: true,
-      doctor: [],
       limits: /customer:5 +asleep until 20\d\d-/,
     }
   },
@@ -525,18 +490,17 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.add()
     const job = await scene.add()
     await until('one is done', async () => (await scene.producer.getCompletedCount()) === 4)
-    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await leaseOf('script-7', 'customer:1')
     return {
       job,
       why: /waits for the rate limit of its resource, until 20\d\d-\S+Z\./,
       line: /^delayed: the rate limit of its resource, until 20\d\d-\S+Z$/,
-      doctor: [],
       limits: /1 start in 600000 ms, burst 1/,
     }
   },
   'a line: another client has the lease': async (scene) => {
     await scene.wasQuick()
-    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await leaseOf('script-7', 'customer:1')
     await scene.work()
     return {
       job: await scene.add(),
@@ -544,11 +508,10 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: /the lease of script-7 .*for another \d+ ms|lease is held by script-7/,
       inspect: /customer:1 is held by script-7 .*for another/,
       line: /^(delayed: the lease of script-7 .*another \d+ ms if it is not extended|active: nothing: .*)$/,
-      doctor: [],
     }
   },
   'a line: a lease that never ends': async (scene) => {
-    await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+    await leaseOf('script-7', 'customer:1')
     await scene.add()
     const job = await scene.add()
     const key = `${fixture.namespace}:lease:customer:1`
@@ -594,7 +557,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: /waits for the global concurrency of its queue: 1 may run\.\n$/,
       line: /^waiting: the global concurrency of its queue: 1 may run$/,
-      doctor: [],
     }
   },
   'a queue: its global rate limit is used up': async (scene) => {
@@ -607,7 +569,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: /the global rate limit of its queue, which counts anew in \d{6} ms\./,
       estimate: true,
       line: /^waiting: the global rate limit of its queue, which counts anew in \d{6} ms$/,
-      doctor: [],
     }
   },
   'a queue: told to slow down': async (scene) => {
@@ -619,7 +580,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       why: /a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms\./,
       estimate: true,
       line: /^waiting: a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms$/,
-      doctor: [],
     }
   },
   'a queue: the limiter of its workers is used up': async (scene) => {
@@ -631,7 +591,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: /waits for a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms\.\n$/,
       line: /^waiting: a free worker, or for the `limiter` of its workers, which counts anew in \d{6} ms$/,
-      doctor: [],
     }
   },
   'a queue: a job waits for two minutes': async (scene) => {
@@ -668,7 +627,6 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: /waits for a free worker/,
       line: /^waiting: a free worker$/,
-      doctor: [],
       notReady: /"state":"paused"/,
     }
   },
@@ -676,7 +634,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.work({ autorun: false })
     const job = await scene.add()
     const line = /^waiting: a free worker$/
-    return { job, why: /a free worker/, line, doctor: [], notReady: /"state":"starting"/ }
+    return { job, why: /a free worker/, line, notReady: /"state":"starting"/ }
   },
   'a fleet: new, and no worker has used it': async (scene) => ({
     job: await scene.add(),
@@ -731,6 +689,7 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   if (!name.startsWith('a fleet')) await fixture.redlock(LONG)
   const answers = await STATES[name]?.(scene)
   if (answers === undefined) throw new Error('no such state')
+  const { doctor = [] } = answers
   const { base } = await serve(fixture, { timeoutMs: 2_000 })
   // Commands on the page name what is not the default; here the environment does.
   const get = async (path: string): Promise<Response> => {
@@ -779,13 +738,13 @@ it.each(Object.keys(STATES))('%s', async (name) => {
       return isTold && where !== 'this machine' && code !== 'slow'
     })
   const codes = toSee(json.json()).map(({ code }) => code)
-  expect(codes.sort()).toEqual([...answers.doctor].sort())
+  expect(codes.sort()).toEqual([...doctor].sort())
   if (answers.doctorSays !== undefined) expect(text.out).toMatch(answers.doctorSays)
   const firstRow = toSee(((await (await get('/state')).json()) as DashboardState).fleet)
-  expect(new Set(firstRow.map(({ code }) => code))).toEqual(new Set(answers.doctor))
+  expect(new Set(firstRow.map(({ code }) => code))).toEqual(new Set(doctor))
   const row = firstRow.map(({ fact, fix }) => `${fact}\n fix: ${fix}`).join('\n')
   if (answers.doctorSays !== undefined) expect(row).toMatch(answers.doctorSays)
-  if (answers.doctorCode !== undefined || answers.doctor.length > 0) {
+  if (answers.doctorCode !== undefined || doctor.length > 0) {
     expect(text.code).toBe(answers.doctorCode ?? 1)
   }
   const limits = await ask('limits', scene.queue)
@@ -795,7 +754,7 @@ it.each(Object.keys(STATES))('%s', async (name) => {
 
 it('of a job behind one that asks for the lease of another client, why names that client', async () => {
   const scene = new Scene()
-  await granted(await fixture.redlock({ ...LONG, owner: 'script-7' }), 'customer:1')
+  await leaseOf('script-7', 'customer:1')
   const worker = await scene.work()
   const first = await scene.add()
   const behind = await scene.add()

@@ -24,8 +24,7 @@ test('a resource is found in each of its queues by one connection, and is no que
   for (const name of names) await addOne(name, prefix)
   await addOne('elsewhere', `${prefix}:nested`)
   const url = fixture.fleet.queue.url
-  const view = new QueueView(url, prefix, 5_000)
-  fixture.defer(() => view.close())
+  const view = fixture.closing(new QueueView(url, prefix, 5_000))
   const redis = new Redis(url)
   fixture.defer(() => redis.quit())
   const clients = async (): Promise<number> =>
@@ -52,8 +51,7 @@ test('a lease names the job that has it, and not one of another queue that asks 
     await queue.add('charge', {}, { jobId: 'first' })
     await new Promise((resolve) => worker.once('active', resolve))
   }
-  const view = new QueueView(fixture.fleet.queue.url, 'bull', 5_000)
-  fixture.defer(() => view.close())
+  const view = fixture.closing(new QueueView(fixture.fleet.queue.url, 'bull', 5_000))
   const { urls: masters } = fixture.fleet
   const fleet = new FleetProbe({ masters, namespace: fixture.namespace, timeoutMs: 5_000 })
   fixture.defer(() => {

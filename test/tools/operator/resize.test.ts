@@ -47,10 +47,8 @@ async function follower(from: number, to: number): Promise<Redlock> {
   return redlock
 }
 
-function probes(size: number): FleetProbe {
-  const probe = new FleetProbe({
-    ...{ masters: urls.slice(0, size), namespace: NAMESPACE, timeoutMs: 2_000 },
-  })
+function probes(size: number, masters = urls.slice(0, size)): FleetProbe {
+  const probe = new FleetProbe({ masters, namespace: NAMESPACE, timeoutMs: 2_000 })
   closers.push(() => {
     probe.close()
   })
@@ -71,6 +69,18 @@ async function resize(
 function clockAt(offsetMs: number): Clock {
   const wallNow = (): number => systemClock.wallNow() + offsetMs
   return Object.assign(Object.create(systemClock) as Clock, { wallNow })
+}
+
+/** What a master has stored of its fleet. */
+const recordOf = (url: string | undefined, field: string): Promise<string | null> =>
+  ask(url ?? '', (one) => one.hget(`${NAMESPACE}:master`, field))
+
+const isRecorded = (url: string | undefined): Promise<boolean> =>
+  ask(url ?? '', async (one) => (await one.exists(`${NAMESPACE}:master`)) === 1)
+
+/** It is granted a lease, as soon as there can be one. */
+async function grants(redlock: Redlock, waitMs = 5_000): Promise<void> {
+  await (await redlock.acquire('r', { waitMs })).release()
 }
 
 const crash = (): never => {
@@ -144,9 +154,7 @@ describe('masters', () => {
     await founder(1)
     const next = await follower(1, 3)
     await new Promise((resolve) => setTimeout(resolve, 2_500))
-    for (const url of urls.slice(1, 3)) {
-      expect(await ask(url, (one) => one.exists(`${NAMESPACE}:master`))).toBe(0)
-    }
+    for (const url of urls.slice(1, 3)) expect(await isRecorded(url)).toBe(false)
     expect(next.quorum).toBe(1)
   })
 
@@ -155,7 +163,7 @@ describe('masters', () => {
     const reason = (): string => next.status().masters[0]?.reason ?? 'votes'
     await until('it is refused', () => !/^(connecting|enrolling)/.test(reason()))
     expect(reason()).toContain('a client with `previous` founds no fleet')
-    expect(await ask(urls[0] ?? '', (one) => one.exists(`${NAMESPACE}:master`))).toBe(0)
+    expect(await isRecorded(urls[0])).toBe(false)
   })
 })
 
@@ -170,10 +178,8 @@ describe('a client that has not heard of the resize', () => {
     await until('it has asked', () => !/^(connecting|enrolling)/.test(about()))
     expect(about()).toContain('has no memory, and other masters refuse this client')
     await client(5).ready()
-    await until('the others take it back', async () => {
-      const size = await ask(lost?.url ?? '', (one) => one.hget(`${NAMESPACE}:master`, 'fleetSize'))
-      return size === '5'
-    })
+    const size = (): Promise<string | null> => recordOf(lost?.url, 'fleetSize')
+    await until('the others take it back', async () => (await size()) === '5')
   })
 
   test('does not take a master that lost its memory for its own alone', async () => {
@@ -188,12 +194,8 @@ describe('a client that has not heard of the resize', () => {
     await first?.restart({ keepData: false })
     await until('it has asked', () => about().includes('refused this client before'))
     await client(3).ready()
-    await until('the others take it back', async () => {
-      const size = await ask(first?.url ?? '', (one) =>
-        one.hget(`${NAMESPACE}:master`, 'fleetSize'),
-      )
-      return size === '3'
-    })
+    const size = (): Promise<string | null> => recordOf(first?.url, 'fleetSize')
+    await until('the others take it back', async () => (await size()) === '3')
     expect((await stays.tryAcquire('r')).status).toBe('unreachable')
   })
 })
@@ -203,10 +205,8 @@ describe('interrupted', () => {
     const redlock = await founder(3)
     const next = await follower(3, 5)
     await expect(resize(3, 5, crash)).rejects.toThrow('killed')
-    await until(
-      'it is refused',
-      async () => (await redlock.tryAcquire('r')).status === 'unreachable',
-    )
+    const status = async (): Promise<string> => (await redlock.tryAcquire('r')).status
+    await until('it is refused', async () => (await status()) === 'unreachable')
     expect((await next.tryAcquire('r')).status).toBe('unreachable')
     await until('it says why', () =>
       redlock.status().masters.every(({ reason = '' }) => reason.includes('closed for a resize')),
@@ -216,7 +216,7 @@ describe('interrupted', () => {
     expect(doctor.code).toBe(3)
     expect(doctor.out).toContain('is closed: a resize of its fleet is not finished')
     await resize(3, 5)
-    await (await next.acquire('r', { waitMs: 5_000 })).release()
+    await grants(next)
     expect(next.quorum).toBe(3)
   })
 
@@ -232,10 +232,8 @@ describe('interrupted', () => {
         .map((url) => new URL(url).host)
         .sort(),
     })
-    await (await redlock.acquire('r', { waitMs: 5_000 })).release()
-    expect(
-      (await ask(urls[4] ?? '', (one) => one.hgetall(`${NAMESPACE}:master`)))['resizing'],
-    ).toBeDefined()
+    await grants(redlock)
+    expect(await recordOf(urls[4], 'resizing')).not.toBeNull()
     await resize(3, 5) // What is left of the first one is in nobody's way.
     expect((await client(5).acquire('r', { waitMs: 5_000 })).fencingToken).toBeGreaterThan(0)
   })
@@ -266,8 +264,7 @@ describe('interrupted', () => {
     await expect(resizeFleet(...back, plan, crash)).rejects.toThrow('Run the same command again')
     await servers[1]?.thaw()
     await resize(3, to)
-    const grants = to === 3 ? redlock : client(5)
-    await (await grants.acquire('r', { waitMs: 10_000 })).release()
+    await grants(to === 3 ? redlock : client(5), 10_000)
   })
 
   test('who planned before another one began is told to finish that one', async () => {
@@ -290,7 +287,7 @@ describe('interrupted', () => {
     await resize(3, 3)
     urls = urlsBefore
     await resize(3, 5)
-    await (await client(5).acquire('r', { waitMs: 5_000 })).release()
+    await grants(client(5))
   })
 
   test('while masters are opened: those that are open are the new fleet', async () => {
@@ -300,7 +297,7 @@ describe('interrupted', () => {
     const half = resize(3, 5, () => void frozen?.freeze())
     await expect(half).rejects.toThrow('Run the same command again')
     await frozen?.thaw()
-    await (await next.acquire('r', { waitMs: 5_000 })).release()
+    await grants(next)
     await expect(resize(3, 3)).rejects.toThrow('The fleet has 5 masters')
     const { late } = await resize(3, 5)
     expect(late).toEqual([])
@@ -317,9 +314,7 @@ describe('interrupted', () => {
     await ask(second?.url ?? '', (one) => one.flushall())
     const { late } = await resize(1, 3)
     expect(late).toEqual([new URL(second?.url ?? '').host])
-    expect(
-      await ask(second?.url ?? '', (one) => one.hget(`${NAMESPACE}:master`, 'votesInMs')),
-    ).not.toBe('0')
+    expect(await recordOf(second?.url, 'votesInMs')).not.toBe('0')
   })
 })
 
@@ -400,10 +395,9 @@ describe('again', () => {
     await expect(resize(1, 3, () => void third?.freeze())).rejects.toThrow('Run the same command')
     await third?.thaw()
     await resize(1, 3)
-    const floors = await Promise.all(
-      urls.slice(0, 3).map((url) => ask(url, (one) => one.hget(`${NAMESPACE}:master`, 'floorUs'))),
-    )
-    for (const floor of floors) expect(Number(floor)).toBeGreaterThan(fencingToken)
+    for (const url of urls.slice(0, 3)) {
+      expect(Number(await recordOf(url, 'floorUs'))).toBeGreaterThan(fencingToken)
+    }
   })
 
   test('masters of a later fleet know the tokens of all fleets before it', async () => {
@@ -412,13 +406,10 @@ describe('again', () => {
     await resize(1, 3)
     await ask(urls[0] ?? '', (one) => one.flushall())
     await client(3).ready()
-    await until('it is enrolled', async () =>
-      Boolean(await ask(urls[0] ?? '', (one) => one.exists(`${NAMESPACE}:master`))),
-    )
+    await until('it is enrolled', () => isRecorded(urls[0]))
     await resize(3, 5)
     for (const url of urls) {
-      const floor = await ask(url, (one) => one.hget(`${NAMESPACE}:master`, 'floorUs'))
-      expect(Number(floor)).toBeGreaterThan(fencingToken)
+      expect(Number(await recordOf(url, 'floorUs'))).toBeGreaterThan(fencingToken)
     }
   })
 
@@ -460,7 +451,7 @@ describe('maxLeaseMs and fenceTtlMs', () => {
     await (await next.acquire('r', { leaseMs: 4_000, waitMs: 5_000 })).release()
     await resize(3, 3, undefined, { fenceTtlMs: 60_000 })
     const other = client(3, { maxLeaseMs: 5_000, fenceTtlMs: 60_000 })
-    await (await other.acquire('r', { waitMs: 5_000 })).release()
+    await grants(other)
   })
 
   test.each([1_000, 3_000])('leases are as long as the fleet allows: %d', async (maxLeaseMs) => {
@@ -575,15 +566,7 @@ describe('refuses what is unsafe, and changes nothing', () => {
     ],
     [
       'another list of the same size',
-      async () => {
-        const next = new FleetProbe({
-          ...{ masters: urls.slice(2), namespace: NAMESPACE, timeoutMs: 2_000 },
-        })
-        closers.push(() => {
-          next.close()
-        })
-        await planResize(probes(3), next, {})
-      },
+      () => planResize(probes(3), probes(3, urls.slice(2)), {}),
       'adds masters or takes some out',
     ],
   ])('%s', async (_, attempt, why) => {
