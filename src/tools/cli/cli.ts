@@ -12,15 +12,8 @@ import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { EXIT, UsageError, aborted, watchSignals, type ExitCode } from './exit-code.ts'
 import { endWithoutReader, Output } from './output.ts'
 import { redacted, shownValue } from '../../redact.ts'
-import type { CommandSpec } from './command.ts'
-import {
-  givenFlags,
-  mastersOf,
-  queueRedisOf,
-  readSettings,
-  type CliSettings,
-  type Flags,
-} from './settings.ts'
+import { givenFlags, type CommandSpec } from './command.ts'
+import { mastersOf, queueRedisOf, readSettings, type CliSettings, type Flags } from './settings.ts'
 import { messageOf } from '../../message-of.ts'
 
 interface Closable {

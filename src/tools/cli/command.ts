@@ -1,11 +1,11 @@
 /** What a command is: its help, its options, and what it does. */
 import { Argument, Command, Option } from 'commander'
-import { takes } from '../operator/shown-commands.ts'
+import { takes, type GivenOption } from '../operator/shown-commands.ts'
 import { messageOf } from '../../message-of.ts'
 import { resourceName } from '../../names.ts'
 import type { Cli } from './cli.ts'
 import { UsageError, type ExitCode } from './exit-code.ts'
-import { CONFIG, SETTINGS, wholeNumber } from './settings.ts'
+import { CONFIG, SETTINGS, wholeNumber, type Flags } from './settings.ts'
 
 export interface CommandSpec {
   /** `inspect <resource>`. */
@@ -87,4 +87,14 @@ function serverOptions(command: string): readonly Option[] {
       if (typeof otherwise === 'object') return listOption(flag, text)
       return new Option(flag, otherwise === '' ? text : `${text}; default: ${otherwise}`)
     })
+}
+
+/** Those of the settings that were given as flags, for commands that are shown. */
+export function givenFlags(flags: Flags): readonly GivenOption[] {
+  const settings = [...Object.entries(SETTINGS), ['config', CONFIG]] as const
+  return settings.flatMap(([key, { flag: declared, repeated = key, servers }]) => {
+    const [flag = ''] = declared.split(' ', 1)
+    const values = [flags[repeated] ?? []].flat().map(String)
+    return values.map((value) => ({ flag, value, ...(servers && { servers }) }))
+  })
 }

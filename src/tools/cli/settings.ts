@@ -1,7 +1,6 @@
 /** Settings: from flags, else the environment, else a JSON file. An error names the source. */
 import { readFileSync } from 'node:fs'
 import { DAY_MS } from '../../clock.ts'
-import type { GivenOption } from '../operator/shown-commands.ts'
 import {
   isRedisUrl,
   masterName,
@@ -173,16 +172,6 @@ export function readSettings(flags: Flags, env: Environment): CliSettings {
     return [key, found === undefined ? SETTINGS[key].byDefault : SETTINGS[key].read(found)]
   })
   return Object.fromEntries(read) as CliSettings
-}
-
-/** Those of the settings that were given as flags, for commands that are shown. */
-export function givenFlags(flags: Flags): readonly GivenOption[] {
-  const settings = [...Object.entries(SETTINGS), ['config', CONFIG]] as const
-  return settings.flatMap(([key, { flag: declared, repeated = key, servers }]) => {
-    const [flag = ''] = declared.split(' ', 1)
-    const values = [flags[repeated] ?? []].flat().map(String)
-    return values.map((value) => ({ flag, value, ...(servers && { servers }) }))
-  })
 }
 
 /** @throws UsageError that says how to name them. */
