@@ -163,8 +163,8 @@ export class QueueUnreachableError extends RedlockError {
   /** For how long its Redis has been silent. */
   readonly waitedMs: number
 
-  /** @param cause what is wrong with `connection`, where it is known. */
-  constructor(queue: string, waitedMs: number, cause = 'check `connection`') {
+  /** @param cause what is wrong with its connection. */
+  constructor(queue: string, waitedMs: number, cause: string) {
     super(
       `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: ${cause}; ` +
         `\`bullmq-redlock doctor\` says more. The worker keeps trying; no job is lost.`,

@@ -4,7 +4,8 @@ import * as bullmq from 'bullmq'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import { hearLateErrors } from '../ioredis.ts'
-import { tlsMismatch } from '../tls-check.ts'
+import { messageOf, withoutStop } from '../message-of.ts'
+import { greetingOf, tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME, type Client } from './line-runner.ts'
 import {
   connectsAnew,
@@ -17,6 +18,10 @@ import { unlessTold } from '../unless-told.ts'
 /** How long the server of a queue may be silent while the queue closes. */
 const SILENCE_LIMIT_MS = 5_000
 export const DISCONNECT_LIMIT_MS = 500
+const ENDED =
+  'its client was closed, or its `retryStrategy` gave up: connect it again, or make a new worker'
+/** What a server says that refuses all, and not who has not logged in. */
+const REFUSES = /^-((?!NOAUTH).*)/
 
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
@@ -27,6 +32,8 @@ export abstract class ConnectedBackend extends Backend {
   readonly options: QueueBaseOptions & Partial<WorkerOptions>
   /** Its server does not answer, although a connection may be open. */
   isSilent = false
+  /** What its connections told last, since one of them was ready. */
+  lastError: string | undefined
   #needsBlocking = true
 
   protected constructor(inner: RedisQueueBackend, name: string) {
@@ -48,6 +55,8 @@ export abstract class ConnectedBackend extends Backend {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.options = queue.opts
+    this.on('error', (error: Error) => (this.lastError = withoutStop(messageOf(error))))
+    this.on('ready', () => (this.lastError = undefined))
   }
 
   override async reconnectBlocking(): Promise<void> {
@@ -143,10 +152,18 @@ export async function addressOf({ connection }: RedisQueueBackend): Promise<stri
   return `${host}:${port}`
 }
 
-/** What to write instead of `redis://` or `rediss://`, where the queue's Redis speaks the other. */
-export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<string | undefined> {
-  const options = unreadyClientOf(connection)?.options
-  return options?.host === undefined ? undefined : tlsMismatch(options as never)
+/** Why its server does not answer: what it says to a new client, or what the connections told. */
+export async function whySilent(backend: ConnectedBackend): Promise<string> {
+  if (hasEnded(backend)) return ENDED
+  const { options } = unreadyClientOf(backend.connection) ?? {}
+  // A cluster has no host, and behind Sentinels ioredis names its default.
+  if (options?.host !== undefined && !options.sentinels) {
+    const said = await greetingOf(options as never)
+    const problem =
+      said === undefined ? await tlsMismatch(options as never) : REFUSES.exec(said)?.[1]
+    if (problem !== undefined) return problem
+  }
+  return backend.lastError ?? 'it is frozen, overloaded or cut off'
 }
 
 /** It connects no more by itself. */

@@ -15,6 +15,7 @@ export interface UnreadyClient extends Sockets, Pick<EventEmitter, 'once' | 'off
   readonly options?: {
     readonly host?: string
     readonly port?: number
+    readonly sentinels?: unknown
     maxRetriesPerRequest?: number | null
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined

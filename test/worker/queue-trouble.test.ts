@@ -2,6 +2,7 @@
  * The queue's Redis refuses, forgets or falls silent: no attempt is used, and a worker that stops
  * ends.
  */
+import { randomBytes } from 'node:crypto'
 import { connect, createServer, type AddressInfo } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker, type Job } from 'bullmq'
@@ -12,13 +13,14 @@ import {
   JobLockLostError,
   LockedQueue,
   LockedWorker,
+  QueueUnreachableError,
   ShardedQueueEvents,
   silentLogger,
   type LeasedProcessor,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { startServer } from '../../src/testing/index.ts'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { Program } from '../workers/program.ts'
@@ -255,6 +257,42 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
   const jobs = await queue.getJobs(['completed'])
   expect(jobs.filter(({ attemptsMade }) => attemptsMade !== 1)).toEqual([])
   expect(await queue.getFailedCount()).toBe(0)
+})
+
+/** What keeps a queue's server from answering, and what its worker says of it. */
+const SILENCES: Readonly<Record<string, (server: TestServer, redis: Redis) => Promise<unknown>>> = {
+  'connect ECONNREFUSED': (server) => server.kill(),
+  'it is frozen, overloaded or cut off': (server) => server.freeze(),
+  'ERR max number of clients reached': async (_server, redis) => {
+    await redis.config('SET', 'maxclients', '1')
+    await redis.call(...(CUT as [string]))
+  },
+  'LOADING Redis is loading the dataset': async (server, redis) => {
+    // Of texts that no compression makes short, so that it answers while it loads.
+    for (let nr = 0; nr < 200; nr++) await redis.set(`k${nr}`, randomBytes(1_500).toString('hex'))
+    await redis.save()
+    const slowly = { 'key-load-delay': '50000', 'loading-process-events-interval-bytes': '1024' }
+    await server.kill()
+    void server.restart({ config: slowly }).catch(() => undefined) // Closed while it loads.
+  },
+}
+
+test.each(Object.entries(SILENCES))('a silent server, and why: %s', async (why, strike) => {
+  const server = await startServer()
+  fixture.defer(() => server.close())
+  const redis = new Redis(server.url, { retryStrategy: () => null })
+  redis.on('error', () => undefined)
+  fixture.defer(() => {
+    redis.disconnect()
+  })
+  const worker = await work(() => Promise.resolve(), { connection: { url: server.url } })
+  const errors: unknown[] = []
+  worker.on('error', (error) => errors.push(error))
+  await worker.waitUntilReady()
+  await strike(server, redis)
+  const said = (): unknown => errors.find((error) => error instanceof QueueUnreachableError)
+  await until('it is told', () => said() !== undefined, 20_000)
+  expect(String(said())).toMatch(new RegExp(`has not answered for \\d+ ms: ${why}`))
 })
 
 /** Pauses and resumes while the server is away, begun so many milliseconds after it went. */
