@@ -4,7 +4,9 @@
 export const PASSING: RegExp =
   /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
 
-export const DENIES: RegExp = /^(NOAUTH|WRONGPASS|NOPERM)\b/
+/** Also a command within a script. */
+export const DENIES: RegExp =
+  /^(NOAUTH|WRONGPASS|NOPERM)\b|^(?:ERR )?The user executing the script can't/
 
 /**
  * The connection is away, and it comes again. What the server has done is not known. Of ioredis and
