@@ -1,6 +1,7 @@
 /** The connections by which BullMQ reaches the queue's Redis, with what its types hide of them. */
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
 import * as bullmq from 'bullmq'
+import type { RedisOptions } from 'ioredis'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import { hearLateErrors } from '../ioredis.ts'
@@ -145,22 +146,34 @@ function endClient(client: UnreadyClient): void {
   client.disconnect()
 }
 
+/** How to reach its server; undefined for a cluster, and for one that Sentinels do not name yet. */
+function serverOf({ connection }: RedisQueueBackend): RedisOptions | undefined {
+  const { options, stream } = unreadyClientOf(connection) ?? {}
+  // Its own host is a default, and its certificate may be for Sentinels only.
+  if (options?.sentinels) {
+    const { remoteAddress: host, remotePort: port } = stream ?? {}
+    const { tls, enableTLSForSentinelMode } = options
+    return host && port
+      ? { host, port, ...(tls && enableTLSForSentinelMode && { tls }) }
+      : undefined
+  }
+  return options?.host === undefined ? undefined : (options as RedisOptions)
+}
+
 /** `host:port` of the queue's Redis, where its client tells it. */
-export async function addressOf({ connection }: RedisQueueBackend): Promise<string> {
-  await connection.client
-  const { host = '', port = '' } = unreadyClientOf(connection)?.options ?? {}
+export async function addressOf(backend: RedisQueueBackend): Promise<string> {
+  await backend.connection.client
+  const { host = '', port = '' } = serverOf(backend) ?? {}
   return `${host}:${port}`
 }
 
 /** Why its server does not answer: what it says to a new client, or what the connections told. */
 export async function whySilent(backend: ConnectedBackend): Promise<string> {
   if (hasEnded(backend)) return ENDED
-  const { options } = unreadyClientOf(backend.connection) ?? {}
-  // A cluster has no host, and behind Sentinels ioredis names its default.
-  if (options?.host !== undefined && !options.sentinels) {
-    const said = await greetingOf(options as never)
-    const problem =
-      said === undefined ? await tlsMismatch(options as never) : REFUSES.exec(said)?.[1]
+  const server = serverOf(backend)
+  if (server !== undefined) {
+    const said = await greetingOf(server)
+    const problem = said === undefined ? await tlsMismatch(server) : REFUSES.exec(said)?.[1]
     if (problem !== undefined) return problem
   }
   return backend.lastError ?? 'it is frozen, overloaded or cut off'

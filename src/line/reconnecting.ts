@@ -1,6 +1,8 @@
 /** How the connections of a queue go on after its server was away, where BullMQ's would not. */
 import type { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
 import type { RedisQueueBackend } from 'bullmq'
+import type { RedisOptions } from 'ioredis'
 import pRetry from 'p-retry'
 import { systemClock } from '../clock.ts'
 import type { Sockets } from '../ioredis.ts'
@@ -10,12 +12,11 @@ export type Connection = RedisQueueBackend['connection']
 
 /** A client of ioredis, as far as its types hide it. */
 export interface UnreadyClient extends Sockets, Pick<EventEmitter, 'once' | 'off'> {
-  readonly stream?: EventEmitter & { readonly bytesRead?: number }
+  readonly stream?: EventEmitter &
+    Partial<Pick<Socket, 'bytesRead' | 'remoteAddress' | 'remotePort'>>
   /** A cluster has no `host`. */
-  readonly options?: {
-    readonly host?: string
-    readonly port?: number
-    readonly sentinels?: unknown
+  readonly options?: Pick<RedisOptions, 'host' | 'port' | 'tls' | 'sentinels'> & {
+    readonly enableTLSForSentinelMode?: boolean
     maxRetriesPerRequest?: number | null
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined
