@@ -6,7 +6,7 @@ import type { RedisOptions } from 'ioredis'
 import pRetry from 'p-retry'
 import { systemClock } from '../clock.ts'
 import type { Sockets } from '../ioredis.ts'
-import { PASSING, says, UNANSWERED } from './refusals.ts'
+import { NO_LOGIN, PASSING, says, UNANSWERED } from './refusals.ts'
 
 export type Connection = RedisQueueBackend['connection']
 
@@ -22,6 +22,7 @@ export interface UnreadyClient extends Sockets, Pick<EventEmitter, 'once' | 'off
     retryStrategy?: ((times: number) => number) | undefined
   }
   status?: string
+  readonly isCluster?: boolean
   /** Of an ioredis `Cluster`: it was told to disconnect. */
   readonly manuallyClosing?: boolean
   /** Of ioredis, with `failoverDetector`. */
@@ -55,11 +56,15 @@ export function connectsAnew(connection: Connection, given: object): void {
 function askUntilAnswered(connection: Connection): void {
   const asks = connection as unknown as { getRedisVersionAndType(): Promise<unknown> }
   const ask = asks.getRedisVersionAndType.bind(asks)
+  // Of a cluster any node is asked, also one that refuses the login that the others take.
+  const isCluster = (): boolean => unreadyClientOf(connection)?.isCluster === true
   // rule: version-is-asked-until-answered
   asks.getRedisVersionAndType = () =>
     pRetry(ask, {
       ...{ minTimeout: 100, maxTimeout: 1_000, retries: Infinity, unref: true },
-      shouldRetry: ({ error }) => says(error, PASSING, UNANSWERED),
+      shouldRetry: ({ error }) =>
+        // rule: node-that-refuses-the-login-is-one-of-several
+        says(error, PASSING, UNANSWERED, ...(isCluster() ? [NO_LOGIN] : [])),
     })
 }
 

@@ -2,7 +2,9 @@
 
 /** A server or a cluster that refuses for a time: also a script that it was just made to forget. */
 export const PASSING: RegExp =
-  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
+  /^Too many Cluster redirections|^ERR max number of clients|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
+
+export const NO_LOGIN: RegExp = /^(NOAUTH|WRONGPASS)\b/
 
 /** Also a command within a script. */
 export const DENIES: RegExp =

@@ -684,6 +684,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'worker/queue-cluster': [
     ['closed-cluster-is-connected-again', 'never', 'a busy worker pauses when'],
     [
+      'node-that-refuses-the-login-is-one-of-several',
+      ['[NO_LOGIN]', '[]'],
+      'nodes that refuse the login',
+    ],
+    [
       'cluster-is-back-when-it-is-ready',
       ['client === undefined', 'client !== null'],
       'that pauses while the cluster is down',
