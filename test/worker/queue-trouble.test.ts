@@ -3,7 +3,7 @@
  * ends.
  */
 import { randomBytes } from 'node:crypto'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -210,9 +210,11 @@ test('a user that is denied one command of the scripts: no half of one is run, a
   await until('it runs', () => ran.length === 2)
 })
 
-test('a server that refuses while BullMQ asks for its version serves when it takes commands', async () => {
+/** @param heard what a client has sent: it answers, or passes it on. */
+async function relayed(
+  heard: (sent: Buffer, client: Socket, server: Socket) => unknown,
+): Promise<{ readonly host: string; readonly port: number }> {
   const { host, port } = fixture.fleet.queue
-  let asked = 0
   const relay = createServer((client) => {
     const server = connect(port, host)
     const end = (): void => {
@@ -221,23 +223,56 @@ test('a server that refuses while BullMQ asks for its version serves when it tak
     }
     for (const side of [client, server]) side.on('error', end).on('close', end)
     server.pipe(client)
-    client.on('data', (sent) => {
-      // The client asks for INFO to see whether the server is ready, then BullMQ does.
-      if (sent.includes('\r\ninfo\r\n')) asked++
-      if (asked === 2) client.write('-LOADING Redis is loading the dataset in memory\r\n')
-      else server.write(sent)
-    })
+    client.on('data', (sent) => heard(sent, client, server))
   })
   await new Promise<void>((resolve) => relay.listen(0, host, resolve))
   fixture.defer(() => void relay.close())
+  return { host, port: (relay.address() as AddressInfo).port }
+}
+
+test('a server that refuses while BullMQ asks for its version serves when it takes commands', async () => {
+  let asked = 0
+  const connection = await relayed((sent, client, server) => {
+    // The client asks for INFO to see whether the server is ready, then BullMQ does.
+    if (sent.includes('\r\ninfo\r\n')) asked++
+    if (asked === 2) client.write('-LOADING Redis is loading the dataset in memory\r\n')
+    else server.write(sent)
+  })
   const queue = fixture.lockedQueue<{ nr: number }>({
-    connection: { host, port: (relay.address() as AddressInfo).port },
-    resource: ({ nr }) => `customer:${nr}`,
+    ...{ connection, resource: ({ nr }) => `customer:${nr}` },
   })
   queue.on('error', () => undefined)
   await queue.add('charge', { nr: 1 })
   expect(asked).toBe(3)
   expect(await queue.getWaitingCount()).toBe(1)
+})
+
+test('a job whose end meets a server that takes no more clients is done once', async () => {
+  let isFull = false
+  const address = await relayed((sent, client, server) =>
+    isFull ? client.end('-ERR max number of clients reached\r\n') : server.write(sent),
+  )
+  const gate = fixture.gate()
+  let runs = 0
+  // Else the client gives that reply to a command of its own.
+  const connection = { ...address, disableClientInfo: true }
+  const run = async (): Promise<void> => {
+    runs++
+    await gate.passed
+  }
+  const worker = await work(run, { connection })
+  const errors: string[] = []
+  worker.on('error', ({ message }) => errors.push(message))
+  const queue = fixture.plainQueue<{ nr: number }>()
+  const job = await queue.add('charge', { nr: 1 })
+  await until('it runs', () => runs === 1)
+  isFull = true
+  gate.open()
+  await until('it is refused', () => errors.some((said) => said.includes('max number of clients')))
+  await delay(1_500)
+  isFull = false
+  await until('it has ended', async () => (await job.getState()) === 'completed')
+  expect([runs, (await queue.getJob(job.id ?? ''))?.attemptsMade]).toEqual([1, 1])
 })
 
 test('a replica that refuses many calls at once is left once', async () => {
