@@ -163,14 +163,36 @@ export class QueueUnreachableError extends RedlockError {
   /** For how long its Redis has been silent. */
   readonly waitedMs: number
 
-  /** @param cause what is wrong with `connection`, where it is known. */
-  constructor(queue: string, waitedMs: number, cause = 'check `connection`') {
+  /** @param cause what is wrong with its connection. */
+  constructor(queue: string, waitedMs: number, cause: string) {
     super(
       `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: ${cause}; ` +
         `\`bullmq-redlock doctor\` says more. The worker keeps trying; no job is lost.`,
     )
     this.queue = queue
     this.waitedMs = waitedMs
+  }
+}
+
+/**
+ * The user of the queue's Redis may not call what the queue's scripts call. A script would stop in
+ * its middle, so none runs. They run once the user may.
+ */
+export class QueueDeniedError extends RedlockError {
+  readonly code = 'QUEUE_DENIED'
+  /** The name of the queue. */
+  readonly queue: string
+  /** What is denied. */
+  readonly commands: readonly string[]
+
+  /** @param base what the keys of the queue begin with. */
+  constructor(queue: string, base: string, commands: readonly string[]) {
+    super(
+      `NOPERM The user of queue \`${queue}\` may not call ${commands.join(', ')} on keys that begin with \`${base}\`. ` +
+        `No script runs, because it would stop in its middle. Allow them with ACL SETUSER, as deploy/redis/queue.acl does.`,
+    )
+    this.queue = queue
+    this.commands = commands
   }
 }
 

@@ -32,7 +32,12 @@ export function withoutAddresses(text: string): string {
 
 /** What a caught value says. Its name where an error has no message. */
 export function messageOf(error: unknown): string {
-  if (error instanceof Error && error.message !== '') return clearer(error.message)
+  if (error instanceof Error && error.message !== '') {
+    const said = clearer(error.message)
+    // Of a cluster that ioredis cannot ask: what its last node said.
+    const { lastNodeError } = error as { readonly lastNodeError?: unknown }
+    return lastNodeError ? `${withoutStop(said)}: ${messageOf(lastNodeError)}` : said
+  }
   // A name with several addresses: each was tried.
   if (error instanceof AggregateError && error.errors.length > 0) {
     return [...new Set(error.errors.map(messageOf))].join(', ')

@@ -1,11 +1,13 @@
-/** Whether a connection fails because one side speaks TLS and the other does not. */
+/** Why a connection fails: one side speaks TLS and the other does not, or what the server says. */
 import { once } from 'node:events'
 import { createConnection, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { RedisOptions } from 'ioredis'
+import { idleClock } from './clock.ts'
 
 /** Long enough for a handshake; a dead server delays a first answer no longer than this. */
 const LIMIT_MS = 500
+const UNASKED_MS = 100
 /** Nothing listens, or there is no such host: TLS is not what is wrong. */
 const OTHER_CAUSES = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/
 
@@ -45,6 +47,24 @@ export async function tlsMismatch({
   // Also TLS servers answer this, with an alert.
   const isPlain = /^[+-]/.test(String(reply))
   return isPlain ? 'the server speaks no TLS on this port: use `redis://`' : undefined
+}
+
+/** What a server says to a client that has not logged in; undefined where it is silent. */
+export async function greetingOf({
+  path,
+  host = 'localhost',
+  port = 6379,
+  tls,
+}: RedisOptions): Promise<string | undefined> {
+  const to = typeof path === 'string' && path !== '' ? { path } : { host, port }
+  const socket =
+    tls === undefined
+      ? createConnection(to)
+      : connectTls({ ...tls, ...to, rejectUnauthorized: false })
+  // One that takes no more clients says so unasked. What it were sent could lose its words.
+  idleClock.after(UNASKED_MS, () => socket.write('PING\r\n'))
+  const said = await eventOf(socket, 'data')
+  return said && String(said[0]).trim()
 }
 
 /** Undefined where it does not come within the limit. The socket is gone afterwards. */

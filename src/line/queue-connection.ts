@@ -1,10 +1,12 @@
 /** The connections by which BullMQ reaches the queue's Redis, with what its types hide of them. */
 // Through the namespace: a BullMQ without these names is refused later, with what to do.
 import * as bullmq from 'bullmq'
+import type { RedisOptions } from 'ioredis'
 import type { QueueBaseOptions, RedisQueueBackend, WorkerOptions } from 'bullmq'
 import { systemClock, withinMs } from '../clock.ts'
 import { hearLateErrors } from '../ioredis.ts'
-import { tlsMismatch } from '../tls-check.ts'
+import { messageOf, withoutStop } from '../message-of.ts'
+import { greetingOf, tlsMismatch } from '../tls-check.ts'
 import { ASLEEP_DELAY_MS, VIRTUAL_TIME, type Client } from './line-runner.ts'
 import {
   connectsAnew,
@@ -17,6 +19,10 @@ import { unlessTold } from '../unless-told.ts'
 /** How long the server of a queue may be silent while the queue closes. */
 const SILENCE_LIMIT_MS = 5_000
 export const DISCONNECT_LIMIT_MS = 500
+const ENDED =
+  'its client was closed, or its `retryStrategy` gave up: connect it again, or make a new worker'
+/** What a server says that refuses all, and not who has not logged in. */
+const REFUSES = /^-((?!NOAUTH).*)/
 
 const Backend: typeof RedisQueueBackend =
   (bullmq as Partial<typeof bullmq>).RedisQueueBackend ?? (Object as never)
@@ -27,6 +33,8 @@ export abstract class ConnectedBackend extends Backend {
   readonly options: QueueBaseOptions & Partial<WorkerOptions>
   /** Its server does not answer, although a connection may be open. */
   isSilent = false
+  /** What its connections told last, since one of them was ready. */
+  lastError: string | undefined
   #needsBlocking = true
 
   protected constructor(inner: RedisQueueBackend, name: string) {
@@ -48,6 +56,8 @@ export abstract class ConnectedBackend extends Backend {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.options = queue.opts
+    this.on('error', (error: Error) => (this.lastError = withoutStop(messageOf(error))))
+    this.on('ready', () => (this.lastError = undefined))
   }
 
   override async reconnectBlocking(): Promise<void> {
@@ -136,17 +146,37 @@ function endClient(client: UnreadyClient): void {
   client.disconnect()
 }
 
+/** How to reach its server; undefined for a cluster, and for one that Sentinels do not name yet. */
+function serverOf({ connection }: RedisQueueBackend): RedisOptions | undefined {
+  const { options, stream } = unreadyClientOf(connection) ?? {}
+  // Its own host is a default, and its certificate may be for Sentinels only.
+  if (options?.sentinels) {
+    const { remoteAddress: host, remotePort: port } = stream ?? {}
+    const { tls, enableTLSForSentinelMode } = options
+    return host && port
+      ? { host, port, ...(tls && enableTLSForSentinelMode && { tls }) }
+      : undefined
+  }
+  return options?.host === undefined ? undefined : (options as RedisOptions)
+}
+
 /** `host:port` of the queue's Redis, where its client tells it. */
-export async function addressOf({ connection }: RedisQueueBackend): Promise<string> {
-  await connection.client
-  const { host = '', port = '' } = unreadyClientOf(connection)?.options ?? {}
+export async function addressOf(backend: RedisQueueBackend): Promise<string> {
+  await backend.connection.client
+  const { host = '', port = '' } = serverOf(backend) ?? {}
   return `${host}:${port}`
 }
 
-/** What to write instead of `redis://` or `rediss://`, where the queue's Redis speaks the other. */
-export async function tlsProblemOf({ connection }: RedisQueueBackend): Promise<string | undefined> {
-  const options = unreadyClientOf(connection)?.options
-  return options?.host === undefined ? undefined : tlsMismatch(options as never)
+/** Why its server does not answer: what it says to a new client, or what the connections told. */
+export async function whySilent(backend: ConnectedBackend): Promise<string> {
+  if (hasEnded(backend)) return ENDED
+  const server = serverOf(backend)
+  if (server !== undefined) {
+    const said = await greetingOf(server)
+    const problem = said === undefined ? await tlsMismatch(server) : REFUSES.exec(said)?.[1]
+    if (problem !== undefined) return problem
+  }
+  return backend.lastError ?? 'it is frozen, overloaded or cut off'
 }
 
 /** It connects no more by itself. */
@@ -214,11 +244,14 @@ export function isConnected(
   return clients.every((client) => client === undefined || client.status === 'ready')
 }
 
-/** BullMQ sends nothing before `prepare` was called. */
-export function prepareClient(connection: Connection, prepare: (client: Client) => void): void {
+/** BullMQ sends nothing before `prepare` has ended. */
+export function prepareClient(
+  connection: Connection,
+  prepare: (client: Client) => Promise<void>,
+): void {
   const waiting = connection as unknown as { initializing: Promise<Client> }
-  waiting.initializing = waiting.initializing.then((client) => {
-    prepare(client)
+  waiting.initializing = waiting.initializing.then(async (client) => {
+    await prepare(client)
     return client
   })
   waiting.initializing.catch(() => undefined) // BullMQ reports a connection that fails.

@@ -1,25 +1,28 @@
 /** How the connections of a queue go on after its server was away, where BullMQ's would not. */
 import type { EventEmitter } from 'node:events'
+import type { Socket } from 'node:net'
 import type { RedisQueueBackend } from 'bullmq'
+import type { RedisOptions } from 'ioredis'
 import pRetry from 'p-retry'
 import { systemClock } from '../clock.ts'
 import type { Sockets } from '../ioredis.ts'
-import { PASSING, says, UNANSWERED } from './refusals.ts'
+import { NO_LOGIN, PASSING, says, UNANSWERED } from './refusals.ts'
 
 export type Connection = RedisQueueBackend['connection']
 
 /** A client of ioredis, as far as its types hide it. */
 export interface UnreadyClient extends Sockets, Pick<EventEmitter, 'once' | 'off'> {
-  readonly stream?: EventEmitter & { readonly bytesRead?: number }
+  readonly stream?: EventEmitter &
+    Partial<Pick<Socket, 'bytesRead' | 'remoteAddress' | 'remotePort'>>
   /** A cluster has no `host`. */
-  readonly options?: {
-    readonly host?: string
-    readonly port?: number
+  readonly options?: Pick<RedisOptions, 'host' | 'port' | 'tls' | 'sentinels'> & {
+    readonly enableTLSForSentinelMode?: boolean
     maxRetriesPerRequest?: number | null
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined
   }
   status?: string
+  readonly isCluster?: boolean
   /** Of an ioredis `Cluster`: it was told to disconnect. */
   readonly manuallyClosing?: boolean
   /** Of ioredis, with `failoverDetector`. */
@@ -53,11 +56,15 @@ export function connectsAnew(connection: Connection, given: object): void {
 function askUntilAnswered(connection: Connection): void {
   const asks = connection as unknown as { getRedisVersionAndType(): Promise<unknown> }
   const ask = asks.getRedisVersionAndType.bind(asks)
+  // Of a cluster any node is asked, also one that refuses the login that the others take.
+  const isCluster = (): boolean => unreadyClientOf(connection)?.isCluster === true
   // rule: version-is-asked-until-answered
   asks.getRedisVersionAndType = () =>
     pRetry(ask, {
       ...{ minTimeout: 100, maxTimeout: 1_000, retries: Infinity, unref: true },
-      shouldRetry: ({ error }) => says(error, PASSING, UNANSWERED),
+      shouldRetry: ({ error }) =>
+        // rule: node-that-refuses-the-login-is-one-of-several
+        says(error, PASSING, UNANSWERED, ...(isCluster() ? [NO_LOGIN] : [])),
     })
 }
 

@@ -2,9 +2,13 @@
 
 /** A server or a cluster that refuses for a time: also a script that it was just made to forget. */
 export const PASSING: RegExp =
-  /^Too many Cluster redirections|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
+  /^Too many Cluster redirections|^ERR max number of clients|^(READONLY|LOADING|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|OOM|MISCONF|NOREPLICAS|BUSY|NOSCRIPT)\b/
 
-export const DENIES: RegExp = /^(NOAUTH|WRONGPASS|NOPERM)\b/
+export const NO_LOGIN: RegExp = /^(NOAUTH|WRONGPASS)\b/
+
+/** Also a command within a script. */
+export const DENIES: RegExp =
+  /^(NOAUTH|WRONGPASS|NOPERM)\b|^(?:ERR )?The user executing the script can't/
 
 /**
  * The connection is away, and it comes again. What the server has done is not known. Of ioredis and

@@ -7,7 +7,7 @@ import type { Channel } from '../channel.ts'
 import { idleClock, sleep, systemClock, withinMs } from '../clock.ts'
 import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
-import { addressOf, hasEnded, tlsProblemOf } from '../line/queue-connection.ts'
+import { addressOf, hasEnded, whySilent } from '../line/queue-connection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
 import { SWEEP_MS, sweepOnce } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
@@ -18,8 +18,6 @@ import type { Visits } from './run/visits.ts'
 const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
 /** How long the queue's Redis may stay silent before that is reported. */
 const QUEUE_PATIENCE_MS = 5_000
-const ENDED =
-  'its client was closed, or its `retryStrategy` gave up: connect it again, or make a new worker'
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
 const PROBE_MS = { min: 200, spread: 200 }
@@ -132,16 +130,16 @@ async function reportSilentQueue(starting: Starting): Promise<void> {
   const ask = (): Promise<boolean> => lines.dueAt('').then(isAnswered, () => !hasEnded(lines))
   // Closed before it was ready: BullMQ emits what went wrong.
   let answered: Promise<boolean> = connecting.then(isAnswered, isAnswered)
-  let explain = (): string | Promise<string | undefined> => tlsProblemOf(lines)
+  let advice = '; check `connection`'
   let silentMs = 0
   while (!isClosing()) {
     const reply = await withinMs(idleClock, QUEUE_PATIENCE_MS, answered)
     if (reply === true) {
       silentMs = 0
       if (lines.isSilent) lines.endSilence()
-      explain = () => (hasEnded(lines) ? ENDED : 'it is frozen, overloaded or cut off')
+      advice = ''
     } else {
-      const cause = await explain()
+      const cause = (await whySilent(lines)) + advice
       if (isClosing()) return
       silentMs += QUEUE_PATIENCE_MS
       lines.isSilent = true

@@ -82,7 +82,7 @@ it('a queue whose Redis does not answer: the worker reports it, and continues wh
   expect(said()?.message).toContain(
     `The Redis of queue \`${fixture.namespace}\` has not answered for`,
   )
-  expect(said()?.message).toContain('check `connection`')
+  expect(said()?.message).toMatch(/connect ECONNREFUSED [\d.:]+; check `connection`/)
   expect(said()?.message).toContain('no job is lost')
 
   await away.restart()
@@ -93,9 +93,12 @@ it('a queue whose Redis does not answer: the worker reports it, and continues wh
   await queue.close()
 })
 
-it('a queue whose Redis speaks no TLS: the worker says what to write', async () => {
+it.each([
+  ['speaks no TLS', 'rediss://', 'the server speaks no TLS on this port: use `redis://`'],
+  ['has another password', 'redis://jobs:wrong@', 'WRONGPASS invalid username-password pair'],
+])('a queue whose Redis %s: the worker says so', async (_what, scheme, why) => {
   const worker = fixture.lockedWorker(() => Promise.resolve('done'), {
-    connection: { url: fixture.fleet.queue.url.replace('redis:', 'rediss:') },
+    connection: { url: fixture.fleet.queue.url.replace('redis://', scheme) },
     ...{ redlock: await fixture.redlock(), resource: () => 'customer:1' },
   })
   const errors: Error[] = []
@@ -103,7 +106,8 @@ it('a queue whose Redis speaks no TLS: the worker says what to write', async () 
   const said = (): Error | undefined =>
     errors.find((error) => error instanceof QueueUnreachableError)
   await until('it is said', () => said() !== undefined)
-  expect(said()?.message).toContain('the server speaks no TLS on this port: use `redis://`')
+  expect(said()?.message).toContain(why)
+  expect(said()?.message).toContain('; check `connection`; ')
 })
 
 it('a key of a shared result that is no name: each job fails with that, and shares nothing', async () => {

@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { describe, expect, test } from 'vitest'
+import { silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
@@ -77,6 +78,20 @@ describe('behind three Sentinels', () => {
     expect(lost.length).toBeGreaterThan(0)
     expect(repeated.length).toBeGreaterThan(0)
   })
+})
+
+test('a master that Sentinels name and that is a lock master, too, is reported', async () => {
+  const { master } = await startServers()
+  const sentinels = await startSentinels('queue', master)
+  fixture.defer(() => sentinels.close())
+  const redlock = await fixture.redlock({ masters: [master.url] })
+  const said: object[] = []
+  fixture.lockedWorker(() => Promise.resolve(), {
+    ...{ connection: sentinels.connection, redlock, resource: () => 'customer:1' },
+    logger: { ...silentLogger, warn: (fields: object): unknown => said.push(fields) },
+  })
+  await until('it is said', () => said.length > 0, 20_000)
+  expect(said[0]).toMatchObject({ event: 'queue:is-master', master: new URL(master.url).host })
 })
 
 test('a name that leads to another master: clients leave the former one', async () => {

@@ -221,6 +221,38 @@ test('a worker that pauses while the cluster is down has paused when it is back'
   await until('the next job has run', () => ran.length === 2)
 }, 60_000)
 
+test('nodes that refuse the login keep no queue and no worker of another node from their jobs', async () => {
+  const clients = nodes.map(({ url }) => new Redis(url))
+  const logins = (rule: string): Promise<unknown> =>
+    Promise.all(others.map((client) => client.config('SET', 'requirepass', rule)))
+  fixture.defer(async () => {
+    await logins('')
+    for (const client of clients) client.disconnect()
+  })
+  const owner = await ownerOf(clients, '{bull}')
+  const others = clients.filter((_, nr) => nr !== owner)
+  await logins('secret')
+  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+  const ran: number[] = []
+  // Each connection asks a node of chance for its version.
+  for (let nr = 0; nr < 3; nr++) {
+    const [name, connection] = [`${fixture.namespace}-${nr}`, fixture.cluster(nodes)]
+    const common = { connection, prefix: '{bull}' }
+    const queue = fixture.lockedQueue<Charge>(
+      { ...common, resource: (data) => data.customer },
+      name,
+    )
+    queue.on('error', () => undefined)
+    fixture.lockedWorker<Charge>(
+      ({ data }) => Promise.resolve(ran.push(data.nr)),
+      { ...common, redlock, resource: ({ data }) => data.customer, logger: silentLogger },
+      name,
+    )
+    await queue.add('charge', { customer: 'ann', nr })
+  }
+  await until('all have run', () => ran.length === 3, 20_000)
+}, 60_000)
+
 test('a plain client and a Cluster client of one queue meet', async () => {
   const config = {
     ...{ 'cluster-enabled': 'yes', 'cluster-port': String(await takePort('127.0.0.1')) },

@@ -2,7 +2,8 @@
  * The queue's Redis refuses, forgets or falls silent: no attempt is used, and a worker that stops
  * ends.
  */
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { randomBytes } from 'node:crypto'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
@@ -12,13 +13,14 @@ import {
   JobLockLostError,
   LockedQueue,
   LockedWorker,
+  QueueUnreachableError,
   ShardedQueueEvents,
   silentLogger,
   type LeasedProcessor,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { startServer } from '../../src/testing/index.ts'
+import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { Program } from '../workers/program.ts'
@@ -172,9 +174,47 @@ test('a worker whose every fetch is refused has time for all else, and closes', 
   expect((await program.end()).code).toBe(0)
 })
 
-test('a server that refuses while BullMQ asks for its version serves when it takes commands', async () => {
+test('a user that is denied one command of the scripts: no half of one is run, and all goes on when it is allowed', async () => {
+  const redis = fixture.redis()
+  const set = (rule: string): Promise<unknown> => redis.call('ACL', 'SETUSER', 'jobs', rule)
+  for (const rule of ['reset', 'on', '>secret', '~*', '&*', '+@all', '-lpush']) await set(rule)
   const { host, port } = fixture.fleet.queue
-  let asked = 0
+  const connection = { host, port, username: 'jobs', password: 'secret' }
+  const queue = fixture.lockedQueue<{ nr: number }>({
+    ...{ connection, resource: ({ nr }) => `customer:${nr}` },
+  })
+  queue.on('error', () => undefined)
+  const ran: number[] = []
+  const worker = await work(({ data }) => Promise.resolve(ran.push(data.nr)), { connection })
+  const errors: unknown[] = []
+  worker.on('error', (error) => errors.push(error))
+  const denied: unknown = expect.objectContaining({ code: 'QUEUE_DENIED', commands: ['LPUSH'] })
+  const add = (nr: number): Promise<unknown> => queue.add('charge', { nr })
+
+  await expect(add(1)).rejects.toEqual(denied)
+  await until('the worker says so', () => errors.length > 0)
+  expect(errors[0]).toEqual(denied)
+  expect(await redis.keys(`bull:${fixture.namespace}:[1-9]*`)).toEqual([])
+  await set('+lpush')
+  await add(1)
+  await until('it runs', () => ran.length === 1)
+
+  await set('-lpush')
+  // The server tells a script of it when that calls the command.
+  await expect(add(2)).rejects.toThrow("can't run this command")
+  const left = await redis.keys(`bull:${fixture.namespace}:[1-9]*`)
+  await expect(add(3)).rejects.toEqual(denied)
+  expect(await redis.keys(`bull:${fixture.namespace}:[1-9]*`)).toEqual(left)
+  await set('+lpush')
+  await add(3)
+  await until('it runs', () => ran.length === 2)
+})
+
+/** @param heard what a client has sent: it answers, or passes it on. */
+async function relayed(
+  heard: (sent: Buffer, client: Socket, server: Socket) => unknown,
+): Promise<{ readonly host: string; readonly port: number }> {
+  const { host, port } = fixture.fleet.queue
   const relay = createServer((client) => {
     const server = connect(port, host)
     const end = (): void => {
@@ -183,23 +223,56 @@ test('a server that refuses while BullMQ asks for its version serves when it tak
     }
     for (const side of [client, server]) side.on('error', end).on('close', end)
     server.pipe(client)
-    client.on('data', (sent) => {
-      // The client asks for INFO to see whether the server is ready, then BullMQ does.
-      if (sent.includes('\r\ninfo\r\n')) asked++
-      if (asked === 2) client.write('-LOADING Redis is loading the dataset in memory\r\n')
-      else server.write(sent)
-    })
+    client.on('data', (sent) => heard(sent, client, server))
   })
   await new Promise<void>((resolve) => relay.listen(0, host, resolve))
   fixture.defer(() => void relay.close())
+  return { host, port: (relay.address() as AddressInfo).port }
+}
+
+test('a server that refuses while BullMQ asks for its version serves when it takes commands', async () => {
+  let asked = 0
+  const connection = await relayed((sent, client, server) => {
+    // The client asks for INFO to see whether the server is ready, then BullMQ does.
+    if (sent.includes('\r\ninfo\r\n')) asked++
+    if (asked === 2) client.write('-LOADING Redis is loading the dataset in memory\r\n')
+    else server.write(sent)
+  })
   const queue = fixture.lockedQueue<{ nr: number }>({
-    connection: { host, port: (relay.address() as AddressInfo).port },
-    resource: ({ nr }) => `customer:${nr}`,
+    ...{ connection, resource: ({ nr }) => `customer:${nr}` },
   })
   queue.on('error', () => undefined)
   await queue.add('charge', { nr: 1 })
   expect(asked).toBe(3)
   expect(await queue.getWaitingCount()).toBe(1)
+})
+
+test('a job whose end meets a server that takes no more clients is done once', async () => {
+  let isFull = false
+  const address = await relayed((sent, client, server) =>
+    isFull ? client.end('-ERR max number of clients reached\r\n') : server.write(sent),
+  )
+  const gate = fixture.gate()
+  let runs = 0
+  // Else the client gives that reply to a command of its own.
+  const connection = { ...address, disableClientInfo: true }
+  const run = async (): Promise<void> => {
+    runs++
+    await gate.passed
+  }
+  const worker = await work(run, { connection })
+  const errors: string[] = []
+  worker.on('error', ({ message }) => errors.push(message))
+  const queue = fixture.plainQueue<{ nr: number }>()
+  const job = await queue.add('charge', { nr: 1 })
+  await until('it runs', () => runs === 1)
+  isFull = true
+  gate.open()
+  await until('it is refused', () => errors.some((said) => said.includes('max number of clients')))
+  await delay(1_500)
+  isFull = false
+  await until('it has ended', async () => (await job.getState()) === 'completed')
+  expect([runs, (await queue.getJob(job.id ?? ''))?.attemptsMade]).toEqual([1, 1])
 })
 
 test('a replica that refuses many calls at once is left once', async () => {
@@ -254,6 +327,42 @@ test('a queue that still loads its data: no attempt is used, and the jobs run wh
   const jobs = await queue.getJobs(['completed'])
   expect(jobs.filter(({ attemptsMade }) => attemptsMade !== 1)).toEqual([])
   expect(await queue.getFailedCount()).toBe(0)
+})
+
+/** What keeps a queue's server from answering, and what its worker says of it. */
+const SILENCES: Readonly<Record<string, (server: TestServer, redis: Redis) => Promise<unknown>>> = {
+  'connect ECONNREFUSED': (server) => server.kill(),
+  'it is frozen, overloaded or cut off': (server) => server.freeze(),
+  'ERR max number of clients reached': async (_server, redis) => {
+    await redis.config('SET', 'maxclients', '1')
+    await redis.call(...(CUT as [string]))
+  },
+  'LOADING Redis is loading the dataset': async (server, redis) => {
+    // Of texts that no compression makes short, so that it answers while it loads.
+    for (let nr = 0; nr < 200; nr++) await redis.set(`k${nr}`, randomBytes(1_500).toString('hex'))
+    await redis.save()
+    const slowly = { 'key-load-delay': '50000', 'loading-process-events-interval-bytes': '1024' }
+    await server.kill()
+    void server.restart({ config: slowly }).catch(() => undefined) // Closed while it loads.
+  },
+}
+
+test.each(Object.entries(SILENCES))('a silent server, and why: %s', async (why, strike) => {
+  const server = await startServer()
+  fixture.defer(() => server.close())
+  const redis = new Redis(server.url, { retryStrategy: () => null })
+  redis.on('error', () => undefined)
+  fixture.defer(() => {
+    redis.disconnect()
+  })
+  const worker = await work(() => Promise.resolve(), { connection: { url: server.url } })
+  const errors: unknown[] = []
+  worker.on('error', (error) => errors.push(error))
+  await worker.waitUntilReady()
+  await strike(server, redis)
+  const said = (): unknown => errors.find((error) => error instanceof QueueUnreachableError)
+  await until('it is told', () => said() !== undefined, 20_000)
+  expect(String(said())).toMatch(new RegExp(`has not answered for \\d+ ms: ${why}`))
 })
 
 /** Pauses and resumes while the server is away, begun so many milliseconds after it went. */
