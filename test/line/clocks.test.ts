@@ -2,8 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { Worker, type Job } from 'bullmq'
 import { writeFileSync } from 'node:fs'
-import type { LockedQueue } from '../../src/index.ts'
-import { LockedWorker, ShardedQueue, silentLogger } from '../../src/index.ts'
+import { LockedQueue, LockedWorker, ShardedQueue, silentLogger } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { Program } from '../workers/program.ts'
 import { compileShim, type ClockShim, type ShimmedClock } from '../faults/shimmed-clock.ts'
@@ -147,7 +146,11 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
       queue.upsertJobScheduler('nightly', { every: 60_000 }, { data: { nr } })
     await move(1)
     // It was in another shard, and that process died before it had left it.
-    for (const shard of queue.shards) {
+    for (const { opts } of queue.shards) {
+      const shard = new LockedQueue<{ nr: number }>(fixture.namespace, {
+        ...{ connection: { url: server.url }, prefix: opts.prefix ?? '', resource: () => 'a' },
+      })
+      fixture.defer(() => shard.close())
       await shard.upsertJobScheduler('nightly', { every: 60_000 }, { data: { nr: 0 } })
     }
     expect(await queue.getJobSchedulersCount()).toBe(4)

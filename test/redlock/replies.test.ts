@@ -55,13 +55,7 @@ describe.each<[verb: Question, replies: [reply: unknown, vote: object][]]>([
       [['lost', 'x@y'], { kind: 'lost', holder: 'x@y' }],
     ],
   ],
-  [
-    'release',
-    [
-      [USUAL, { kind: 'released' }],
-      [['released', 0], { kind: 'released' }],
-    ],
-  ],
+  ['release', [[USUAL, { kind: 'released' }]]],
 ])('%s', (verb, replies) => {
   const read = (result: CallResult): Vote => voteOf(verb, result, about)
 

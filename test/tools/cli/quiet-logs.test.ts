@@ -69,7 +69,7 @@ it('settings that can never work end it with 1, and say once what to change', as
   const said = err.filter((line) => line.startsWith(`${queue}: `))
   expect(said).toHaveLength(1)
   expect(said[0]).toContain("the fleet has 3 masters, this client's `masters` are 2")
-  expect(said[0]).toContain('run `bullmq-redlock resize`')
+  expect(said[0]).toContain('run `bullmq-redlock resize')
 })
 
 it('a fleet that cannot vote yet is no such setting', async () => {
