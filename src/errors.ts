@@ -174,28 +174,6 @@ export class QueueUnreachableError extends RedlockError {
   }
 }
 
-/**
- * The user of the queue's Redis may not call what the queue's scripts call. A script would stop in
- * its middle, so none runs. They run once the user may.
- */
-export class QueueDeniedError extends RedlockError {
-  readonly code = 'QUEUE_DENIED'
-  /** The name of the queue. */
-  readonly queue: string
-  /** What is denied. */
-  readonly commands: readonly string[]
-
-  /** @param base what the keys of the queue begin with. */
-  constructor(queue: string, base: string, commands: readonly string[]) {
-    super(
-      `NOPERM The user of queue \`${queue}\` may not call ${commands.join(', ')} on keys that begin with \`${base}\`. ` +
-        `No script runs, because it would stop in its middle. Allow them with ACL SETUSER, as deploy/redis/queue.acl does.`,
-    )
-    this.queue = queue
-    this.commands = commands
-  }
-}
-
 /** One setting of two that work on the same queue. */
 export interface SettingDifference {
   /** The option that differs. */

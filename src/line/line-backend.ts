@@ -7,16 +7,14 @@ import * as bullmq from 'bullmq'
 import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
 import { allEnded } from '../all-ended.ts'
 import { atEndOfTurn, ownCallback, sleep, systemClock } from '../clock.ts'
-import { QueueDeniedError } from '../errors.ts'
 import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
-import { ADDS, calledCommands, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
+import { ADDS, FETCHES, lineScripts, type Replacement } from './line-scripts.ts'
 import { absentKeyIn, type Arguments, type Client, type LineRunner } from './line-runner.ts'
 import type { LineSettings } from './line-settings.ts'
 import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
-import { DENIES, says } from './refusals.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import { BACK, FROM, RAN } from './turns.ts'
@@ -60,8 +58,6 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /** Of this worker, among those of the queue. */
   readonly #name: string = randomUUID()
   readonly #ends: Ends
-  /** As far as is known, its user may call all that scripts call. */
-  #mayRun = false
   /** How far the clock here is ahead of that of the queue's Redis. */
   #aheadMs = 0
   /** Of the jobs that have to take their places. */
@@ -95,11 +91,10 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const finish = this.#scripts.get('finish') as Replacement
     const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, finish.keys)
     this.#ends = new Ends(this, finish, finishKeys)
-    prepareClient(this.connection, async (client) => {
+    prepareClient(this.connection, (client) => {
       this.readyClient = client
       // Pipelines and transactions know only what was defined before they were made.
       for (const { script: each } of this.#scripts.values()) this.#define(client, each)
-      await this.#requireRights(client).catch(() => undefined) // Each call tells it.
     })
   }
 
@@ -141,28 +136,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
     const text = jsonText({ base, slots: settings.slots, replaces: name, ...ours })
     const all = [...keys, absentKey, ...args.slice(count), text]
-    // A script that is denied a command has done what stands before it: a job may be in no list.
-    // rule: denied-script-writes-nothing
-    if (!this.#mayRun) await this.#requireRights(client)
-    try {
-      return await client.runCommand(script.command, all)
-    } catch (error) {
-      // rule: rights-are-asked-for-after-a-refusal
-      if (says(error, DENIES)) this.#mayRun = false
-      throw error
-    }
-  }
-
-  /** @throws QueueDeniedError where the server denies its user what scripts call. */
-  async #requireRights(client: Client): Promise<void> {
-    const { base, absentKey } = this
-    const trial = ownScript('line/lua/trial')
-    this.#define(client, trial)
-    const text = jsonText({ base, commands: calledCommands() })
-    const asked = client.runCommand(trial.command, [this.keys['meta'], absentKey, text])
-    const denied = (await asked) as readonly string[]
-    if (denied.length > 0) throw new QueueDeniedError(this.name, base, denied)
-    this.#mayRun = true
+    return await client.runCommand(script.command, all)
   }
 
   #define(client: Client, { command, numberOfKeys, lua }: ComposedScript): void {

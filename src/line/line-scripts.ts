@@ -62,19 +62,7 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   extendLocks: {},
 }
 
-const CALLED = /[cC]all\(\s*["'](\w+)["']/g
-/** Which scripts of ours alone call, or BullMQ's by a variable. */
-const CALLED_BESIDE = ['HLEN', 'HSETNX', 'RPUSH']
-
 let scripts: Map<string, Replacement> | undefined
-let commands: readonly string[] | undefined
-
-/** The commands that the scripts of a queue call. */
-export function calledCommands(): readonly string[] {
-  const texts = [...lineScripts().values()].map(({ script }) => script.lua).join('\n')
-  const found = [...texts.matchAll(CALLED)].map(([, name = '']) => name.toUpperCase())
-  return (commands ??= [...new Set([...CALLED_BESIDE, ...found])])
-}
 
 /** By the name of BullMQ's script; `finish` of jobs that end together, `cancel` from outside. */
 export function lineScripts(): ReadonlyMap<string, Replacement> {

@@ -244,14 +244,11 @@ export function isConnected(
   return clients.every((client) => client === undefined || client.status === 'ready')
 }
 
-/** BullMQ sends nothing before `prepare` has ended. */
-export function prepareClient(
-  connection: Connection,
-  prepare: (client: Client) => Promise<void>,
-): void {
+/** BullMQ sends nothing before `prepare` was called. */
+export function prepareClient(connection: Connection, prepare: (client: Client) => void): void {
   const waiting = connection as unknown as { initializing: Promise<Client> }
-  waiting.initializing = waiting.initializing.then(async (client) => {
-    await prepare(client)
+  waiting.initializing = waiting.initializing.then((client) => {
+    prepare(client)
     return client
   })
   waiting.initializing.catch(() => undefined) // BullMQ reports a connection that fails.

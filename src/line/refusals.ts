@@ -6,9 +6,7 @@ export const PASSING: RegExp =
 
 export const NO_LOGIN: RegExp = /^(NOAUTH|WRONGPASS)\b/
 
-/** Also a command within a script. */
-export const DENIES: RegExp =
-  /^(NOAUTH|WRONGPASS|NOPERM)\b|^(?:ERR )?The user executing the script can't/
+export const DENIES: RegExp = /^(NOAUTH|WRONGPASS|NOPERM)\b/
 
 /**
  * The connection is away, and it comes again. What the server has done is not known. Of ioredis and

@@ -1,6 +1,4 @@
 /** What the composed scripts rely on in BullMQ's text, and what a release is refused for. */
-import { readdirSync, readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import {
   bullmqScripts,
@@ -8,7 +6,6 @@ import {
   passedOn,
   unlike,
 } from '../../src/line/bullmq/composed-script.ts'
-import { calledCommands } from '../../src/line/line-scripts.ts'
 
 const text = bullmqScripts().get('moveToFinished')?.lua ?? ''
 
@@ -32,18 +29,4 @@ test('texts share their functions only where these are the same', () => {
   expect(unlike([add, other.replace('local maxEvents = rcall(', 'local maxEvents = pcall(')])).toBe(
     'getOrSetMaxEvents',
   )
-})
-
-test('the rights that are asked for are those of all scripts', () => {
-  const folders = ['line', 'sharded'].map((room) =>
-    join(import.meta.dirname, `../../src/${room}/lua`),
-  )
-  const texts = folders.flatMap((folder) =>
-    readdirSync(folder).map((file) => readFileSync(join(folder, file), 'utf8')),
-  )
-  const called = texts.flatMap((lua) =>
-    [...lua.matchAll(/redis\.call\('(\w+)'/g)].map(([, name = '']) => name),
-  )
-  expect(called.length).toBeGreaterThan(100)
-  expect(called.filter((name) => !calledCommands().includes(name))).toEqual([])
 })

@@ -482,8 +482,6 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'is taken when the server',
     ],
     ['refused-fetch-leaves-the-process-time', 'removed', 'has time for all else'],
-    ['denied-script-writes-nothing', 'never', 'denied one command of the scripts'],
-    ['rights-are-asked-for-after-a-refusal', 'never', 'denied one command of the scripts'],
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
     ['client-between-two-tries-goes-on', 'always', 'that is paused while its server is'],
     ['client-ends-between-two-tries', 'removed', 'while it is paused and was never'],

@@ -174,42 +174,6 @@ test('a worker whose every fetch is refused has time for all else, and closes', 
   expect((await program.end()).code).toBe(0)
 })
 
-test('a user that is denied one command of the scripts: no half of one is run, and all goes on when it is allowed', async () => {
-  const redis = fixture.redis()
-  const set = (rule: string): Promise<unknown> => redis.call('ACL', 'SETUSER', 'jobs', rule)
-  for (const rule of ['reset', 'on', '>secret', '~*', '&*', '+@all', '-lpush']) await set(rule)
-  const { host, port } = fixture.fleet.queue
-  const connection = { host, port, username: 'jobs', password: 'secret' }
-  const queue = fixture.lockedQueue<{ nr: number }>({
-    ...{ connection, resource: ({ nr }) => `customer:${nr}` },
-  })
-  queue.on('error', () => undefined)
-  const ran: number[] = []
-  const worker = await work(({ data }) => Promise.resolve(ran.push(data.nr)), { connection })
-  const errors: unknown[] = []
-  worker.on('error', (error) => errors.push(error))
-  const denied: unknown = expect.objectContaining({ code: 'QUEUE_DENIED', commands: ['LPUSH'] })
-  const add = (nr: number): Promise<unknown> => queue.add('charge', { nr })
-
-  await expect(add(1)).rejects.toEqual(denied)
-  await until('the worker says so', () => errors.length > 0)
-  expect(errors[0]).toEqual(denied)
-  expect(await redis.keys(`bull:${fixture.namespace}:[1-9]*`)).toEqual([])
-  await set('+lpush')
-  await add(1)
-  await until('it runs', () => ran.length === 1)
-
-  await set('-lpush')
-  // The server tells a script of it when that calls the command.
-  await expect(add(2)).rejects.toThrow("can't run this command")
-  const left = await redis.keys(`bull:${fixture.namespace}:[1-9]*`)
-  await expect(add(3)).rejects.toEqual(denied)
-  expect(await redis.keys(`bull:${fixture.namespace}:[1-9]*`)).toEqual(left)
-  await set('+lpush')
-  await add(3)
-  await until('it runs', () => ran.length === 2)
-})
-
 /** @param heard what a client has sent: it answers, or passes it on. */
 async function relayed(
   heard: (sent: Buffer, client: Socket, server: Socket) => unknown,
