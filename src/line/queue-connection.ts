@@ -72,7 +72,13 @@ export abstract class ConnectedBackend extends Backend {
     const connected = super.reconnectBlocking()
     // The `connect` of a `Cluster` whose first check fails never settles, though it tries again.
     // rule: cluster-is-back-when-it-is-ready
-    await (client === undefined ? connected : unlessTold(connected, client, 'ready'))
+    try {
+      await (client === undefined ? connected : unlessTold(connected, client, 'ready'))
+    } finally {
+      // BullMQ waits for its end before it connects: its worker may have closed meanwhile.
+      // rule: client-of-a-closed-worker-ends
+      if (!this.#needsBlocking && client !== undefined) endClient(client)
+    }
   }
 
   override async disconnectBlocking(wait?: boolean): Promise<void> {
