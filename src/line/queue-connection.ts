@@ -61,9 +61,10 @@ export abstract class ConnectedBackend extends Backend {
   }
 
   override async reconnectBlocking(): Promise<void> {
+    const isOver = (): boolean => !this.#needsBlocking
     // BullMQ connects it after a pause, also where the worker has closed meanwhile.
     // rule: closed-worker-connects-no-more
-    if (!this.#needsBlocking) return
+    if (isOver()) return
     const client = unreadyClientOf(this.blockingConnection)
     // An ioredis `Cluster` that has ended says `close` once more when its last node has closed.
     // BullMQ connects a client that has ended, and would wait for this one without end.
@@ -77,7 +78,7 @@ export abstract class ConnectedBackend extends Backend {
     } finally {
       // BullMQ waits for its end before it connects: its worker may have closed meanwhile.
       // rule: client-of-a-closed-worker-ends
-      if (!this.#needsBlocking && client !== undefined) endClient(client)
+      if (isOver() && client !== undefined) endClient(client)
     }
   }
 
