@@ -492,6 +492,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['resumed-worker-looks-for-stalled-jobs', 'removed', 'looks for stalled jobs, and does'],
     ['closed-worker-connects-no-more', 'removed', 'paused and resumed while its server'],
+    ['client-of-a-closed-worker-ends', 'removed', 'while its client connects anew'],
     ['close-waits-for-no-silent-server', ['limitMs, closed', '1e9, closed'], 'closes while its'],
     [
       'close-waits-while-the-server-answers',

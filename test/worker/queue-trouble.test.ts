@@ -527,6 +527,21 @@ describe('a worker that stops', () => {
     await leaks.assertNone()
   })
 
+  test('while its client connects anew: leaves no connection', async () => {
+    const worker = await work(() => Promise.resolve())
+    await worker.waitUntilReady()
+    const lines = LineBackend.of(worker)
+    const client = (await lines.blockingConnection?.client) as unknown as Redis
+    const closed = new Promise((resolve) => client.once('close', resolve))
+    client.disconnect()
+    await closed
+    const connecting = lines.reconnectBlocking()
+    lines.endBlocking() // As its close begins.
+    await Promise.allSettled([connecting])
+    await delay(300)
+    expect(client.status).not.toBe('ready')
+  })
+
   test('while it pauses because its connection has ended: closes at once', async () => {
     const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
     await connection.quit()

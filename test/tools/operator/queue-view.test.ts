@@ -48,8 +48,9 @@ test('a lease names the job that has it, and not one of another queue that asks 
   for (const name of [having, asking]) {
     const queue = fixture.lockedQueue({ resource: () => 'r' }, name)
     const worker = fixture.lockedWorker(() => gate.passed, { redlock, resource: () => 'r' }, name)
+    const active = new Promise((resolve) => worker.once('active', resolve))
     await queue.add('charge', {}, { jobId: 'first' })
-    await new Promise((resolve) => worker.once('active', resolve))
+    await active
   }
   const view = fixture.closing(new QueueView(fixture.fleet.queue.url, 'bull', 5_000))
   const { urls: masters } = fixture.fleet
