@@ -13,23 +13,23 @@
   the beginning of the token, which tells one release from another, and the next waiters. While no
   client waits, releases behind each other end with the last of them, by two commands for them all.
 ]]
-if leaseMs ~= '0' then
-  call('SET', tombstonePrefix .. token, '1', 'PX', leaseMs)
-  -- rule: tombstone-is-announced
-  flag(tonumber(leaseMs))
-end
 local before = #leaseKeys
 for i = 1, count do
   leaseKeys[before + i], owners[before + i] = leasePrefix .. resources[i], token
 end
 -- rule: waited-for-release-is-announced
-if not flagged and string.find(entries, '^release', at) then return TOGETHER end
+if not flagged and leaseMs == '0' and string.find(entries, '^release', at) then return TOGETHER end
 local values, own = call('MGET', unpack(leaseKeys)), {}
 for i, value in ipairs(values) do
   -- rule: release-only-my-key
   if value == owners[i] then own[#own + 1] = leaseKeys[i] end
 end
 if #own > 0 then call('DEL', unpack(own)) end
+if leaseMs ~= '0' then
+  call('SET', tombstonePrefix .. token, '1', 'PX', leaseMs)
+  -- rule: tombstone-is-announced
+  flag(tonumber(leaseMs))
+end
 if flagged then
   --- @include "time"
   -- Four waiters are named when a resource is released, and may have it for a moment.

@@ -1,8 +1,8 @@
 /**
  * Calls to one master, many in one trip. If few calls are in flight, those of the current turn of
  * the event loop leave together. Otherwise they wait for a reply, at most a millisecond, so a slow
- * master cannot stall callers. Each call has its own arguments and reply, and fails alone. Each
- * caller has a deadline; one that passes before the call has left takes the call back.
+ * master cannot stall callers. Each call has its own arguments and reply. Each caller has a
+ * deadline; one that passes before the call has left takes the call back.
  */
 import { atEndOfTurn, deadline, instant, type Clock, type Timer } from '../../clock.ts'
 import { luaConstant } from '../../lua.ts'

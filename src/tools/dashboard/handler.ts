@@ -260,7 +260,7 @@ class Dashboard {
   }
 
   #json(value: object): HttpAnswer {
-    return json(value, 200, this.#options.given)
+    return json(value, 200, this.#options.shown)
   }
 
   async #state(

@@ -60,7 +60,7 @@ type Defaulted =
 export type ResolvedOptions = DashboardOptions &
   Required<Pick<DashboardOptions, Defaulted>> & {
     /** With which commands are shown, where they are not the defaults. */
-    readonly given: readonly GivenOption[]
+    readonly shown: readonly GivenOption[]
   }
 
 /** @throws TypeError for a bad option. */
@@ -93,14 +93,8 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (prefix !== 'bull') shown.push({ flag: '--prefix', value: prefix, servers: 'queue' })
   return {
     ...options,
-    ...{
-      masters,
-      basePath,
-      namespace,
-      prefix,
-      given: shown,
-      logger: options.logger ?? defaultLogger(),
-    },
+    ...{ masters, basePath, namespace, prefix, shown },
+    logger: options.logger ?? defaultLogger(),
     timeoutMs: integerOption('timeoutMs', options.timeoutMs ?? 1_000, 10, 60_000),
     everyMs: integerOption('everyMs', options.everyMs ?? 1_000, 100, 3_600_000),
     limit: integerOption('limit', options.limit ?? 1_000, 1, 10_000),

@@ -36,7 +36,7 @@ import type { DashboardState } from './state.ts'
 
 interface SnapshotsOptions extends Pick<
   ResolvedOptions,
-  'maxLeaseMs' | 'everyMs' | 'limit' | 'given'
+  'maxLeaseMs' | 'everyMs' | 'limit' | 'shown'
 > {
   readonly locks: LockView
   /** The queue's Redis; without it no lines are shown. */
@@ -116,7 +116,7 @@ export class Snapshots {
       const { writableNeedDrain, writableEnded, destroyed } = response
       // A viewer that reads slowly misses events.
       if (writableNeedDrain || writableEnded || destroyed) return
-      response.write(`event: state\ndata: ${jsonWithOptions(state, this.#options.given)}\n\n`)
+      response.write(`event: state\ndata: ${jsonWithOptions(state, this.#options.shown)}\n\n`)
     }
     const onSnapshot = (snapshot: Snapshot): void => {
       send(snapshot).catch(() => undefined) // The page says how old its last news are.

@@ -2,7 +2,7 @@
 import { quoted } from '../../command-line.ts'
 
 /** Which servers a command asks, and so whose options it takes. */
-export const SERVERS: Readonly<Record<string, 'masters' | 'queue' | 'both' | 'none'>> = {
+const SERVERS: Readonly<Record<string, 'masters' | 'queue' | 'both' | 'none'>> = {
   ...{ doctor: 'both', leases: 'both', inspect: 'both', why: 'both', dashboard: 'both' },
   ...{ work: 'both', release: 'masters', bootstrap: 'masters', resize: 'masters' },
   ...{ pause: 'queue', resume: 'queue', limit: 'queue', limits: 'queue', cancel: 'queue' },

@@ -277,6 +277,22 @@ describe('the flag that tombstones, reservations or waiters may exist', () => {
   })
 })
 
+describe('releases of one batch', () => {
+  it('delete their leases where the server refuses the tombstone of one', async () => {
+    for (const name of ['r', 's']) await bench.granted(name, { resources: [name] })
+    await bench.redis.config('SET', 'maxmemory', '1')
+    try {
+      await bench.together([
+        { verb: 'release', resources: ['r'], token: 'r' },
+        { verb: 'release', resources: ['s'], token: 's', leaseMs: 60_000 },
+      ])
+    } finally {
+      await bench.redis.config('SET', 'maxmemory', '0')
+    }
+    expect([await bench.holder('r'), await bench.holder('s')]).toEqual([null, null])
+  })
+})
+
 describe('confirm', () => {
   it('counter: is raised to the fencing token, never lowered, and only for the holder', async () => {
     const counter = await bench.granted('a')
