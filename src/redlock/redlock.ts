@@ -33,9 +33,6 @@ export interface RedlockStatus {
   readonly leases: number
 }
 
-/** Random ones at the end of a waiter's name, which tell clients apart. */
-const NAME_DIGITS = 5
-
 /** An `acquire`. */
 interface Waiter extends Demand {
   readonly startedAt: number
@@ -73,6 +70,8 @@ export class Redlock implements LockService, AsyncDisposable {
   readonly #held = new HeldLeases()
   /** When the last caller came, in µs: no two have the same. */
   #calledUs = 0
+  /** Random, at the end of the names of its waiters: it tells clients apart. */
+  readonly #nameEnd: string
   #closed: Promise<void> | undefined
 
   /**
@@ -81,7 +80,8 @@ export class Redlock implements LockService, AsyncDisposable {
    */
   constructor(options: RedlockOptions) {
     const settings = resolveSettings(options)
-    const { log, namespace, previous } = settings
+    const { clock, log, namespace, previous } = settings
+    this.#nameEnd = clock.random().toString(36).slice(2, 7).padEnd(5, '0')
     this.#channel = loggedChannel(log, namespace, [leaseLog(settings)])
     this.#fleet = new LockFleet(previous ?? settings, this.#channel, previous !== undefined)
     if (previous !== undefined) {
@@ -306,8 +306,7 @@ export class Redlock implements LockService, AsyncDisposable {
     const startedAt = clock.now()
     // Of two that a master meets in one millisecond, the smaller name is first.
     this.#calledUs = Math.max(Math.floor(clock.wallNow() * 1_000), this.#calledUs + 1)
-    const suffix = Math.floor(clock.random() * 36 ** NAME_DIGITS).toString(36)
-    const name = this.#calledUs.toString(36) + suffix.padStart(NAME_DIGITS, '0')
+    const name = `${this.#calledUs}${this.#nameEnd}`
     const terms = this.#usualTerms
     const usual = { names, terms, waitMs: leaseMs, waiter: name, startedAt, signal: undefined }
     if (options === undefined) return usual
