@@ -58,8 +58,8 @@ export const USUAL = true
 /** The word that begins the reply of an entry that failed; the server's message follows. */
 const FAILED = luaConstant('redlock/lua/batch', 'FAILED')
 const USUAL_MARK = '+'.charCodeAt(0)
-/** A mark for each call, and the server's time if one of them read it. */
-const HEAD = /^[+*]+(?: \d+ \d+)?$/
+/** A mark for each call, and the server's time in ms if one of them read it. */
+const HEAD = /^[+*]+(?: \d+)?$/
 
 export interface BatchReply {
   /** The server's clock at the beginning of the batch; NaN where it did not say. */
@@ -71,15 +71,15 @@ export interface BatchReply {
 /** A server's answer to a batch of `count` calls, in their order. */
 export function readBatch(answer: unknown, count: number): BatchReply {
   const parts: readonly unknown[] = Array.isArray(answer) ? answer : [answer]
-  const text = typeof parts[0] === 'string' ? parts[0] : ''
+  const [head] = parts
   // Anything else answers none of the calls.
-  const [marks = '', seconds = 'NaN', us = ''] = HEAD.test(text) ? text.split(' ') : []
-  const serverMs = Number(seconds) * 1_000 + Math.floor(Number(us) / 1_000)
+  const text = typeof head === 'string' && HEAD.test(head) ? head : ''
+  const serverMs = text[count] === ' ' ? Number(text.slice(count)) : NaN
   const replies = new Array<unknown>(count)
   let read = 1
   for (let place = 0; place < count; place++) {
-    const isUsual = marks.charCodeAt(place) === USUAL_MARK
-    replies[place] = isUsual || entryReply(place < marks.length ? parts[read++] : undefined)
+    const isUsual = text.charCodeAt(place) === USUAL_MARK
+    replies[place] = isUsual || entryReply(text === '' ? undefined : parts[read++])
   }
   return { serverMs, replies }
 }
