@@ -100,8 +100,10 @@ export class Poll extends Expiring implements Asker {
     votes[index] = vote
     if (vote.kind === USUAL_VOTES[question].kind) this.#for++
     else this.#against++
-    this.verdict ??= decide(votes.length, fleet.quorum, this.#for, this.#against)
-    if (this.verdict !== undefined) this.#decide()
+    if (this.verdict === undefined) {
+      this.verdict = decide(votes.length, fleet.quorum, this.#for, this.#against)
+      if (this.verdict !== undefined) this.#decide()
+    }
     const isTold = this.#isHeard && result !== NOT_ASKED
     if (isTold || vote.kind === 'failed') fleet.voted(master, question, vote)
     if (vote.kind === 'failed' && question === 'release') this.attempt.releaseLater(master)
