@@ -11,7 +11,7 @@
  * Completing with the counter at exactly t on a quorum is what makes tokens increase: any later
  * quorum shares a master with this one, and that master grants more than t.
  */
-import { randomInt, randomUUID } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import { instant, type Clock, type Instant } from '../clock.ts'
 import { RedlockClosedError } from '../lock-errors.ts'
 import { HeldLease, type Grant, type Renewed } from '../lock/held-lease.ts'
@@ -229,8 +229,8 @@ export class Proposals {
 
   /** @param owner who holds a lease, as people see it in its token. */
   constructor(clock: Clock, maxClockSkewMs: number, owner: string) {
-    // Twenty random digits tell clients apart.
-    this.#tokenEnd = `${randomUUID().replaceAll('-', '').slice(0, 20)}@${owner}`
+    // Twelve random characters tell clients apart. Redis pays for each of them.
+    this.#tokenEnd = `${randomBytes(9).toString('base64url')}@${owner}`
     this.#clock = clock
     this.#maxAheadUs = (maxClockSkewMs * 1000) / 2
   }
