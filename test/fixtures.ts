@@ -67,8 +67,8 @@ export interface Fixture {
   /** What the test's jobs wait for. Opened after the test at the latest, before anything closes. */
   gate(): Gate
   /**
-   * For `test.each`, where cases wait most of the time: the first test runs all of them at once, each
-   * on a fleet of its own and in a namespace of its own. Each test ends as its case has ended.
+   * For `test.each` of cases that wait most of the time: the first test runs all of them at once,
+   * each on a fleet of its own and in a namespace of its own. Each test ends as its case has ended.
    */
   together<Case>(
     cases: readonly Case[],

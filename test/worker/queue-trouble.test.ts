@@ -311,31 +311,33 @@ const SILENCES: Readonly<Record<string, (server: TestServer, redis: Redis) => Pr
   },
 }
 
-test.each(Object.entries(SILENCES))('a silent server, and why: %s', async (why, strike) => {
-  const server = await startServer()
-  fixture.defer(() => server.close())
+const hasSaid = async (why: string): Promise<void> => {
+  const server = fixture.fleet.queue
   const redis = new Redis(server.url, { retryStrategy: () => null })
   redis.on('error', () => undefined)
   fixture.defer(() => {
     redis.disconnect()
   })
-  const worker = await work(() => Promise.resolve(), { connection: { url: server.url } })
+  const worker = await work(() => Promise.resolve())
   const errors: unknown[] = []
   worker.on('error', (error) => errors.push(error))
   await worker.waitUntilReady()
-  await strike(server, redis)
+  await SILENCES[why]?.(server, redis)
   const said = (): unknown => errors.find((error) => error instanceof QueueUnreachableError)
   await until('it is told', () => said() !== undefined, 20_000)
   expect(String(said())).toMatch(new RegExp(`has not answered for \\d+ ms: ${why}`))
-})
+}
+const reasons = Object.keys(SILENCES)
+test.each(reasons)('a silent server, and why: %s', fixture.together(reasons, hasSaid))
 
 /** Pauses and resumes while the server is away, begun so many milliseconds after it went. */
 const PAUSES = [1, 2].flatMap((pauses) => [0, 200, 1_200].map((ms) => ({ pauses, ms })))
 
-test.each(['killed', 'refusing', 'silent'] as const)(
+const OUTAGES = ['killed', 'refusing', 'silent'] as const
+test.each(OUTAGES)(
   'a worker that is paused while its server is %s runs jobs when it is back',
-  async (how) => {
-    const server = fixture.closing(await startServer())
+  fixture.together(OUTAGES, async (how) => {
+    const server = fixture.fleet.queue
     const proxy = fixture.closing(await startProxy(server.port))
     const [begin, end] = {
       killed: [() => server.kill(), () => server.restart()],
@@ -371,7 +373,7 @@ test.each(['killed', 'refusing', 'silent'] as const)(
       await queue.add(name, { nr })
     }
     await until('all ran', () => ran.size === names.length, 10_000)
-  },
+  }),
 )
 
 describe('a worker that is resumed while it pauses', () => {
@@ -485,9 +487,10 @@ describe('a worker that stops', () => {
     },
   )
 
-  test.each(['there', 'away', 'silent'])(
+  const states = ['there', 'away', 'silent']
+  test.each(states)(
     'after it was paused and resumed while its server was %s: leaves no connection',
-    async (how) => {
+    fixture.together(states, async (how) => {
       const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
       const redlock = await fixture.redlock()
       const connection = { url: proxy.url }
@@ -509,7 +512,7 @@ describe('a worker that stops', () => {
       await proxy.pass()
       await delay(1_500)
       expect(proxy.counters).toMatchObject({ connections, open: 0 })
-    },
+    }),
   )
 
   test('just after a check for stalled jobs has failed: leaves no timer', async () => {
