@@ -428,8 +428,8 @@ describe('a worker that is resumed while it pauses', () => {
   })
 })
 
-test('a queue closes while its server is silent, and a listener while there is none', async () => {
-  const server = fixture.closing(await startServer())
+async function closesWhileSilent(): Promise<void> {
+  const { queue: server } = fixture.fleet
   const queue = new LockedQueue('calls', { connection: { port: server.port }, resource: () => 'a' })
   await queue.waitUntilReady()
   await server.freeze()
@@ -437,9 +437,9 @@ test('a queue closes while its server is silent, and a listener while there is n
   events.on('error', () => undefined)
   const closed = Promise.all([queue.close(), events.close()])
   expect(await withinMs(systemClock, 10_000, closed)).toBeDefined()
-})
+}
 
-test('a queue closes when its slow server has taken what was added', async () => {
+async function closesWhenSlowServerHasTaken(): Promise<void> {
   const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
   const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
     connection: { url: proxy.url },
@@ -457,9 +457,9 @@ test('a queue closes when its slow server has taken what was added', async () =>
   expect((await Promise.allSettled(adds)).map(({ status }) => status)).toEqual(
     adds.map(() => 'fulfilled'),
   )
-})
+}
 
-test('a worker whose given client was closed says so, and goes on when it is connected again', async () => {
+async function goesOnWithClosedClient(): Promise<void> {
   const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
   fixture.defer(() => {
     connection.disconnect()
@@ -474,7 +474,21 @@ test('a worker whose given client was closed says so, and goes on when it is con
   await connection.connect()
   await fixture.plainQueue<{ nr: number }>().add('charge', { nr: 1 })
   await until('the job runs', () => runs === 1, 10_000)
-})
+}
+
+/** Each waits for seconds. */
+const PATIENT: Readonly<Record<string, () => Promise<void>>> = {
+  'a queue closes while its server is silent, and a listener while there is none':
+    closesWhileSilent,
+  'a queue closes when its slow server has taken what was added': closesWhenSlowServerHasTaken,
+  'a worker whose given client was closed says so, and goes on when it is connected again':
+    goesOnWithClosedClient,
+}
+const patient = Object.keys(PATIENT)
+test.each(patient)(
+  '%s',
+  fixture.together(patient, async (title) => PATIENT[title]?.()),
+)
 
 describe('a worker that stops', () => {
   test.each(['close', 'drain'] as const)(
