@@ -15,6 +15,7 @@ const COPIED = [
   'test',
   'scripts',
   'workers',
+  'bench',
   'package.json',
   'tsconfig.json',
   'vitest.config.ts',
