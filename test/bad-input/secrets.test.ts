@@ -92,13 +92,8 @@ const MAKERS: Readonly<Record<string, Maker>> = {
     make: (options) => new Redlock(options),
     right: { masters: [`redis://${HOST}`], logger },
     options: [
-      ...COMMON,
-      'masters',
-      'masterTimeoutMs',
-      'connectTimeoutMs',
-      'fenceTtlMs',
-      'maxClockSkewMs',
-      'logger',
+      ...[...COMMON, 'masters', 'masterTimeoutMs', 'connectTimeoutMs', 'fenceTtlMs'],
+      ...['maxClockSkewMs', 'logger'],
     ],
   },
   EtcdLocks: {
@@ -242,14 +237,7 @@ describe('no command repeats a secret:', () => {
       expect(await say([`--${text}`])).not.toContain(SECRET)
     }
     for (const text of unfit) {
-      for (const variable of [
-        'MASTERS',
-        'LOCKS',
-        'QUEUE',
-        'MAX_LEASE_MS',
-        'TIMEOUT_MS',
-        'CONFIG',
-      ]) {
+      for (const variable of 'MASTERS LOCKS QUEUE MAX_LEASE_MS TIMEOUT_MS CONFIG'.split(' ')) {
         const env = { [`BULLMQ_REDLOCK_${variable}`]: text }
         expect(await say(['doctor'], env)).not.toContain(SECRET)
       }
