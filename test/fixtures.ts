@@ -67,8 +67,8 @@ export interface Fixture {
   /** What the test's jobs wait for. Opened after the test at the latest, before anything closes. */
   gate(): Gate
   /**
-   * For `test.each` of cases that wait most of the time: the first test runs all of them at once,
-   * each on a fleet of its own and in a namespace of its own. Each test ends as its case has ended.
+   * For `test.each` of cases that wait most of the time: the first test runs all of them, four at
+   * once, each on a fleet and in a namespace of its own. Each test ends as its case has ended.
    */
   together<Case>(
     cases: readonly Case[],
@@ -83,6 +83,8 @@ export interface Gate {
   open(): void
 }
 
+/** More would be late on a busy machine. */
+const AT_ONCE = 4
 /** What closes no sooner is reported, and the others are closed. */
 const CLOSE_LIMIT_MS = 30_000
 
@@ -206,7 +208,12 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     together(cases, run) {
       let outcomes: Promise<readonly PromiseSettledResult<unknown>[]> | undefined
       return async (each) => {
-        outcomes ??= Promise.allSettled(cases.map((one) => apart(() => run(one))))
+        outcomes ??= Promise.allSettled(
+          cases.reduce<readonly Promise<unknown>[]>((begun, one) => {
+            const before = begun.at(-AT_ONCE)?.catch(() => undefined)
+            return [...begun, Promise.resolve(before).then(() => apart(() => run(one)))]
+          }, []),
+        )
         const outcome = (await outcomes)[cases.indexOf(each)]
         if (outcome?.status === 'rejected') throw outcome.reason
       }
