@@ -442,7 +442,19 @@ async function closesWhenSlowServerHasTaken(): Promise<void> {
   )
 }
 
-async function goesOnWithClosedClient(): Promise<void> {
+/** Each waits for seconds. */
+const PATIENT: Readonly<Record<string, () => Promise<void>>> = {
+  'a queue closes while its server is silent, and a listener while there is none':
+    closesWhileSilent,
+  'a queue closes when its slow server has taken what was added': closesWhenSlowServerHasTaken,
+}
+const patient = Object.keys(PATIENT)
+test.each(patient)(
+  '%s',
+  fixture.together(patient, async (title) => PATIENT[title]?.()),
+)
+
+test('a worker whose given client was closed says so, and goes on when it is connected again', async () => {
   const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
   fixture.defer(() => {
     connection.disconnect()
@@ -457,21 +469,7 @@ async function goesOnWithClosedClient(): Promise<void> {
   await connection.connect()
   await fixture.plainQueue<{ nr: number }>().add('charge', { nr: 1 })
   await until('the job runs', () => runs === 1, 10_000)
-}
-
-/** Each waits for seconds. */
-const PATIENT: Readonly<Record<string, () => Promise<void>>> = {
-  'a queue closes while its server is silent, and a listener while there is none':
-    closesWhileSilent,
-  'a queue closes when its slow server has taken what was added': closesWhenSlowServerHasTaken,
-  'a worker whose given client was closed says so, and goes on when it is connected again':
-    goesOnWithClosedClient,
-}
-const patient = Object.keys(PATIENT)
-test.each(patient)(
-  '%s',
-  fixture.together(patient, async (title) => PATIENT[title]?.()),
-)
+})
 
 describe('a worker that stops', () => {
   test.each(['close', 'drain'] as const)(
