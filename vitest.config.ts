@@ -29,6 +29,7 @@ const PACKAGE = [
   'test/package/**/*.test.ts',
   'test/compatibility/versions.test.ts',
   'test/redlock/wire/ioredis-versions.test.ts',
+  'test/tools/dashboard/bundle.test.ts',
 ]
 
 export default defineConfig({
@@ -39,24 +40,13 @@ export default defineConfig({
         test: {
           name: 'tests',
           include: ['{test,bench,examples/testing}/**/*.test.ts'],
-          exclude: [
-            ...['**/node_modules/**', 'test/compatibility/**'],
-            ...[...SERVICES, ...STORIES, ...MODEL, ...PACKAGE],
-          ],
+          exclude: ['**/node_modules/**', ...SERVICES, ...STORIES, ...MODEL, ...PACKAGE],
         },
       },
       { extends: true, test: { name: 'services', include: SERVICES } },
       { extends: true, test: { name: 'stories', include: STORIES } },
       { extends: true, test: { name: 'model', include: MODEL } },
       { extends: true, test: { name: 'package', include: PACKAGE } },
-      {
-        extends: true,
-        test: {
-          name: 'compatibility',
-          include: ['test/compatibility/**/*.test.ts'],
-          exclude: PACKAGE,
-        },
-      },
     ],
     globalSetup: ['test/support/global-setup.ts'],
     reporters: ['default', './test/support/closing-line.ts'],

@@ -2,6 +2,7 @@
  * What most integration tests need: a fleet per file, and a Redlock with its own key prefix per
  * test.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { ChildProcess } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
@@ -65,6 +66,14 @@ export interface Fixture {
   closing<Opened extends { close(): unknown }>(opened: Opened): Opened
   /** What the test's jobs wait for. Opened after the test at the latest, before anything closes. */
   gate(): Gate
+  /**
+   * For `test.each` of cases that wait most of the time: the first test runs all of them, four at
+   * once, each on a fleet and in a namespace of its own. Each test ends as its case has ended.
+   */
+  together<Case>(
+    cases: readonly Case[],
+    run: (each: Case) => Promise<unknown>,
+  ): (each: Case) => Promise<void>
   /** Runs a case again that failed while the machine stood still: {@link undisturbed}. */
   undisturbed<T>(run: () => Promise<T>): Promise<T>
 }
@@ -74,22 +83,31 @@ export interface Gate {
   open(): void
 }
 
+/** More would be late on a busy machine. */
+const AT_ONCE = 4
 /** What closes no sooner is reported, and the others are closed. */
 const CLOSE_LIMIT_MS = 30_000
 
 export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixture {
   let fleet: Fleet | undefined
   let namespace = ''
+  /** Of a case among others. */
+  const own = new AsyncLocalStorage<Pick<Fixture, 'fleet' | 'namespace'>>()
+  const ownFleets: Fleet[] = []
   const closers: (() => unknown)[] = []
   const gates: Gate[] = []
   const started = (): Fleet => {
-    if (fleet === undefined) throw new Error('the fleet is started in beforeAll')
-    return fleet
+    const { fleet: ofCase = fleet } = own.getStore() ?? {}
+    if (ofCase === undefined) throw new Error('the fleet is started in beforeAll')
+    return ofCase
   }
   const servers = (): readonly TestServer[] =>
-    fleet === undefined ? [] : [...fleet.masters, ...(options.queue === false ? [] : [fleet.queue])]
+    [...(fleet === undefined ? [] : [fleet]), ...ownFleets].flatMap((each) => [
+      ...each.masters,
+      ...(options.queue === false ? [] : [each.queue]),
+    ])
   const fresh = (): void => {
-    namespace = `t${randomBytes(5).toString('hex')}`
+    namespace = newNamespace()
   }
   beforeAll(async () => {
     fleet = await startFleet(options)
@@ -104,6 +122,7 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     for (const server of servers()) await (server.running ? server.thaw() : server.restart())
     const failures: unknown[] = []
     for (const close of closing) await inTime(close).catch((error: unknown) => failures.push(error))
+    await Promise.all(ownFleets.splice(0).map((each) => each.close()))
     if (failures.length > 0) throw failures[0]
   }
   afterEach(clear)
@@ -113,6 +132,12 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
   const address = (): Fixture['connection'] => {
     const { host, port } = started().queue
     return { host, port }
+  }
+  const currentNamespace = (): string => own.getStore()?.namespace ?? namespace
+  const apart = async <T>(run: () => Promise<T>): Promise<T> => {
+    const ofCase = await startFleet(options)
+    ownFleets.push(ofCase)
+    return own.run({ fleet: ofCase, namespace: newNamespace() }, run)
   }
   // A fleet without a queue has no address.
   const onFleet = <Options extends { readonly connection?: unknown }>(options: Options) => ({
@@ -132,7 +157,7 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       return address()
     },
     get namespace() {
-      return namespace
+      return currentNamespace()
     },
     child(program, setup) {
       const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const
@@ -151,8 +176,9 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       closers.push(() => client.quit())
       return client
     },
-    lockedQueue: (options, name = namespace) => closing(new LockedQueue(name, onFleet(options))),
-    lockedWorker(processor, options, name = namespace) {
+    lockedQueue: (options, name = currentNamespace()) =>
+      closing(new LockedQueue(name, onFleet(options))),
+    lockedWorker(processor, options, name = currentNamespace()) {
       const worker = new LockedWorker(name, processor, onFleet(options))
       worker.on('error', () => undefined) // Servers and leases are hurt on purpose.
       return closing(worker)
@@ -168,7 +194,8 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       })
       return cluster
     },
-    plainQueue: (name = namespace, options = {}) => closing(new Queue(name, onFleet(options))),
+    plainQueue: (name = currentNamespace(), options = {}) =>
+      closing(new Queue(name, onFleet(options))),
     gate() {
       let open = (): void => undefined
       const passed = new Promise<void>((resolve) => {
@@ -177,6 +204,19 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       const gate = { passed, open }
       gates.push(gate)
       return gate
+    },
+    together(cases, run) {
+      let outcomes: Promise<readonly PromiseSettledResult<unknown>[]> | undefined
+      return async (each) => {
+        outcomes ??= Promise.allSettled(
+          cases.reduce<readonly Promise<unknown>[]>((begun, one) => {
+            const before = begun.at(-AT_ONCE)?.catch(() => undefined)
+            return [...begun, Promise.resolve(before).then(() => apart(() => run(one)))]
+          }, []),
+        )
+        const outcome = (await outcomes)[cases.indexOf(each)]
+        if (outcome?.status === 'rejected') throw outcome.reason
+      }
     },
     undisturbed: (run) => undisturbed({ bystander: started().queue, clear }, run),
     async redlock(overrides = {}) {
@@ -187,7 +227,7 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
         maxLeaseMs: MAX_LEASE_MS,
         // Test files run beside each other: a healthy master may answer late.
         masterTimeoutMs: Math.ceil(leaseMs / 4),
-        namespace,
+        namespace: currentNamespace(),
         logger: silentLogger,
         ...overrides,
       })
@@ -200,6 +240,10 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
       return redlock
     },
   }
+}
+
+function newNamespace(): string {
+  return `t${randomBytes(5).toString('hex')}`
 }
 
 async function inTime(close: () => unknown): Promise<void> {

@@ -5,7 +5,6 @@
 import { type Job } from 'bullmq'
 import { expect, it } from 'vitest'
 import { QueueUnreachableError, type ResourceOf } from '../../src/index.ts'
-import { startServer } from '../../src/testing/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { assertNoLeaks } from '../support/leaks.ts'
 
@@ -67,48 +66,43 @@ it('a wrong resource function: each job fails with that, after its attempts; oth
   expect(redlock.status().leases).toBe(0)
 })
 
-it('a queue whose Redis does not answer: the worker reports it, and continues when it answers', async () => {
-  await using away = await startServer({ name: 'queue-away' })
-  await away.kill()
-  const connection = { host: away.host, port: away.port }
-  const errors: Error[] = []
+/** How its address is wrong, or it is away, and what the worker says. */
+const UNANSWERED: Readonly<Record<string, readonly [scheme: string, why: string | RegExp]>> = {
+  'does not answer': ['redis://', /connect ECONNREFUSED [\d.:]+; check/],
+  'speaks no TLS': ['rediss://', 'the server speaks no TLS on this port: use `redis://`; check'],
+  'has another password': [
+    'redis://jobs:wrong@',
+    /WRONGPASS invalid username-password pair.*; check/,
+  ],
+}
+const wrongs = Object.keys(UNANSWERED)
+const says = async (wrong: string): Promise<void> => {
+  const [scheme, why] = UNANSWERED[wrong] ?? ['', '']
+  const { queue: server } = fixture.fleet
+  const isAway = wrong === 'does not answer'
+  if (isAway) await server.kill()
   const worker = fixture.lockedWorker(() => Promise.resolve('done'), {
-    ...{ connection, redlock: await fixture.redlock(), resource: () => 'customer:1' },
-  })
-  worker.on('error', (error) => errors.push(error))
-  const said = (): Error | undefined =>
-    errors.find((error) => error instanceof QueueUnreachableError)
-  await until('it is said', () => said() !== undefined)
-  expect(said()?.message).toContain(
-    `The Redis of queue \`${fixture.namespace}\` has not answered for`,
-  )
-  expect(said()?.message).toMatch(/connect ECONNREFUSED [\d.:]+; check `connection`/)
-  expect(said()?.message).toContain('no job is lost')
-
-  await away.restart()
-  const queue = fixture.plainQueue(fixture.namespace, { connection })
-  const job = await queue.add('charge', {})
-  await until('the job is done', async () => job.isCompleted())
-  await worker.close()
-  await queue.close()
-})
-
-it.each([
-  ['speaks no TLS', 'rediss://', 'the server speaks no TLS on this port: use `redis://`'],
-  ['has another password', 'redis://jobs:wrong@', 'WRONGPASS invalid username-password pair'],
-])('a queue whose Redis %s: the worker says so', async (_what, scheme, why) => {
-  const worker = fixture.lockedWorker(() => Promise.resolve('done'), {
-    connection: { url: fixture.fleet.queue.url.replace('redis://', scheme) },
+    connection: { url: server.url.replace('redis://', scheme) },
     ...{ redlock: await fixture.redlock(), resource: () => 'customer:1' },
   })
   const errors: Error[] = []
   worker.on('error', (error) => errors.push(error))
-  const said = (): Error | undefined =>
-    errors.find((error) => error instanceof QueueUnreachableError)
+  const said = (): string | undefined =>
+    errors.find((error) => error instanceof QueueUnreachableError)?.message
   await until('it is said', () => said() !== undefined)
-  expect(said()?.message).toContain(why)
-  expect(said()?.message).toContain('; check `connection`; ')
-})
+  expect(said()).toContain(`The Redis of queue \`${fixture.namespace}\` has not answered for`)
+  expect(said()).toMatch(why)
+  expect(said()).toContain('`connection`; ')
+  expect(said()).toContain('no job is lost')
+  if (!isAway) return
+  await server.restart()
+  const job = await fixture.plainQueue().add('charge', {})
+  await until('the job is done', () => job.isCompleted())
+}
+it.each(wrongs)(
+  'a queue whose Redis %s: the worker says so, and continues when it answers',
+  fixture.together(wrongs, says),
+)
 
 it('a key of a shared result that is no name: each job fails with that, and shares nothing', async () => {
   const keys = [() => undefined, () => '', () => ({}), () => Promise.reject(new Error(NO_SUCH))]

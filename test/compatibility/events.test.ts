@@ -151,17 +151,8 @@ same(
   },
   {
     seen: [
-      'ready',
-      'active 1 waiting',
-      '1 7',
-      'completed 1 done active',
-      'active 2 waiting',
-      '2 7',
-      'failed 2 on purpose active',
-      'paused',
-      'resumed',
-      'closing',
-      'closed',
+      ...['ready', 'active 1 waiting', '1 7', 'completed 1 done active', 'active 2 waiting', '2 7'],
+      ...['failed 2 on purpose active', 'paused', 'resumed', 'closing', 'closed'],
     ],
   },
 )

@@ -444,15 +444,8 @@ export const ROWS: readonly Row[] = [
     'worker.on: ready, active, progress, completed, failed, drained, paused, resumed, closing, closed':
       {
         'worker.on': [
-          'ready',
-          'active',
-          'progress',
-          'completed',
-          'failed',
-          'paused',
-          'resumed',
-          'closing',
-          'closed',
+          ...['ready', 'active', 'progress', 'completed', 'failed', 'paused', 'resumed', 'closing'],
+          ...['closed'],
         ],
       },
     'drained comes once after the last of many jobs of one customer, of worker and queue': {
@@ -771,14 +764,8 @@ export const ROWS: readonly Row[] = [
     Queue: ['backend', 'closing', 'disconnect', 'getQueueEvents', 'trace', 'token', 'opts'],
     Worker: ['id', 'toKey', 'keys', 'closing', 'backend', 'disconnect', 'trace'],
     FlowProducer: [
-      'toKey',
-      'keys',
-      'closing',
-      'opts',
-      'waitUntilReady',
-      'getBackend',
-      'close',
-      'disconnect',
+      ...['toKey', 'keys', 'closing', 'opts', 'waitUntilReady', 'getBackend', 'close'],
+      ...['disconnect'],
     ],
     Job: ['queueQualifiedName', 'queueName', 'prefix', 'toFlowEntry'],
     QueueOptions: ['blockingConnection'],

@@ -59,7 +59,8 @@ export function publicSurface(packageJson: string = PACKAGE): readonly PublicMem
     moduleResolution: ts.ModuleResolutionKind.NodeNext,
     skipLibCheck: true,
     strict: true,
-    types: ['node'],
+    // What Node's types and the language's bring is left out.
+    ...{ types: [], noLib: true },
   })
   return surfaceIn(program, entry)
 }

@@ -2,6 +2,7 @@
 import { once } from 'node:events'
 import { expect } from 'vitest'
 import { differs, ours, refused, same, sameAndAsSoon, useSides } from './differential.ts'
+import { aborted } from '../fixtures.ts'
 import { pause, range, type Side, type WorkJob } from './side.ts'
 
 useSides()
@@ -275,10 +276,7 @@ same(
   async (side) => {
     const reasons: unknown[] = []
     const worker = side.worker(async (_, { signal }) => {
-      await new Promise((resolve) => {
-        signal.addEventListener('abort', resolve)
-      })
-      reasons.push(signal.reason)
+      reasons.push(await aborted(signal))
       throw new Error('cancelled')
     })
     const [job] = await side.add('a', [1, 2])
@@ -457,14 +455,8 @@ ours(
     const [redlock, gate] = [await side.ownRedlock(), side.gate()]
     const worker = side.worker(
       async (_, { signal }) => {
-        await Promise.race([
-          gate.passed,
-          new Promise((_resolve, reject) => {
-            signal.addEventListener('abort', () => {
-              reject(signal.reason as Error)
-            })
-          }),
-        ])
+        await Promise.race([gate.passed, aborted(signal)])
+        signal.throwIfAborted()
       },
       { ours: { redlock } },
     )

@@ -10,7 +10,7 @@ import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../src/inde
 import { enrolScript } from '../../src/redlock/fleet/admission.ts'
 import { batchScript } from '../../src/redlock/wire/batch-script.ts'
 import { cli } from '../tools/cli/run-cli.ts'
-import { until } from '../fixtures.ts'
+import { until, useClosers } from '../fixtures.ts'
 import { ask } from '../testing/ask.ts'
 import { ROOT, textOf } from './files.ts'
 import { RedisProcess } from './redis-process.ts'
@@ -65,20 +65,17 @@ async function refusals(server: RedisProcess): Promise<readonly string[]> {
   })
 }
 
-const closers: (() => Promise<unknown>)[] = []
-afterEach(async () => {
-  for (const close of closers.splice(0).reverse()) await close()
-})
+const closers = useClosers()
 
 function redlockOn(
   urls: readonly string[],
   options: { readonly maxLeaseMs?: number } = {},
 ): Redlock {
-  const redlock = new Redlock({
-    ...{ masters: urls, leaseMs: 2_000, maxLeaseMs: 3_000, logger: silentLogger, ...options },
-  })
-  closers.push(() => redlock.close())
-  return redlock
+  return closers.closing(
+    new Redlock({
+      ...{ masters: urls, leaseMs: 2_000, maxLeaseMs: 3_000, logger: silentLogger, ...options },
+    }),
+  )
 }
 
 describe('the files as they are', () => {
@@ -177,45 +174,17 @@ describe('users of a lock master', () => {
     const [server] = servers
     if (server === undefined) throw new Error('there are three')
     const refused = [
-      ...[
-        ['FLUSHALL'],
-        ['FLUSHDB'],
-        ['KEYS', '*'],
-        ['SCAN', '0'],
-        ['DBSIZE'],
-        ['SHUTDOWN', 'NOSAVE'],
-      ],
-      ...[
-        ['CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru'],
-        ['CONFIG', 'REWRITE'],
-        ['ACL', 'LIST'],
-      ],
-      ...[['REPLICAOF', '127.0.0.1', '1'], ['SCRIPT', 'FLUSH'], ['MONITOR']],
-      ...[
-        ['CLIENT', 'LIST'],
-        ['CLIENT', 'KILL', 'TYPE', 'normal'],
-        ['PERSIST', 'redlock:master'],
-      ],
-      ...[
-        ['RENAME', 'redlock:master', 'redlock:lease:x'],
-        ['UNLINK', 'redlock:lease:x'],
-      ],
-      ...[
-        ['GET', 'other:key'],
-        ['SET', 'redlock:other', '1'],
-        ['DEL', 'bull:invoices:wait'],
-      ],
-      ...[
-        ['GET', 'redlock2:lease:x'],
-        ['PUBLISH', 'other', 'x'],
-        ['SUBSCRIBE', 'bull:invoices'],
-      ],
-      ...[['EVAL', "return redis.call('GET', 'other:key')", '0']],
-      ...[
-        ['EVAL', "return redis.call('FLUSHALL')", '0'],
-        ['FUNCTION', 'FLUSH'],
-      ],
-    ]
+      ...['FLUSHALL', 'FLUSHDB', 'KEYS *', 'SCAN 0', 'DBSIZE', 'SHUTDOWN NOSAVE', 'ACL LIST'],
+      ...['CONFIG SET maxmemory-policy allkeys-lru', 'CONFIG REWRITE', 'REPLICAOF 127.0.0.1 1'],
+      ...['SCRIPT FLUSH', 'MONITOR', 'CLIENT LIST', 'CLIENT KILL TYPE normal', 'FUNCTION FLUSH'],
+      ...['PERSIST redlock:master', 'RENAME redlock:master redlock:lease:x'],
+      ...['UNLINK redlock:lease:x', 'GET other:key', 'SET redlock:other 1', 'PUBLISH other x'],
+      ...['DEL bull:invoices:wait', 'GET redlock2:lease:x', 'SUBSCRIBE bull:invoices'],
+    ].map((command) => command.split(' '))
+    refused.push(
+      ['EVAL', "return redis.call('GET', 'other:key')", '0'],
+      ['EVAL', "return redis.call('FLUSHALL')", '0'],
+    )
     for (const [name = '', ...args] of refused) {
       const answer = ask(workerUrl(server), (redis) => redis.call(name, ...args))
       await expect(answer, [name, ...args].join(' ')).rejects.toThrow(
@@ -269,8 +238,7 @@ describe('users of a lock master', () => {
 
 it('with CONFIG GET a restarted master votes at once: it proves that it forgot nothing', async () => {
   const acl = (await withPasswords(MASTER_ACL)).replace(' +info ', ' +info +config|get ')
-  const server = await serverWith(acl)
-  closers.push(() => server.close())
+  const server = closers.closing(await serverWith(acl))
   const redlock = redlockOn([workerUrl(server)])
   await redlock.ready()
   await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesInMs', '0'))
@@ -286,8 +254,7 @@ it('with CONFIG GET a restarted master votes at once: it proves that it forgot n
 })
 
 it('without CONFIG GET everything works, and a restarted master sits out one maxLeaseMs', async () => {
-  const server = await serverWith(await withPasswords(MASTER_ACL))
-  closers.push(() => server.close())
+  const server = closers.closing(await serverWith(await withPasswords(MASTER_ACL)))
   const redlock = redlockOn([workerUrl(server)], { maxLeaseMs: 30_000 })
   await redlock.ready()
   await ask(operatorUrl(server), (redis) => redis.hset('redlock:master', 'votesInMs', '0'))
@@ -301,8 +268,7 @@ describe('a restart after kill -9', () => {
   async function restarted(
     acl: string,
   ): Promise<{ readonly lease: string | null; readonly redlock: Redlock }> {
-    const master = await serverWith(acl)
-    closers.push(() => master.close())
+    const master = closers.closing(await serverWith(acl))
     const founder = redlockOn([operatorUrl(master)], { maxLeaseMs: 30_000 })
     await founder.bootstrap({ newFleet: true })
     const redlock = redlockOn([workerUrl(master)], { maxLeaseMs: 30_000 })
@@ -316,11 +282,10 @@ describe('a restart after kill -9', () => {
     const { lease } = await restarted(await withPasswords(MASTER_ACL))
     expect(lease).not.toBeNull()
 
-    const server = await serverWith(await withPasswords(QUEUE_ACL))
-    closers.push(() => server.close())
+    const server = closers.closing(await serverWith(await withPasswords(QUEUE_ACL)))
     const connection = { url: urlOf(server, 'jobs', PASSWORDS.JOBS_PASSWORD) }
     const queue = new LockedQueue('orders', { connection, resource: () => 'customer:42' })
-    closers.push(() => queue.close())
+    closers.add(() => queue.close())
     await queue.addBulk([1, 2, 3].map((nr) => ({ name: 'charge', data: { nr } })))
     await server.restart()
     await until('its jobs are there', async () => (await queue.getWaitingCount()) === 3)
@@ -340,8 +305,7 @@ it.each(['info', 'time'])(
   'without %s no master is trusted: it does not vote and says why',
   async (command) => {
     const acl = (await withPasswords(MASTER_ACL)).replaceAll(` +${command}`, '')
-    const server = await serverWith(acl)
-    closers.push(() => server.close())
+    const server = closers.closing(await serverWith(acl))
     const redlock = redlockOn([workerUrl(server)])
     await redlock.ready().catch(() => undefined)
     const [master] = redlock.status().masters
@@ -351,8 +315,9 @@ it.each(['info', 'time'])(
 )
 
 it('without SUBSCRIBE waiters poll', async () => {
-  const server = await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +subscribe', ''))
-  closers.push(() => server.close())
+  const server = closers.closing(
+    await serverWith((await withPasswords(MASTER_ACL)).replaceAll(' +subscribe', '')),
+  )
   const operator = redlockOn([operatorUrl(server)])
   await operator.bootstrap({ newFleet: true })
   const [holder, waiter] = [redlockOn([workerUrl(server)]), redlockOn([workerUrl(server)])]
@@ -367,10 +332,7 @@ describe("the user of the queue's Redis", () => {
   it('runs jobs in their lines, and nothing is refused; it may not empty the server', async () => {
     const [queueAcl, masterAcl] = [await withPasswords(QUEUE_ACL), await withPasswords(MASTER_ACL)]
     const [server, master] = [await serverWith(queueAcl), await serverWith(masterAcl)]
-    closers.push(
-      () => server.close(),
-      () => master.close(),
-    )
+    for (const each of [server, master]) closers.closing(each)
     const redlock = redlockOn([operatorUrl(master)])
     await redlock.bootstrap({ newFleet: true })
     const { host, port } = server
@@ -400,11 +362,7 @@ describe("the user of the queue's Redis", () => {
         checkpoints: true,
       },
     )
-    closers.push(
-      () => queue.close(),
-      () => events.close(),
-      () => worker.close(),
-    )
+    for (const each of [queue, events, worker]) closers.closing(each)
     const jobs = []
     for (let number = 1; number <= 5; number++) {
       jobs.push(await queue.add('invoice', { customer: 1, number }, { attempts: 3 }))

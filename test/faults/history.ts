@@ -35,15 +35,8 @@ export type Ending = 'released' | 'lost' | 'lapsed'
 
 /** Where a holder can be stopped: around every message it sends. */
 export const PAUSE_POINTS = [
-  'before-acquire',
-  'in-acquire',
-  'after-grant',
-  'before-write',
-  'in-write',
-  'before-extend',
-  'in-extend',
-  'before-release',
-  'in-release',
+  ...['before-acquire', 'in-acquire', 'after-grant', 'before-write', 'in-write', 'before-extend'],
+  ...['in-extend', 'before-release', 'in-release'],
 ] as const
 export type PausePoint = (typeof PAUSE_POINTS)[number]
 

@@ -14,7 +14,7 @@ import {
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
 import { upTo } from './calls.ts'
 
 interface Charge {
@@ -396,12 +396,7 @@ describe('a batch', () => {
     let isRunning = false
     const worker = await work({ size: 3 }, async (_batch, lease) => {
       isRunning = true
-      await new Promise((_resolve, reject) => {
-        lease.signal.addEventListener('abort', () => {
-          reject(lease.signal.reason as Error)
-        })
-      })
-      return []
+      throw (await aborted(lease.signal)) as Error
     })
     await until('it runs', () => isRunning)
     await worker.drain({ timeoutMs: 50 })

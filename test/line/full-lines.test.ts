@@ -161,13 +161,11 @@ describe('a full line', () => {
 
   it('does not drop a job of a scheduler that BullMQ does not remove', async () => {
     const queue = makeQueue({ maxLength: 2, whenFull: 'drop-newest' })
-    let release = (): void => undefined
-    const released = new Promise<void>((resolve) => (release = resolve))
-    fixture.lockedWorker<Call>(() => released, {
+    const { passed } = fixture.gate()
+    fixture.lockedWorker<Call>(() => passed, {
       ...{ redlock: await fixture.redlock(), concurrency: 2 },
       resource: ({ data }) => data.customer,
     })
-    fixture.defer(release)
     await queue.add('call', call(1))
     await until('it runs', async () => (await queue.getActiveCount()) === 1)
     const last = { every: 3_600_000, limit: 1 }

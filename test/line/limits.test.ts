@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { QueueEvents, Worker, type Job } from 'bullmq'
 import { describe, expect, test } from 'vitest'
 import { lockedProcessor, type JobLease } from '../../src/index.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
 import { upTo, useCalls, type Call, type Seen } from './calls.ts'
 import { countStarts, ranUncounted, tooEarly } from './counted-starts.ts'
 
@@ -540,12 +540,9 @@ describe('the smallest and the largest values', () => {
 })
 
 describe('cancel', () => {
-  const untilStopped = (_job: Job<Call>, lease: JobLease): Promise<unknown> =>
-    new Promise((_resolve, reject) => {
-      lease.signal.addEventListener('abort', () => {
-        reject(lease.signal.reason as Error)
-      })
-    })
+  const untilStopped = async (_job: Job<Call>, { signal }: JobLease): Promise<unknown> => {
+    throw (await aborted(signal)) as Error
+  }
 
   test('fails jobs that wait and stops the one that runs; the line continues', async () => {
     const queue = makeQueue()
@@ -614,12 +611,7 @@ describe('cancel', () => {
   test('stops no other job that has the same id later', async () => {
     const queue = makeQueue()
     const seen = await work({}, async (_job, { signal }) => {
-      const stopped = new Promise<void>((resolve) => {
-        signal.addEventListener('abort', () => {
-          resolve()
-        })
-      })
-      await Promise.race([pause(700), stopped])
+      await Promise.race([pause(700), aborted(signal)])
     })
     const again = (nr: number): Promise<unknown> =>
       queue.add('call', { customer: 'a', nr }, { jobId: 'again', removeOnComplete: true })

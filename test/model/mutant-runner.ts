@@ -10,14 +10,8 @@ import type { Killer } from './mutants.ts'
 
 export const ROOT: string = resolve(import.meta.dirname, '../..')
 const COPIED = [
-  'deploy',
-  'src',
-  'test',
-  'scripts',
-  'workers',
-  'package.json',
-  'tsconfig.json',
-  'vitest.config.ts',
+  ...['deploy', 'src', 'test', 'scripts', 'workers', 'bench', 'package.json', 'tsconfig.json'],
+  ...['vitest.config.ts'],
 ] as const
 export const stopping: AbortController = new AbortController()
 /** Longer than any test takes on a busy machine. */

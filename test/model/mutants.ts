@@ -440,7 +440,14 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
   ],
-  'compatibility/worker': [['forced-close-gives-back-what-waits', 'removed', 'or goes back']],
+  'compatibility/worker': [
+    ['forced-close-gives-back-what-waits', 'removed', 'or goes back'],
+    [
+      'resumed-worker-is-paused-no-more',
+      ["unlessTold(super.pause(doNotWaitActive), this, 'resumed')", 'super.pause(doNotWaitActive)'],
+      'is resumed while a job runs',
+    ],
+  ],
   'compatibility/added-again': [
     ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
     ['what-was-added-is-sent-before-the-end', 'removed', 'queue.close without await'],
@@ -485,11 +492,6 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['version-is-asked-until-answered', 'removed', 'while BullMQ asks for its version'],
     ['client-between-two-tries-goes-on', 'always', 'that is paused while its server is'],
     ['client-ends-between-two-tries', 'removed', 'while it is paused and was never'],
-    [
-      'resumed-worker-is-paused-no-more',
-      ["unlessTold(super.pause(doNotWaitActive), this, 'resumed')", 'super.pause(doNotWaitActive)'],
-      'has ended its pause, also',
-    ],
     ['resumed-worker-looks-for-stalled-jobs', 'removed', 'looks for stalled jobs, and does'],
     ['closed-worker-connects-no-more', 'removed', 'paused and resumed while its server'],
     ['client-of-a-closed-worker-ends', 'removed', 'while its client connects anew'],

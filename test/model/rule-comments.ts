@@ -33,10 +33,12 @@ export function rulePlaces(root: string): readonly RulePlace[] {
 }
 
 export function placesIn(file: string, text: string): readonly RulePlace[] {
+  let source: ts.SourceFile | undefined
   return [...text.matchAll(COMMENT)].map(({ 0: comment, 1: mark, 2: rule = '', index }) => {
     const next = index + comment.length
     const from = next + text.slice(next).search(/\S/)
-    return { rule, file, from, to: mark === '--' ? endOfLua(text, from) : endOf(text, from) }
+    if (mark === '--') return { rule, file, from, to: endOfLua(text, from) }
+    return { rule, file, from, to: endOf((source ??= parsed(text)), from) }
   })
 }
 
@@ -67,14 +69,14 @@ function consequence(statement: string): string {
 }
 
 /** Of the largest piece of TypeScript that begins there and is not a list of such pieces. */
-function endOf(text: string, from: number): number {
+function endOf(source: ts.SourceFile, from: number): number {
   let end = from
   const visit = (node: ts.Node): void => {
     if (end > from || node.end <= from) return
-    if (node.getStart() === from && !ts.isSourceFile(node)) end = node.end
+    if (node.getStart(source) === from && !ts.isSourceFile(node)) end = node.end
     else ts.forEachChild(node, visit)
   }
-  visit(parsed(text))
+  visit(source)
   return end
 }
 

@@ -67,15 +67,8 @@ describe.each<[verb: Question, replies: [reply: unknown, vote: object][]]>([
     const odd = [
       ...[null, 'OK', -0.5, {}, [], ['other'], ['taken', 'x@y'], ['taken', 1, 70]],
       ...[['taken', 'x@y', '70'], ['other', 'x@y', 70], ['quarantined'], ['quarantined', '70']],
-      ...[
-        ['skewed'],
-        ['skewed', 0.5],
-        ['other', 70],
-        ['granted'],
-        ['granted', 0.5],
-        ['counter'],
-        ['counter', '70'],
-      ],
+      ...[['skewed'], ['skewed', 0.5], ['other', 70], ['granted'], ['granted', 0.5], ['counter']],
+      ['counter', '70'],
     ]
     for (const reply of odd) {
       expect(read(replied(reply)), JSON.stringify(reply)).toMatchObject({

@@ -10,8 +10,7 @@ type Links = readonly Link[]
 
 test('a failed attempt leaves no key where it was granted but the reply was lost', async () => {
   const world = new SmallWorld(1, 5)
-  const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
-  await world.settle(redlock.ready())
+  const { redlock, links } = await world.ready('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
   for (const link of links.slice(0, 3)) link.cut('reply', 0)
   const outcome = await world.settle(redlock.tryAcquire('r', { leaseMs: LEASE_MS }))
   expect(outcome.status).toBe('unreachable')
@@ -29,8 +28,7 @@ function tombstones({ masters }: SmallWorld): readonly string[] {
 
 test('a lease that is released before every master has answered leaves nothing behind', async () => {
   const world = new SmallWorld(3, 5)
-  const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
-  await world.settle(redlock.ready())
+  const { redlock, links } = await world.ready('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
   const released = async (): Promise<void> => {
     for (const link of links.slice(0, 2)) link.cut('reply', 1)
     const outcome = await world.settle(redlock.tryAcquire('r', { leaseMs: LEASE_MS }))
@@ -74,8 +72,7 @@ test('a master where another token holds the resource is asked for no release', 
 
 test('a lease is released where another token had the resource, and it was given back', async () => {
   const world = new SmallWorld(5, 3)
-  const { redlock } = world.client('a')
-  await world.settle(redlock.ready())
+  const { redlock } = await world.ready('a')
   world.masters[0]?.memory.set('small:lease:r', 'foreign', 100)
   const outcome = await world.settle(redlock.tryAcquire('r'))
   if (outcome.status !== 'granted') throw new Error(outcome.status)
@@ -91,8 +88,7 @@ test('a lease is released where another token had the resource, and it was given
 
 test('a release on another connection than its acquire refuses the late acquire', async () => {
   const world = new SmallWorld(6, 3, { ...CALM, postponeChance: 1, postponeMs: 5_000 })
-  const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
-  await world.settle(redlock.ready())
+  const { redlock, links } = await world.ready('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
   links[0]?.cut('request', 1)
   const outcome = await world.settle(redlock.tryAcquire('r', { leaseMs: LEASE_MS }))
   if (outcome.status !== 'granted') throw new Error(outcome.status)
@@ -109,8 +105,7 @@ test('a release on another connection than its acquire refuses the late acquire'
 
 test('an attempt that is cut off before its release leaves nothing after an outage longer than its lease', async () => {
   const world = new SmallWorld(7, 3)
-  const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
-  await world.settle(redlock.ready())
+  const { redlock, links } = await world.ready('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
   for (const link of links.slice(0, 2)) link.cut('request', 1)
   // Its silence ends the connections, at a moment in which the last attempt is asked for.
   for (let ms = 0; ms < 2 * SOCKET_TIMEOUT_MS; ms += MASTER_TIMEOUT_MS) {
@@ -126,8 +121,7 @@ test('an attempt that is cut off before its release leaves nothing after an outa
 describe('an attempt that the masters hear of only when it is over', () => {
   const attempted = async (profile?: NetworkProfile): Promise<SmallWorld & { links: Links }> => {
     const world = new SmallWorld(2, 3, profile)
-    const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
-    await world.settle(redlock.ready())
+    const { redlock, links } = await world.ready('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
     for (const link of links.slice(0, 2)) link.cut('request', 1)
     const resources = Array.from({ length: 20 }, (_, index) => `r${index}`)
     const attempts = resources.map((each) => redlock.tryAcquire(each, { leaseMs: LEASE_MS }))
@@ -158,8 +152,7 @@ describe('an attempt that the masters hear of only when it is over', () => {
 
 test('a master that was away is asked for no release when it is back', async () => {
   const world = new SmallWorld(5, 3)
-  const { redlock, links } = world.client('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
-  await world.settle(redlock.ready())
+  const { redlock, links } = await world.ready('a', { masterTimeoutMs: MASTER_TIMEOUT_MS })
   const [link] = links
   link?.cut('request', 0)
   // So long that its connection is given up.

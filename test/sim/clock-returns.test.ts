@@ -10,8 +10,7 @@ test.each([
   ['all, one after the other', 3, [0, 1, 2]],
 ])('%s: a master that is right again is counted again', async (_which, masters, stepped) => {
   const world = new SmallWorld(1, masters)
-  const { redlock } = world.client('a')
-  await world.settle(redlock.ready())
+  const { redlock } = await world.ready('a')
   const tryOften = async (ms: number): Promise<string> => {
     let status = ''
     const until = world.time.now + ms
@@ -40,8 +39,7 @@ test('clocks that differ at the start, and are set right later', async () => {
   const world = new SmallWorld(2, 3)
   world.masters[0]?.wall.step(HOUR_MS)
   world.masters[1]?.wall.step(-HOUR_MS)
-  const { redlock } = world.client('a')
-  await world.settle(redlock.ready())
+  const { redlock } = await world.ready('a')
   expect((await world.settle(redlock.tryAcquire('r'))).status).toBe('unreachable')
   for (const { wall } of world.masters) wall.repair()
   for (let tries = 0; tries < 10; tries++) {

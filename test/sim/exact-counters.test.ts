@@ -16,8 +16,7 @@ async function uneven(): Promise<{
   readonly ahead: number
 }> {
   const world = new SmallWorld(1, 3)
-  const { redlock } = world.client('a')
-  await world.settle(redlock.ready())
+  const { redlock } = await world.ready('a')
   const ahead = world.masters[0] === undefined ? 0 : world.masters[0].nowUs + AHEAD_US
   world.masters[0]?.memory.set(FENCE, String(ahead), 60_000)
   world.masters[2]?.freeze()

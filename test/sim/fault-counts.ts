@@ -3,29 +3,13 @@
  * nothing about it.
  */
 export const FAULTS = [
-  'request lost',
-  'reply lost',
-  'delayed past the deadline',
-  'late on an old connection',
-  'duplicated',
-  'connection broken',
-  'partition',
-  'cut off from a minority',
-  'held up at a bad moment',
-  'master crashed, all kept',
-  'master crashed, last second lost',
-  'master crashed, nothing kept',
-  'master flushed',
-  'master frozen',
-  'client paused',
-  'client suspended',
-  'client crashed',
-  'client closed while holding',
-  'clock ahead of the fleet',
-  'drifting clocks',
-  'clock behind the fleet',
-  'client started late',
-  'two fleets on the same servers',
+  ...['request lost', 'reply lost', 'delayed past the deadline', 'late on an old connection'],
+  ...['duplicated', 'connection broken', 'partition', 'cut off from a minority'],
+  ...['held up at a bad moment', 'master crashed, all kept', 'master crashed, last second lost'],
+  ...['master crashed, nothing kept', 'master flushed', 'master frozen', 'client paused'],
+  ...['client suspended', 'client crashed', 'client closed while holding'],
+  ...['clock ahead of the fleet', 'drifting clocks', 'clock behind the fleet'],
+  ...['client started late', 'two fleets on the same servers'],
 ] as const
 
 /** Only where clocks are insane. */

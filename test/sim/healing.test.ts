@@ -6,8 +6,7 @@ import { SmallWorld } from './small-world.ts'
 /** A lease that three masters have. */
 async function heldByThree(seed: number) {
   const world = new SmallWorld(seed, 3)
-  const { redlock } = world.client('a')
-  await world.settle(redlock.ready())
+  const { redlock } = await world.ready('a')
   const lease = await world.settle(redlock.acquire('r'))
   await world.pass(100)
   return { world, redlock, lease }

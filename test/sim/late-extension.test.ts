@@ -10,8 +10,7 @@ test.each([1, 2, 3, 4, 5, 6, 7, 8])(
   'a lease whose extension is answered after the old trust is over stays lost (seed %i)',
   async (seed) => {
     const world = new SmallWorld(seed, 3)
-    const { redlock, clock } = world.client('a')
-    await world.settle(redlock.ready())
+    const { redlock, clock } = await world.ready('a')
     const lease = await world.settle(redlock.acquire('r', { leaseMs: LEASE_MS }))
     await world.pass(0.9 * LEASE_MS)
     const extending = lease.extend()

@@ -6,8 +6,7 @@ const LEASE_MS = 1_000
 // The masters granted in time, and the process slept: only its clock knows that it is late.
 test('a grant that is read after its trust is over is refused, and released on every master', async () => {
   const world = new SmallWorld(1, 3)
-  const { redlock, clock } = world.client('a')
-  await world.settle(redlock.ready())
+  const { redlock, clock } = await world.ready('a')
   const acquiring = redlock.tryAcquire('r', { leaseMs: LEASE_MS })
   clock.pause()
   await world.pass(LEASE_MS - 5)

@@ -5,8 +5,7 @@ const LEASE_MS = 1_000
 
 test('a machine that was suspended hears of its loss within a third of a lease', async () => {
   const world = new SmallWorld(1, 3)
-  const { redlock, clock } = world.client('a')
-  await world.settle(redlock.ready())
+  const { redlock, clock } = await world.ready('a')
   const lease = await world.settle(redlock.acquire('r', { leaseMs: LEASE_MS }))
   const { signal } = lease
   // Its monotonic clock, and with it every timer, stands still.

@@ -53,11 +53,7 @@ export interface ClientOptions {
 const MAX_TRIES = 20
 /** What a client may be told without anything being wrong. */
 const EXPECTED = new Set([
-  'RESOURCE_TAKEN',
-  'SPLIT_VOTE',
-  'QUORUM_UNREACHABLE',
-  'LEASE_LOST',
-  'CLOSED',
+  ...['RESOURCE_TAKEN', 'SPLIT_VOTE', 'QUORUM_UNREACHABLE', 'LEASE_LOST', 'CLOSED'],
 ])
 
 class GaveUp extends Error {

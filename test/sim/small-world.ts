@@ -82,6 +82,13 @@ export class SmallWorld {
     return { redlock, clock, links }
   }
 
+  /** A {@link client} that has connected. */
+  async ready(owner: string, options?: Partial<RedlockOptions>): Promise<SmallClient> {
+    const client = this.client(owner, options)
+    await this.settle(client.redlock.ready())
+    return client
+  }
+
   /** Runs the world until `promise` settles, for at most `limitMs` of its time. */
   async settle<Result>(promise: Promise<Result>, limitMs = 10_000): Promise<Result> {
     const state = { settled: false }

@@ -7,19 +7,9 @@ import type { SimulationResult } from './simulation.ts'
 
 /** Replies without which a rule of the protocol was never put to use. */
 const REPLIES = [
-  'acquire:granted',
-  'acquire:taken',
-  'acquire:quarantined',
-  'acquire:skewed',
-  'acquire:abandoned',
-  'acquire:unenrolled',
-  'confirm:counter',
-  'confirm:lost',
-  'extend:extended',
-  'extend:missing',
-  'extend:lost',
-  'heal:healed',
-  'heal:lost',
+  ...['acquire:granted', 'acquire:taken', 'acquire:quarantined', 'acquire:skewed'],
+  ...['acquire:abandoned', 'acquire:unenrolled', 'confirm:counter', 'confirm:lost'],
+  ...['extend:extended', 'extend:missing', 'extend:lost', 'heal:healed', 'heal:lost'],
 ] as const
 
 type Sum = (typeof SUMS)[number]

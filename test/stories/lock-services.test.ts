@@ -11,7 +11,7 @@ import {
   type LockService,
 } from '../../src/index.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
-import { until } from '../fixtures.ts'
+import { aborted, until } from '../fixtures.ts'
 import type { LockCluster } from '../../scripts/lock-servers/lock-cluster.ts'
 import { KINDS, LOCK_SERVERS } from '../../scripts/lock-servers/lock-servers.ts'
 import { describeService } from '../support/describe-service.ts'
@@ -164,11 +164,7 @@ for (const kind of KINDS) {
       let started = false
       const slow = await worker(async (_job, { signal }) => {
         started = true
-        await new Promise((_resolve, reject) => {
-          signal.addEventListener('abort', () => {
-            reject(signal.reason as Error)
-          })
-        })
+        throw (await aborted(signal)) as Error
       })
       await until('it has started', () => started)
       await slow.drain({ timeoutMs: 50 })

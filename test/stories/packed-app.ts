@@ -31,7 +31,7 @@ export interface PackedApp {
 export function packedApp(tools: readonly string[] = []): PackedApp {
   const workplace = mkdtempSync(join(tmpdir(), 'bullmq-redlock-app-'))
   const source = join(workplace, 'source')
-  // A copy is packed: packing builds, unless `npm test` has just done so, and other tests use that.
+  // A copy is packed: packing builds, unless `npm run` has just done so, and other tests use that.
   const built = isBuilt() ? ['dist'] : []
   for (const name of [...PACKED, ...ALSO_PACKED, ...built]) {
     cpSync(join(ROOT, name), join(source, name), { recursive: true })

@@ -10,8 +10,8 @@ const ROOT = join(import.meta.dirname, '..', '..')
 const SOURCES = ['src', 'scripts', 'package.json', 'tsconfig.json']
 
 /**
- * Puts `dist` into a directory. `npm test` has built it just now; where it is older than a source,
- * a copy of the project builds it, because other tests use the one that is there.
+ * Puts `dist` into a directory. `npm run` has built it just now; where it is older than a source, a
+ * copy of the project builds it, because other tests use the one that is there.
  */
 export async function compileInto(directory: string): Promise<void> {
   const dist = join(directory, 'dist')

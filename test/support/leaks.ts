@@ -8,11 +8,7 @@ const BETWEEN_LOOKS_MS = 10
 
 /** Handles of a test; the test runner's own pipes and ports are not among them. */
 const WATCHED = [
-  'TCPSocketWrap',
-  'TCPServerWrap',
-  'TCPConnectWrap',
-  'ProcessWrap',
-  'PipeWrap',
+  ...['TCPSocketWrap', 'TCPServerWrap', 'TCPConnectWrap', 'ProcessWrap', 'PipeWrap'],
 ] as const
 
 /** Files that set timers of the test runner, or of the watch itself. */

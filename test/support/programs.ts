@@ -15,9 +15,17 @@ const ROOT = join(import.meta.dirname, '..', '..')
 const CACHE = join(ROOT, 'node_modules', '.cache', 'bullmq-redlock-programs-')
 /** Names the folder to the processes that run tests. */
 const COMPILED = 'TEST_PROGRAMS_OF_BULLMQ_REDLOCK'
+/** What `npm run` starts, with a command line of its own. */
+export const COMMANDS: readonly string[] = [
+  ...['test/sim/main.ts', 'test/combination/main.ts', 'test/model/main.ts', 'test/soak/main.ts'],
+  ...['test/model/mutants-main.ts', 'test/specification/main.ts', 'bench/safety/main.ts'],
+  ...['bench/dashboard.ts', 'bench/import-time.ts', 'bench/locks/main.ts', 'workers/dev.ts'],
+  ...['bench/path.ts', 'bench/services.ts'],
+]
 const PROGRAMS = [
   ...['src/tools/cli/main.ts', 'test/**/*-child.ts'],
   ...['workers/demo/main.ts', 'workers/demo/worker.ts', 'workers/*.ts'],
+  ...COMMANDS,
 ]
 
 /** Packages that are compiled into them; the others are loaded where they are needed. */

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { Log, loggedChannel, type LineName } from '../../src/log.ts'
 import { childLogger } from '../../src/logger.ts'
 import { type LockedWorkerOptions, type Logger } from '../../src/index.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
 
 const fixture = useFleet({ masters: 5 })
@@ -80,11 +80,8 @@ test('a loss of the lease is a warning, and the masters that went are one each',
   const { logger, all } = lines('debug')
   const redlock = await fixture.redlock({ logger, leaseMs: 2_000 })
   const lease = await redlock.acquire('customer:1', { autoExtend: true })
-  const lost = new Promise((resolve) => {
-    lease.signal.addEventListener('abort', resolve)
-  })
   await Promise.all(fixture.fleet.masters.slice(0, 3).map((master) => master.kill()))
-  await lost
+  await aborted(lease.signal)
   const { fencingToken } = lease
   const loss = { event: 'lease:lost', resource: 'customer:1', fencingToken, reason: 'lapsed' }
   expect(all).toContainEqual(expect.objectContaining(loss))

@@ -14,7 +14,7 @@ import {
   openTelemetry,
   silentLogger,
 } from '../../src/index.ts'
-import { granted, MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
+import { aborted, granted, MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
 import { rowsOf } from './doc-tables.ts'
 import { series, type Series } from './prometheus-text.ts'
 
@@ -74,11 +74,8 @@ test('shows margin, state and losses of the masters', async () => {
   const redlock = await fixture.redlock({ leaseMs: 2_000 })
   const redlock_namespace = fixture.namespace
   const lease = await redlock.acquire('customer:1', { autoExtend: true })
-  const lost = new Promise((resolve) => {
-    lease.signal.addEventListener('abort', resolve)
-  })
   await Promise.all(fixture.fleet.masters.slice(0, 3).map((master) => master.kill()))
-  await lost
+  await aborted(lease.signal)
   const reason = { redlock_namespace, redlock_reason: 'lapsed' }
   expect(await value('redlock_lease_losses_total', reason)).toBe(1)
   expect(await value('redlock_quorum_margin', { redlock_namespace })).toBe(-1)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as original from '../../src/index.ts'
-import { MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
+import { aborted, MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
 import { chargesOf, type Charge } from './charges.ts'
 
 const { LeaseLostError, RedlockError, silentLogger } = original
@@ -71,13 +71,9 @@ test('a job whose lock service is closed goes back', async () => {
   const redlock = await theirs()
   const started = fixture.gate()
   const worker = await work(
-    (_job, { signal }) => {
+    async (_job, { signal }) => {
       started.open()
-      return new Promise((_, reject) => {
-        signal.addEventListener('abort', () => {
-          reject(signal.reason as Error)
-        })
-      })
+      throw (await aborted(signal)) as Error
     },
     { redlock },
   )

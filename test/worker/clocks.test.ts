@@ -9,7 +9,7 @@ import {
 } from 'bullmq'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ClockAheadError, listen, type JobLease, type Lease } from '../../src/index.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
 import { chargesOf, type Charge, type Charges } from './charges.ts'
 
 const fixture = useFleet({ masters: 3 })
@@ -51,11 +51,7 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     const queue = makeQueue()
     const given = await work(async ({ name }, { signal }) => {
       if (name === 'fails') throw new Error('declined')
-      await new Promise((_, reject) => {
-        signal.addEventListener('abort', () => {
-          reject(signal.reason as Error)
-        })
-      })
+      throw (await aborted(signal)) as Error
     })
     await given.waitUntilReady()
     setClock(aheadMs)
@@ -167,31 +163,26 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
   test('a job waits no longer, and no shorter, than its limit', async () => {
     setClock(aheadMs)
     const queue = makeQueue({ maxWaitMs: 500 })
-    let end = (): void => undefined
-    const mayEnd = new Promise<void>((resolve) => {
-      end = resolve
+    const gate = fixture.gate()
+    await work(({ name }) => (name === 'first' ? gate.passed : Promise.resolve()), {
+      maxWaitMs: 500,
     })
-    await work(({ name }) => (name === 'first' ? mayEnd : Promise.resolve()), { maxWaitMs: 500 })
     await queue.add('first', { customer: 'a' })
     const addedAt = performance.now()
     await queue.add('second', { customer: 'a' })
     await until('the second failed', async () => (await queue.getFailedCount()) === 1, 5_000)
     expect(performance.now() - addedAt).toBeGreaterThan(450)
-    end()
   })
 })
 
 test('a limit on waiting does not count a delay, nor the time before a retry', async () => {
   const queue = makeQueue({ maxWaitMs: 300 })
   const ran: string[] = []
-  let end = (): void => undefined
-  const mayEnd = new Promise<void>((resolve) => {
-    end = resolve
-  })
+  const gate = fixture.gate()
   await work(
     async ({ name, attemptsMade }) => {
       ran.push(name)
-      if (name === 'blocks') await mayEnd
+      if (name === 'blocks') await gate.passed
       if (name === 'fails' && attemptsMade === 0) throw new Error('declined')
     },
     { maxWaitMs: 300 },
@@ -199,10 +190,10 @@ test('a limit on waiting does not count a delay, nor the time before a retry', a
   await queue.add('fails', { customer: 'a' }, { attempts: 2, backoff: 600 })
   await until('it failed once', () => ran.length === 1)
   await queue.add('delayed', { customer: 'b' }, { delay: 600 })
-  await new Promise((resolve) => setTimeout(resolve, 500))
+  await pause(500)
   await queue.add('blocks', { customer: 'b' })
-  await new Promise((resolve) => setTimeout(resolve, 200))
-  end()
+  await pause(200)
+  gate.open()
   await until('all are done', async () => (await queue.getCompletedCount()) === 3, 5_000)
   expect(await queue.getFailedCount()).toBe(0)
 })

@@ -16,7 +16,7 @@ import type {
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { ResultStore } from '../../src/worker/run/results.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
 
 interface Report {
   readonly of: string
@@ -528,15 +528,9 @@ describe('drain', () => {
     const started: number[] = []
     const endless = work(redlock, async (job, lease) => {
       started.push(job.data.nr ?? -1)
-      await lease.step(
-        'forever',
-        ({ signal }) =>
-          new Promise((_, reject) => {
-            signal.addEventListener('abort', () => {
-              reject(signal.reason as Error)
-            })
-          }),
-      )
+      await lease.step('forever', async ({ signal }) => {
+        throw (await aborted(signal)) as Error
+      })
     })
     await queue.addBulk(many(3, { attempts: 1 }))
     await until('the first runs', () => started.length === 1)

@@ -1,7 +1,7 @@
 /** How jobs and workers end: what still runs holds its lease, and what is lost holds up nothing. */
 import { describe, expect, test } from 'vitest'
 import { batchProcessor, Redlock, silentLogger } from '../../src/index.ts'
-import { until, useFleet } from '../fixtures.ts'
+import { aborted, until, useFleet } from '../fixtures.ts'
 import { chargesOf, type Charge } from './charges.ts'
 import { Program } from '../workers/program.ts'
 
@@ -225,14 +225,8 @@ describe('a worker that drains', () => {
         async ({ id = '', data }, { signal }) => {
           if (data.customer === 'quick') return
           started.set(id, { by, at: performance.now() })
-          await new Promise<void>((_, reject) => {
-            void ended.passed.then(() => {
-              reject(new Error('the test is over'))
-            })
-            signal.addEventListener('abort', () => {
-              reject(signal.reason as Error)
-            })
-          })
+          await Promise.race([ended.passed, aborted(signal)])
+          throw (signal.reason ?? new Error('the test is over')) as Error
         },
         { redlock, concurrency: 4 },
       )

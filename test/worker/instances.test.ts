@@ -40,14 +40,11 @@ describe('checkpoints', () => {
   test('are not those of an earlier job that still works without its lock', async () => {
     const queue = makeQueue()
     const ran: string[] = []
-    let goOn = (): void => undefined
-    const mayGoOn = new Promise<void>((resolve) => {
-      goOn = resolve
-    })
+    const gate = fixture.gate()
     await work(
       async ({ data }, lease) => {
         await lease.step('load', () => ran.push(`load ${data.customer}`))
-        if (data.customer === 'a') await mayGoOn
+        if (data.customer === 'a') await gate.passed
         await lease.step('charge', () => ran.push(`charge ${data.customer}`))
         return 'done'
       },
@@ -61,7 +58,7 @@ describe('checkpoints', () => {
     await fixture.redis().lrem(`${key}:active`, 0, 'invoice')
     await queue.add('invoice', { customer: 'b' }, { jobId: 'invoice' })
     await until('the other is done', async () => (await queue.getCompletedCount()) === 1)
-    goOn()
+    gate.open()
     await pause(100)
     expect(ran.filter((what) => what.endsWith('b'))).toEqual(['load b', 'charge b'])
   })
@@ -237,13 +234,10 @@ describe('a job', () => {
   test('has no place of an earlier one with its id', async () => {
     const queue = makeQueue()
     const ran: string[] = []
-    let end = (): void => undefined
-    const mayEnd = new Promise<void>((resolve) => {
-      end = resolve
-    })
+    const gate = fixture.gate()
     await work(async ({ name }) => {
       ran.push(name)
-      if (name === 'first') await mayEnd
+      if (name === 'first') await gate.passed
     })
     await queue.add('first', { customer: 'a' })
     await queue.add('second', { customer: 'a' }, { jobId: 'again' })
@@ -254,7 +248,7 @@ describe('a job', () => {
     const plain = fixture.plainQueue<Charge>()
     await plain.add('fourth', { customer: 'a' }, { jobId: 'again' })
     await until('it is in line', async () => (await queue.position('again')) !== undefined)
-    end()
+    gate.open()
     await until('all are done', async () => (await queue.getCompletedCount()) === 3)
     expect(ran).toEqual(['first', 'third', 'fourth'])
   })

@@ -3,10 +3,15 @@
  * ioredis Cluster as connection.
  */
 import type { Job } from 'bullmq'
-import { Redis } from 'ioredis'
+import { Redis, type Cluster } from 'ioredis'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
-import { LockedQueue, LockedWorker, silentLogger } from '../../src/index.ts'
+import {
+  silentLogger,
+  type LockedQueue,
+  type LockedWorker,
+  type LockedWorkerOptions,
+} from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
@@ -29,50 +34,60 @@ interface Charge {
   readonly nr: number
 }
 
-test('jobs run in order, one at a time per customer, and `inspect` and `why` tell', async () => {
-  const { namespace } = fixture
-  const resource = ({ customer }: Charge): string => `customer:${customer}`
-  const prefix = '{bull}'
-  const queue = fixture.lockedQueue<Charge>(
-    {
-      connection: fixture.cluster(nodes),
-      prefix,
-      resource,
+interface Sides {
+  readonly queue: LockedQueue<Charge>
+  readonly work: (
+    run: (data: Charge) => Promise<unknown>,
+    options?: Partial<LockedWorkerOptions<Charge>>,
+  ) => Promise<LockedWorker<Charge>>
+}
+
+function sides(
+  connection: Cluster | Redis = fixture.cluster(nodes),
+  prefix = '{bull}',
+  name = fixture.namespace,
+): Sides {
+  const resource = ({ customer }: Charge): string => customer
+  return {
+    queue: fixture.lockedQueue<Charge>({ connection, prefix, resource }, name),
+    work: async (run, options = {}) => {
+      // A busy machine is no silent master.
+      const redlock = options.redlock ?? (await fixture.redlock({ masterTimeoutMs: 1_500 }))
+      return fixture.lockedWorker<Charge>(
+        ({ data }) => run(data),
+        {
+          ...{ connection, prefix, logger: silentLogger, resource: ({ data }) => resource(data) },
+          ...options,
+          redlock,
+        },
+        name,
+      )
     },
-    namespace,
-  )
-  const workers: LockedWorker<Charge>[] = []
+  }
+}
+
+const charge = (nr: number, customer = 'ann') => ({ name: 'charge', data: { customer, nr } })
+
+test('jobs run in order, one at a time per customer, and `inspect` and `why` tell', async () => {
+  const { queue, work } = sides()
   const runs: string[] = []
   const running = new Set<string>()
-  // A busy machine is no silent master.
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
-  for (let index = 0; index < 2; index++) {
-    const worker = fixture.lockedWorker<Charge>(
-      async ({ data }) => {
-        expect(running.has(data.customer)).toBe(false)
-        running.add(data.customer)
-        runs.push(`${data.customer}${data.nr}`)
-        await new Promise((resolve) => setTimeout(resolve, 3))
-        running.delete(data.customer)
-      },
-      {
-        connection: fixture.cluster(nodes),
-        prefix,
-        redlock,
-        resource: (job) => resource(job.data),
-        concurrency: 4,
-        checkpoints: true,
-        logger: silentLogger,
-      },
-      namespace,
-    )
-    workers.push(worker)
+  const run = async ({ customer, nr }: Charge): Promise<void> => {
+    expect(running.has(customer)).toBe(false)
+    running.add(customer)
+    runs.push(`${customer}${nr}`)
+    await new Promise((resolve) => setTimeout(resolve, 3))
+    running.delete(customer)
   }
+  const other = sides(fixture.cluster(nodes))
+  const options = { redlock, concurrency: 4, checkpoints: true }
+  const [worker] = [await work(run, options), await other.work(run, options)]
   const customers = ['ann', 'bob', 'cid', 'dee', 'eve']
   const each = 8
   await queue.addBulk(
     Array.from({ length: each }, (_, nr) =>
-      customers.map((customer) => ({ name: 'charge', data: { customer, nr } })),
+      customers.map((customer) => charge(nr, customer)),
     ).flat(),
   )
   await until('all are done', async () => {
@@ -84,53 +99,30 @@ test('jobs run in order, one at a time per customer, and `inspect` and `why` tel
   }
   expect(await queue.getFailedCount()).toBe(0)
 
-  const held = await redlock.acquire('customer:fay', { autoExtend: true })
-  const [, second] = await queue.addBulk(
-    [0, 1].map((nr) => ({ name: 'charge', data: { customer: 'fay', nr } })),
-  )
-  const [worker] = workers
-  await until('both stand in line', async () => {
-    return (await worker?.inspect('customer:fay'))?.line.length === 2
-  })
-  expect(await worker?.why(second?.id ?? '')).toMatch(/in line for `customer:fay`.*1 ahead of it/)
+  const held = await redlock.acquire('fay', { autoExtend: true })
+  const [, second] = await queue.addBulk([charge(0, 'fay'), charge(1, 'fay')])
+  await until('both stand in line', async () => (await worker.inspect('fay')).line.length === 2)
+  expect(await worker.why(second?.id ?? '')).toMatch(/in line for `fay`.*1 ahead of it/)
   await held.release()
   await until('both are done', () => runs.includes('fay1'))
 })
 
 test('while the slot of a queue moves, no script runs with half of its keys', async () => {
-  const { namespace } = fixture
   const prefix = '{moving}'
-  const queue = fixture.lockedQueue<Charge>(
-    {
-      ...{
-        connection: fixture.cluster(nodes),
-        prefix,
-        resource: ({ customer }: Charge) => customer,
-      },
-    },
-    namespace,
-  )
+  const { queue, work } = sides(fixture.cluster(nodes), prefix)
   const ran: number[] = []
   const gate = fixture.gate()
-  const worker = fixture.lockedWorker<Charge>(
-    async ({ data: { nr } }) => {
-      if (nr === 0) await gate.passed
-      ran.push(nr)
-    },
-    {
-      ...{ connection: fixture.cluster(nodes), prefix, logger: silentLogger },
-      redlock: await fixture.redlock({ masterTimeoutMs: 1_500 }),
-      resource: (job) => job.data.customer,
-    },
-    namespace,
-  )
+  const worker = await work(async ({ nr }) => {
+    if (nr === 0) await gate.passed
+    ran.push(nr)
+  })
   const add = (nr: number): Promise<Job<Charge>> => queue.add('charge', { customer: 'ann', nr })
   for (let nr = 0; nr < 4; nr++) await add(nr)
   await queue.pauseResource('bob')
   let running: Job<Charge> | undefined
   await until('the first runs', async () => ([running] = await queue.getActive()).length > 0)
   const answers: unknown[] = []
-  await moveSlot(nodes, `${prefix}:${namespace}:meta`, async () => {
+  await moveSlot(nodes, `${prefix}:${fixture.namespace}:meta`, async () => {
     const { id = '', token = '' } = running ?? {}
     const [limits, , , lost] = await Promise.allSettled([
       queue.getAllLimits(),
@@ -150,18 +142,12 @@ test('while the slot of a queue moves, no script runs with half of its keys', as
 }, 60_000)
 
 test('a busy worker pauses when its job has ended, and goes on when it resumes', async () => {
-  const common = { connection: fixture.cluster(nodes), prefix: '{bull}' }
-  const resource = ({ customer }: Charge): string => customer
-  const queue = fixture.lockedQueue<Charge>({ ...common, resource })
+  const { queue, work } = sides()
   const [gate, ran] = [fixture.gate(), [] as number[]]
-  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
-  const worker = fixture.lockedWorker<Charge>(
-    async ({ data }) => {
-      ran.push(data.nr)
-      if (data.nr === 0) await gate.passed
-    },
-    { ...common, redlock, resource: ({ data }) => resource(data), logger: silentLogger },
-  )
+  const worker = await work(async ({ nr }) => {
+    ran.push(nr)
+    if (nr === 0) await gate.passed
+  })
   await queue.add('charge', { customer: 'ann', nr: 0 })
   await until('it runs', () => ran.length === 1)
   const pausing = worker.pause()
@@ -175,21 +161,12 @@ test('a busy worker pauses when its job has ended, and goes on when it resumes',
 }, 30_000)
 
 test('a worker that pauses while the cluster is down has paused when it is back', async () => {
-  const common = { connection: fixture.cluster(nodes), prefix: '{bull}' }
-  const resource = ({ customer }: Charge): string => customer
-  const queue = fixture.closing(new LockedQueue<Charge>(fixture.namespace, { ...common, resource }))
-  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+  const { queue, work } = sides()
   const [ran, gate, slow] = [[] as number[], fixture.gate(), fixture.gate()]
-  const worker = new LockedWorker<Charge>(
-    fixture.namespace,
-    async ({ data }) => {
-      ran.push(data.nr)
-      await gate.passed
-    },
-    { ...common, redlock, resource: ({ data }) => resource(data), logger: silentLogger },
-  )
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close())
+  const worker = await work(async ({ nr }) => {
+    ran.push(nr)
+    await gate.passed
+  })
   await queue.add('charge', { customer: 'ann', nr: 0 })
   await until('it runs', () => ran.length === 1)
   const lines = LineBackend.of(worker)
@@ -236,18 +213,9 @@ test('nodes that refuse the login keep no queue and no worker of another node fr
   const ran: number[] = []
   // Each connection asks a node of chance for its version.
   for (let nr = 0; nr < 3; nr++) {
-    const [name, connection] = [`${fixture.namespace}-${nr}`, fixture.cluster(nodes)]
-    const common = { connection, prefix: '{bull}' }
-    const queue = fixture.lockedQueue<Charge>(
-      { ...common, resource: (data) => data.customer },
-      name,
-    )
+    const { queue, work } = sides(fixture.cluster(nodes), '{bull}', `${fixture.namespace}-${nr}`)
     queue.on('error', () => undefined)
-    fixture.lockedWorker<Charge>(
-      ({ data }) => Promise.resolve(ran.push(data.nr)),
-      { ...common, redlock, resource: ({ data }) => data.customer, logger: silentLogger },
-      name,
-    )
+    await work(({ nr: done }) => Promise.resolve(ran.push(done)), { redlock })
     await queue.add('charge', { customer: 'ann', nr })
   }
   await until('all have run', () => ran.length === 3, 20_000)
@@ -269,27 +237,17 @@ test('a plain client and a Cluster client of one queue meet', async () => {
   )
   const cluster = fixture.cluster([node])
   const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
-  const prefix = '{bull}'
   for (const [adds, works] of [
     [plain, cluster],
     [cluster, plain],
   ] as const) {
     const name = `${fixture.namespace}-${adds === plain ? 'plain' : 'cluster'}`
-    const resource = ({ customer }: Charge): string => customer
-    const queue = fixture.lockedQueue<Charge>({ connection: adds, prefix, resource }, name)
+    const { queue } = sides(adds, '{bull}', name)
     await queue.setSlots('ann', 1)
-    await queue.addBulk(
-      Array.from({ length: 10 }, (_, nr) => ({ name: 'charge', data: { customer: 'ann', nr } })),
-    )
+    await queue.addBulk(Array.from({ length: 10 }, (_, nr) => charge(nr)))
     const ran: number[] = []
-    fixture.lockedWorker<Charge>(
-      ({ data }) => Promise.resolve(ran.push(data.nr)),
-      {
-        ...{ connection: works, prefix, redlock, logger: silentLogger },
-        resource: (job) => resource(job.data),
-      },
-      name,
-    )
+    const run = ({ nr }: Charge): Promise<unknown> => Promise.resolve(ran.push(nr))
+    await sides(works, '{bull}', name).work(run, { redlock })
     await until('all ran', () => ran.length === 10)
     expect(ran).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
   }

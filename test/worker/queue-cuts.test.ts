@@ -77,9 +77,10 @@ const COMBINED: Readonly<Record<string, Combined>> = {
   'in a batch': { isBatch: true },
 }
 
-test.each(Object.keys(COMBINED))(
+const COMBINATIONS = Object.keys(COMBINED)
+test.each(COMBINATIONS)(
   'a job %s that is done while the server hangs is done once',
-  async (how) => {
+  fixture.together(COMBINATIONS, async (how) => {
     const { ofQueue, ofWorker, isBatch, isLate } = COMBINED[how] ?? {}
     const { queue: server } = fixture.fleet
     const queue = queueOf(ofQueue)
@@ -119,7 +120,7 @@ test.each(Object.keys(COMBINED))(
     )
     // A job that has ended needs no lock. One that stores its result for others still runs.
     if (!isLate && ofWorker?.dedupe === undefined) expect(unrenewed).toEqual([])
-  },
+  }),
 )
 
 const REFUSE = ['CONFIG', 'SET', 'min-replicas-to-write', '1'] as const
@@ -152,18 +153,20 @@ async function endRefused(
   return worker
 }
 
-test.each(['of one resource', 'with a shared result'])(
-  'a job %s whose end the server refuses for longer than its lock lasts is done once',
-  async (how) => {
-    // It is sent again in up to a second.
-    await endRefused(false, { ...COMBINED[how]?.ofWorker, stalledInterval: LOCK_MS / 8 })
-  },
+// It is sent again in up to a second.
+const OFTEN = { stalledInterval: LOCK_MS / 8 }
+const REFUSED_ENDS: Readonly<Record<string, () => Promise<unknown>>> = {
+  'a job of one resource whose end the server refuses for longer than its lock lasts is done once':
+    () => endRefused(false, OFTEN),
+  'a job with a shared result whose end the server refuses for longer than its lock lasts is done once':
+    () => endRefused(false, { ...COMBINED['with a shared result']?.ofWorker, ...OFTEN }),
+  'a worker that closes meanwhile does not wait for the server': async () =>
+    (await endRefused(true)).close(),
+}
+test.each(Object.keys(REFUSED_ENDS))(
+  '%s',
+  fixture.together(Object.keys(REFUSED_ENDS), async (title) => REFUSED_ENDS[title]?.()),
 )
-
-test('a worker that closes meanwhile does not wait for the server', async () => {
-  const worker = await endRefused(true)
-  await worker.close()
-})
 
 test('a job whose end does not leave its client is done once', async () => {
   const [proxy, ofOther] = [await startProxy(queuePort()), await startProxy(queuePort())]

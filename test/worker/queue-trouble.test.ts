@@ -311,31 +311,33 @@ const SILENCES: Readonly<Record<string, (server: TestServer, redis: Redis) => Pr
   },
 }
 
-test.each(Object.entries(SILENCES))('a silent server, and why: %s', async (why, strike) => {
-  const server = await startServer()
-  fixture.defer(() => server.close())
+const hasSaid = async (why: string): Promise<void> => {
+  const server = fixture.fleet.queue
   const redis = new Redis(server.url, { retryStrategy: () => null })
   redis.on('error', () => undefined)
   fixture.defer(() => {
     redis.disconnect()
   })
-  const worker = await work(() => Promise.resolve(), { connection: { url: server.url } })
+  const worker = await work(() => Promise.resolve())
   const errors: unknown[] = []
   worker.on('error', (error) => errors.push(error))
   await worker.waitUntilReady()
-  await strike(server, redis)
+  await SILENCES[why]?.(server, redis)
   const said = (): unknown => errors.find((error) => error instanceof QueueUnreachableError)
   await until('it is told', () => said() !== undefined, 20_000)
   expect(String(said())).toMatch(new RegExp(`has not answered for \\d+ ms: ${why}`))
-})
+}
+const reasons = Object.keys(SILENCES)
+test.each(reasons)('a silent server, and why: %s', fixture.together(reasons, hasSaid))
 
 /** Pauses and resumes while the server is away, begun so many milliseconds after it went. */
 const PAUSES = [1, 2].flatMap((pauses) => [0, 200, 1_200].map((ms) => ({ pauses, ms })))
 
-test.each(['killed', 'refusing', 'silent'] as const)(
+const OUTAGES = ['killed', 'refusing', 'silent'] as const
+test.each(OUTAGES)(
   'a worker that is paused while its server is %s runs jobs when it is back',
-  async (how) => {
-    const server = fixture.closing(await startServer())
+  fixture.together(OUTAGES, async (how) => {
+    const server = fixture.fleet.queue
     const proxy = fixture.closing(await startProxy(server.port))
     const [begin, end] = {
       killed: [() => server.kill(), () => server.restart()],
@@ -371,63 +373,46 @@ test.each(['killed', 'refusing', 'silent'] as const)(
       await queue.add(name, { nr })
     }
     await until('all ran', () => ran.size === names.length, 10_000)
-  },
+  }),
 )
 
-describe('a worker that is resumed while it pauses', () => {
-  test('has ended its pause, also where a job runs', async () => {
-    const gate = fixture.gate()
-    let isRunning = false
-    const worker = await work(async () => {
-      isRunning = true
-      await gate.passed
-    })
-    await fixture.plainQueue().add('charge', { nr: 1 })
-    await until('it runs', () => isRunning)
-    const pausing = worker.pause().then(() => true)
-    await worker.resume()
-    expect(await withinMs(systemClock, 5_000, pausing)).toBe(true)
-    expect(worker.isPaused()).toBe(false)
+test('a worker that is resumed while it pauses looks for stalled jobs, and does not say that it has paused', async () => {
+  const { connection } = fixture
+  const dead = new Worker(fixture.namespace, null, { connection, lockDuration: 3_000 })
+  fixture.defer(() => dead.close())
+  await fixture.plainQueue().add('charge', { nr: 1 })
+  await dead.getNextJob('token')
+  await fixture.plainQueue().add('charge', { nr: 2 })
+  const [ran, gate, slow] = [new Set<unknown>(), fixture.gate(), fixture.gate()]
+  const run = async ({ id }: Job): Promise<void> => {
+    ran.add(id)
+    await gate.passed
+  }
+  const worker = await work(run, { stalledInterval: 200 })
+  const told: string[] = []
+  for (const event of ['paused', 'resumed'] as const) worker.on(event, () => told.push(event))
+  await until('it runs', () => ran.size === 1)
+  const lines = LineBackend.of(worker)
+  const reconnect = lines.reconnectBlocking.bind(lines)
+  // As while its server is slow.
+  vi.spyOn(lines, 'reconnectBlocking').mockImplementationOnce(async () => {
+    await reconnect()
+    await slow.passed
   })
-
-  test('looks for stalled jobs, and does not say that it has paused', async () => {
-    const { connection } = fixture
-    const dead = new Worker(fixture.namespace, null, { connection, lockDuration: 3_000 })
-    fixture.defer(() => dead.close())
-    await fixture.plainQueue().add('charge', { nr: 1 })
-    await dead.getNextJob('token')
-    await fixture.plainQueue().add('charge', { nr: 2 })
-    const [ran, gate, slow] = [new Set<unknown>(), fixture.gate(), fixture.gate()]
-    const run = async ({ id }: Job): Promise<void> => {
-      ran.add(id)
-      await gate.passed
-    }
-    const worker = await work(run, { stalledInterval: 200 })
-    const told: string[] = []
-    for (const event of ['paused', 'resumed'] as const) worker.on(event, () => told.push(event))
-    await until('it runs', () => ran.size === 1)
-    const lines = LineBackend.of(worker)
-    const reconnect = lines.reconnectBlocking.bind(lines)
-    // As while its server is slow.
-    vi.spyOn(lines, 'reconnectBlocking').mockImplementationOnce(async () => {
-      await reconnect()
-      await slow.passed
-    })
-    void worker.pause()
-    await delay(300) // It has disconnected.
-    gate.open()
-    await until('it runs no job', () => !worker.isRunning())
-    await delay(300) // It has connected.
-    await worker.resume()
-    slow.open()
-    await delay(500) // BullMQ's `pause` has ended.
-    await until('it has run the job of the dead worker', () => ran.size === 2, 10_000)
-    expect(told).toEqual(['resumed'])
-  })
+  void worker.pause()
+  await delay(300) // It has disconnected.
+  gate.open()
+  await until('it runs no job', () => !worker.isRunning())
+  await delay(300) // It has connected.
+  await worker.resume()
+  slow.open()
+  await delay(500) // BullMQ's `pause` has ended.
+  await until('it has run the job of the dead worker', () => ran.size === 2, 10_000)
+  expect(told).toEqual(['resumed'])
 })
 
-test('a queue closes while its server is silent, and a listener while there is none', async () => {
-  const server = fixture.closing(await startServer())
+async function closesWhileSilent(): Promise<void> {
+  const { queue: server } = fixture.fleet
   const queue = new LockedQueue('calls', { connection: { port: server.port }, resource: () => 'a' })
   await queue.waitUntilReady()
   await server.freeze()
@@ -435,9 +420,9 @@ test('a queue closes while its server is silent, and a listener while there is n
   events.on('error', () => undefined)
   const closed = Promise.all([queue.close(), events.close()])
   expect(await withinMs(systemClock, 10_000, closed)).toBeDefined()
-})
+}
 
-test('a queue closes when its slow server has taken what was added', async () => {
+async function closesWhenSlowServerHasTaken(): Promise<void> {
   const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
   const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
     connection: { url: proxy.url },
@@ -455,7 +440,19 @@ test('a queue closes when its slow server has taken what was added', async () =>
   expect((await Promise.allSettled(adds)).map(({ status }) => status)).toEqual(
     adds.map(() => 'fulfilled'),
   )
-})
+}
+
+/** Each waits for seconds. */
+const PATIENT: Readonly<Record<string, () => Promise<void>>> = {
+  'a queue closes while its server is silent, and a listener while there is none':
+    closesWhileSilent,
+  'a queue closes when its slow server has taken what was added': closesWhenSlowServerHasTaken,
+}
+const patient = Object.keys(PATIENT)
+test.each(patient)(
+  '%s',
+  fixture.together(patient, async (title) => PATIENT[title]?.()),
+)
 
 test('a worker whose given client was closed says so, and goes on when it is connected again', async () => {
   const connection = new Redis(fixture.fleet.queue.url, { maxRetriesPerRequest: null })
@@ -485,9 +482,10 @@ describe('a worker that stops', () => {
     },
   )
 
-  test.each(['there', 'away', 'silent'])(
+  const states = ['there', 'away', 'silent']
+  test.each(states)(
     'after it was paused and resumed while its server was %s: leaves no connection',
-    async (how) => {
+    fixture.together(states, async (how) => {
       const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
       const redlock = await fixture.redlock()
       const connection = { url: proxy.url }
@@ -509,7 +507,7 @@ describe('a worker that stops', () => {
       await proxy.pass()
       await delay(1_500)
       expect(proxy.counters).toMatchObject({ connections, open: 0 })
-    },
+    }),
   )
 
   test('just after a check for stalled jobs has failed: leaves no timer', async () => {

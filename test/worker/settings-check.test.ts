@@ -2,12 +2,11 @@
 import { Worker } from 'bullmq'
 import { expect, test } from 'vitest'
 import {
-  LockedQueue,
-  LockedWorker,
   PlainWorkerError,
   Redlock,
   SettingsDifferError,
   silentLogger,
+  type LockedQueue,
   type LockedQueueOptions,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
@@ -30,17 +29,10 @@ async function worker(
 ): Promise<Reports & { readonly done: (string | undefined)[] }> {
   const redlock = await fixture.redlock({ namespace })
   const [errors, done]: [Error[], (string | undefined)[]] = [[], []]
-  const made = new LockedWorker<Charge>(
-    fixture.namespace,
-    ({ id }) => Promise.resolve(done.push(id)),
-    {
-      ...{ connection: fixture.connection, redlock },
-      resource: ({ data }) => `customer:${data.customer}`,
-      ...options,
-    },
-  )
+  const made = fixture.lockedWorker<Charge>(({ id }) => Promise.resolve(done.push(id)), {
+    ...{ redlock, resource: ({ data }) => `customer:${data.customer}`, ...options },
+  })
   made.on('error', (error) => errors.push(error))
-  fixture.defer(() => made.close())
   await made.waitUntilReady()
   return { errors, done }
 }
@@ -51,13 +43,9 @@ interface Producer extends Reports {
 
 function producer(options: Partial<LockedQueueOptions<Charge>> = {}): Producer {
   const errors: Error[] = []
-  const queue = new LockedQueue<Charge>(fixture.namespace, {
-    connection: fixture.connection,
-    resource: ({ customer }) => `customer:${customer}`,
-    ...options,
-  })
+  const resource = ({ customer }: Charge): string => `customer:${customer}`
+  const queue = fixture.lockedQueue<Charge>({ resource, ...options })
   queue.on('error', (error) => errors.push(error))
-  fixture.defer(() => queue.close())
   return { queue, errors }
 }
 
@@ -67,21 +55,15 @@ async function said(by: 'LockedQueue' | 'LockedWorker'): Promise<void> {
   await until(`a ${by} has said it`, async () => (await fixture.redis().hexists(key, by)) === 1)
 }
 
-const two = [
-  { name: 'charge', data: { customer: 1 } },
-  { name: 'charge', data: { customer: 1 } },
-]
+const two = [1, 1].map((customer) => ({ name: 'charge', data: { customer } }))
 
 test('a queue and workers with equal settings report nothing, and other queues are not compared', async () => {
   const { queue, errors } = producer()
   await queue.addBulk(two)
   const first = await worker()
   const second = await worker()
-  const elsewhere = new LockedQueue<Charge>('elsewhere', {
-    ...{ connection: fixture.connection, resource: () => 'a' },
-  })
+  const elsewhere = fixture.lockedQueue<Charge>({ resource: () => 'a' }, 'elsewhere')
   elsewhere.on('error', (error) => errors.push(error))
-  fixture.defer(() => elsewhere.close())
   await elsewhere.add('charge', { customer: 1 })
   await until('both are done', () => first.done.length + second.done.length === 2)
   await queue.add('charge', { customer: 2 })
@@ -196,10 +178,8 @@ test('a producer compares its settings with its first job, and not again with th
 
 test('a LockedQueue with plain workers reports it, and one with a LockedWorker does not', async () => {
   const { queue, errors } = producer()
-  const plain = new Worker(fixture.namespace, () => Promise.resolve(), {
-    connection: fixture.connection,
-  })
-  fixture.defer(() => plain.close())
+  const { namespace, connection } = fixture
+  const plain = fixture.closing(new Worker(namespace, () => Promise.resolve(), { connection }))
   await plain.waitUntilReady()
   await queue.addBulk(two)
   await until('it is reported', () => errors.some((error) => error instanceof PlainWorkerError))
@@ -216,18 +196,14 @@ test("the queue's Redis among the lock masters is reported once", async () => {
   const logger = { ...silentLogger, warn: (fields: object): unknown => said.push(fields) }
   const { host, port } = fixture.fleet.queue
   for (const masters of [[`redis://localhost:${port}`], fixture.fleet.urls]) {
-    const redlock = new Redlock({ masters, namespace: fixture.namespace, logger: silentLogger })
-    fixture.defer(() => redlock.close())
+    const { namespace } = fixture
+    const redlock = fixture.closing(new Redlock({ masters, namespace, logger: silentLogger }))
     await worker({ redlock, logger })
-  }
-  const expected = {
-    event: 'queue:is-master',
-    queue: fixture.namespace,
-    master: `localhost:${port}`,
   }
   await until('it is said', () => said.length > 0)
   expect(host).toBe('127.0.0.1')
-  expect(said).toEqual([expected])
+  const master = `localhost:${port}`
+  expect(said).toEqual([{ event: 'queue:is-master', queue: fixture.namespace, master }])
 })
 
 test('an even number of masters is reported once', () => {

@@ -18,16 +18,7 @@ const fixture = useFleet({ masters: 0, queue: false })
 const directory = await mkdtemp(join(tmpdir(), 'managed-'))
 afterAll(() => rm(directory, { recursive: true }))
 
-const ADMIN = [
-  'BGREWRITEAOF',
-  'BGSAVE',
-  'CONFIG',
-  'DEBUG',
-  'MIGRATE',
-  'REPLICAOF',
-  'SAVE',
-  'SHUTDOWN',
-]
+const ADMIN = 'BGREWRITEAOF BGSAVE CONFIG DEBUG MIGRATE REPLICAOF SAVE SHUTDOWN'.split(' ')
 const DENIED: Readonly<Record<string, readonly string[]>> = {
   ElastiCache: [...ADMIN, 'SLAVEOF', 'SYNC'],
   Memorystore: [...ADMIN, 'ACL', 'CLIENT', 'CLUSTER', 'COMMAND', 'LASTSAVE', 'MONITOR', 'OBJECT'],

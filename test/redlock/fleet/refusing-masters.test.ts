@@ -176,7 +176,7 @@ describe('an idle client notices by itself, and when it is over', () => {
     })
   }
 
-  test('masters that refuse', async () => {
+  const refuse = async (): Promise<void> => {
     const sick = await admins(fixture.fleet.masters.slice(1))
     const fall = (redis: Redis) => redis.config('SET', 'maxmemory', '1')
     const heal = (redis: Redis) => redis.config('SET', 'maxmemory', '0')
@@ -186,24 +186,35 @@ describe('an idle client notices by itself, and when it is over', () => {
     await notices(redlock, 'refused')
     await Promise.all(sick.map(heal))
     await notices(redlock, 'voting')
-  })
+  }
 
-  test('masters that hang', async () => {
+  const hang = async (): Promise<void> => {
     const redlock = await fixture.redlock()
     const sick = fixture.fleet.masters.slice(1)
     await Promise.all(sick.map((master) => master.freeze()))
     await notices(redlock, 'connecting')
     await Promise.all(sick.map((master) => master.thaw()))
     await notices(redlock, 'voting')
-  })
+  }
 
-  test('masters that lost their data', async () => {
+  const loseData = async (): Promise<void> => {
     const sick = await admins(fixture.fleet.masters.slice(1))
     const redlock = await fixture.redlock()
     await Promise.all(sick.map((redis) => redis.flushall()))
     await notices(redlock, 'quarantined')
     await notices(redlock, 'voting')
-  })
+  }
+
+  const CHANGES: Readonly<Record<string, () => Promise<void>>> = {
+    'masters that refuse': refuse,
+    'masters that hang': hang,
+    'masters that lost their data': loseData,
+  }
+  const changes = Object.keys(CHANGES)
+  test.each(changes)(
+    '%s',
+    fixture.together(changes, async (change) => CHANGES[change]?.()),
+  )
 })
 
 test('what one key makes a master refuse is told of no other', async () => {

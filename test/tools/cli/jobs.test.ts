@@ -303,17 +303,8 @@ describe('pause, resume, limit and limits', () => {
     await fixture.redlock()
     const locked = openQueue()
     const [job] = await locked.addBulk([{ name: 'post', data: { customerId: 1 } }])
-    const limit = [
-      'limit',
-      queue,
-      'customer:2',
-      '--slots',
-      '4',
-      '--rate',
-      '100/1000',
-      '--burst',
-      '10',
-    ]
+    const set = '--slots 4 --rate 100/1000 --burst 10'.split(' ')
+    const limit = ['limit', queue, 'customer:2', ...set]
     const [paused] = await Promise.all([
       say('pause', queue, 'customer:1', '--reason', 'migration'),
       say(...limit, '--for-ms', '600000'),
@@ -360,15 +351,9 @@ describe('pause, resume, limit and limits', () => {
 
   it('refuse what they cannot read', async () => {
     const wrong = [
-      ['--rate', 'fast'],
-      ['--burst', '2'],
-      ['--slots', '0'],
-      ['--slots', '99999'],
-      ['--reset', 'slots', '--slots', '2'],
-      ['--reset', 'rate', '--rate', '1/1000'],
-      ['--reset', 'x'],
-      ['--for-ms', '1000'],
-    ]
+      ...['--rate fast', '--burst 2', '--slots 0', '--slots 99999', '--reset slots --slots 2'],
+      ...['--reset rate --rate 1/1000', '--reset x', '--for-ms 1000'],
+    ].map((flags) => flags.split(' '))
     const runs = wrong.map((flags) => say('limit', queue, 'customer:1', ...flags))
     expect((await Promise.all(runs)).map(({ code }) => code)).toEqual(wrong.map(() => 2))
   }, 180_000)

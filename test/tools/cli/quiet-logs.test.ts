@@ -1,5 +1,5 @@
 /** What `work` says of an outage: once, then once a minute with a count, and that it is over. */
-import { beforeEach, expect, it } from 'vitest'
+import { expect, it } from 'vitest'
 import { setTimeout as delay } from 'node:timers/promises'
 import { LockedQueue } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
@@ -12,13 +12,10 @@ const fixture = useFleet({ masters: 3 })
 const MODULE = 'test/tools/cli/ledger-worker-child.ts'
 const OUTAGE_MS = 2_000
 
-let queue = ''
-beforeEach(() => {
-  queue = `q-${fixture.namespace}`
-})
+const queueName = (): string => `q-${fixture.namespace}`
 const env = (): NodeJS.ProcessEnv => ({
   ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
-  QUEUE: queue,
+  QUEUE: queueName(),
 })
 
 /** A worker that has no job. */
@@ -33,10 +30,11 @@ async function waitingWorker(): Promise<ReturnType<typeof runningCli>> {
   return working
 }
 
-it.each(['no job', 'a job that runs'])("the queue's Redis hangs under %s", async (load) => {
+const LOADS = ['no job', 'a job that runs']
+const hangs = async (load: string): Promise<void> => {
   await using working = await waitingWorker()
   if (load === 'a job that runs') {
-    const jobs = new LockedQueue(queue, {
+    const jobs = new LockedQueue(queueName(), {
       ...{ connection: { url: fixture.fleet.queue.url }, resource: () => 'customer:1' },
     })
     await jobs.add('post', { customerId: 1, untilStopped: true })
@@ -54,7 +52,8 @@ it.each(['no job', 'a job that runs'])("the queue's Redis hangs under %s", async
   working.kill('SIGTERM')
   const { err } = await working.end()
   expect(err.filter((line) => line.includes('has not answered'))).toHaveLength(1)
-})
+}
+it.each(LOADS)("the queue's Redis hangs under %s", fixture.together(LOADS, hangs))
 
 it('settings that can never work end it with 1, and say once what to change', async () => {
   await fixture.redlock({ leaseMs: 6_000 })
@@ -66,7 +65,7 @@ it('settings that can never work end it with 1, and say once what to change', as
   })
   const { code, err } = await working.end()
   expect(code).toBe(1)
-  const said = err.filter((line) => line.startsWith(`${queue}: `))
+  const said = err.filter((line) => line.startsWith(`${queueName()}: `))
   expect(said).toHaveLength(1)
   expect(said[0]).toContain("the fleet has 3 masters, this client's `masters` are 2")
   expect(said[0]).toContain('run `bullmq-redlock resize')

@@ -152,15 +152,10 @@ it('what it refuses is one line whatever the script, and that it is over is one'
 })
 
 it.each([
-  'NOAUTH Authentication required.',
-  'connect ECONNREFUSED',
-  'getaddrinfo EAI_AGAIN queue',
-  'connect ENETUNREACH',
-  'certificate has expired',
-  'TLS: tlsv13 alert certificate required',
-  'TLS: tlsv1 alert unknown ca',
-  'ERR max number of clients reached',
-  'All sentinels are unreachable. Retrying from scratch after 10ms.',
+  ...['NOAUTH Authentication required.', 'connect ECONNREFUSED', 'getaddrinfo EAI_AGAIN queue'],
+  ...['connect ENETUNREACH', 'certificate has expired', 'TLS: tlsv13 alert certificate required'],
+  ...['TLS: tlsv1 alert unknown ca', 'ERR max number of clients reached'],
+  ...['All sentinels are unreachable. Retrying from scratch after 10ms.'],
 ])('%s: and then it answers again', async (trouble) => {
   vi.useFakeTimers()
   const { say, said, ready } = silent()
