@@ -1,5 +1,6 @@
 import { QueueEvents, type QueueEventsOptions } from 'bullmq'
 import { hasClosedOrIsSilent } from '../line/queue-connection.ts'
+import { connectsAnew } from '../line/reconnecting.ts'
 import { objectOption, refuse } from '../options.ts'
 import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
@@ -37,6 +38,17 @@ export class ShardedQueueEvents extends QueueEvents {
     const all = more.map((each) => new QueueEvents(name, each))
     for (const each of all) each.emit = this.emit.bind(this)
     this.#parts = new Shards<QueueEvents>([this, ...all])
+    for (const each of this.#parts.all) {
+      const backend = each.getBackend()
+      // rule: listener-outlives-a-refusal
+      connectsAnew(backend.connection, options.connection)
+      const setName = backend.setName.bind(backend)
+      // Any node of a cluster is asked, and BullMQ's listener ends where that one refuses.
+      // rule: listener-goes-on-without-a-name
+      backend.setName = async (own) => {
+        await setName(own).catch(this.#tell)
+      }
+    }
     this.#parts.lend(this, 'waitUntilReady', found)
     const end = (closing: readonly Promise<void>[]): unknown => {
       this.#ended.abort()

@@ -778,6 +778,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
     ['silent-shard-ends-its-call', 'never', 'hangs'],
     ['old-refusal-is-forgotten', 'never', 'too many'],
+    ['listener-outlives-a-refusal', 'removed', 'refuses the login'],
+    ['listener-goes-on-without-a-name', ['.catch(this.#tell)', ''], 'refuses the login'],
   ],
   'sharded/concurrency': [
     [

@@ -110,6 +110,40 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
   expect(new Set(ran).size).toBe(ran.length)
 })
 
+test('while a node refuses the login, listeners hear the other shards, and that one later', async () => {
+  const last = 3
+  const redis = new Redis((fixture.nodes[last] as TestServer).url)
+  const logins = (password: string): Promise<unknown> =>
+    redis.config('SET', 'requirepass', password)
+  fixture.defer(async () => {
+    await logins('')
+    redis.disconnect()
+  })
+  const queue = fixture.queue()
+  const addTo = (are: (shard: number) => boolean): Promise<unknown> =>
+    Promise.all(
+      CUSTOMERS.filter((customer) => are(shardOfCustomer(customer))).map((customer) =>
+        queue.add('charge', { customer, nr: 0 }),
+      ),
+    )
+  await addTo((shard) => shard === 0)
+  await logins('secret')
+  // Each connection asks any node for its version, and tells any node its name.
+  const listeners = Array.from({ length: 4 }, () => {
+    const heard = new Set<string>()
+    fixture.events().on('waiting', ({ jobId }) => heard.add(jobId.slice(0, 1)))
+    return heard
+  })
+  const allHear = (shards: number): Promise<void> =>
+    until(`all hear ${shards} shards`, async () => {
+      await addTo((shard) => shard < shards)
+      return listeners.every((heard) => heard.size === shards)
+    })
+  await allHear(last)
+  await logins('')
+  await allHear(last + 1)
+})
+
 test('a node that starts again empty has lost its jobs, and goes on; those of others stay', async () => {
   const node = fixture.nodes[AWAY] as TestServer
   const queue = fixture.queue()
