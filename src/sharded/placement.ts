@@ -4,7 +4,7 @@
  * whose nodes have equal ranges has equally many shards on each.
  */
 import { ShardError } from '../errors.ts'
-import { resourcesOf } from '../names.ts'
+import { isName } from '../names.ts'
 import { integerOption, refuse } from '../options.ts'
 
 /** Where the first shard records how many there are, in BullMQ's `meta`. */
@@ -72,16 +72,19 @@ export function shardWith<Shard>(
 }
 
 /** What a user's function names, of a job in one shard: jobs of another one have no order there. */
-export function resourceIn<Subject>(
+export function resourceIn<Subject, Named>(
   shard: number,
   shards: number,
-  resource: (subject: Subject) => unknown,
-): (subject: Subject) => string[] {
+  resource: (subject: Subject) => Named,
+): (subject: Subject) => Named {
   return (subject) => {
-    const named = resourcesOf(resource, subject, undefined)
-    const other = shardOf(named, shards)
+    const named = resource(subject)
+    const names: readonly unknown[] = [named].flat()
+    // The shard itself says what is wrong with it, and of which job.
+    if (names.length === 0 || !names.every(isName)) return named
+    const other = shardOf(names, shards)
     // rule: shard-runs-no-job-of-another
-    if (other === shard) return [...named]
-    throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
+    if (other === shard) return named
+    throw new Error(`named ${names.join()} of shard ${other} for a job in shard ${shard}`)
   }
 }

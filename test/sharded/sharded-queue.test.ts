@@ -730,6 +730,30 @@ describe('refusals', () => {
     expect(await queue.getWaitingCount()).toBe(1)
   })
 
+  test('what names nothing is told as by a LockedQueue and a LockedWorker', async () => {
+    const queue = fixture.queue()
+    const shard = queue.shards[shardOfCustomer(one)] as LockedQueue<Charge>
+    const nothing = /^`resource` returned `customer:undefined`: .* for job mine: it must return/
+    const added = shard.add('charge', { nr: 1 } as Charge, { jobId: 'mine' })
+    await expect(added).rejects.toThrow(nothing)
+    await fixture.worker(() => Promise.resolve(), {
+      resource: ({ data }) => (data.nr === 1 ? [] : (undefined as never)),
+    })
+    const plain = fixture.plainQueue<Charge>(fixture.namespace, {
+      ...{ connection: fixture.connect(), prefix: shard.opts.prefix ?? '' },
+    })
+    const failed: string[] = []
+    for (const nr of [1, 2]) {
+      const job = await plain.add('charge', { customer: one, nr }, { jobId: `mine-${nr}` })
+      await until('it has failed', () => job.isFailed())
+      failed.push((await queue.getJob(`mine-${nr}`))?.failedReason ?? '')
+    }
+    expect(failed).toEqual([
+      expect.stringMatching(/^`resource` returned an empty list for job mine-1: it must return/),
+      expect.stringMatching(/^`resource` returned undefined for job mine-2: it must return/),
+    ])
+  })
+
   test('an id of another shard, and one id in two shards', async () => {
     const queue = fixture.queue()
     const wrong = `${(shardOfCustomer(one) + 1) % 4}~x`
