@@ -17,12 +17,16 @@ export interface UnreadyClient extends Sockets, Pick<EventEmitter, 'once' | 'off
   /** A cluster has no `host`. */
   readonly options?: Pick<RedisOptions, 'host' | 'port' | 'tls' | 'sentinels'> & {
     readonly enableTLSForSentinelMode?: boolean
+    /** Of a cluster. */
+    readonly redisOptions?: Pick<RedisOptions, 'tls'>
     maxRetriesPerRequest?: number | null
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined
   }
   status?: string
   readonly isCluster?: boolean
+  /** Of an ioredis `Cluster`: the nodes that have each slot, by `host:port`. */
+  readonly slots?: readonly (readonly string[] | undefined)[]
   /** Of an ioredis `Cluster`: it was told to disconnect. */
   readonly manuallyClosing?: boolean
   /** Of ioredis, with `failoverDetector`. */

@@ -6,21 +6,11 @@
 import { ShardError } from '../errors.ts'
 import { isName } from '../names.ts'
 import { integerOption, refuse } from '../options.ts'
+import { SLOTS, slotOf } from '../slot-of.ts'
 
 /** Where the first shard records how many there are, in BullMQ's `meta`. */
 export const SHARDS_FIELD = 'redlock:shards'
-const SLOTS = 16_384
 const MAX_SHARDS = 64
-
-/** The slot of a key. As in Redis, only the first part in braces counts, where there is one. */
-export function slotOf(key: string): number {
-  let crc = 0
-  for (const byte of Buffer.from(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) {
-    crc ^= byte << 8
-    for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000) === 0 ? crc << 1 : (crc << 1) ^ 0x1021
-  }
-  return crc & (SLOTS - 1)
-}
 
 /** BullMQ's prefix of each shard. That of the first does not depend on how many there are. */
 export function prefixesOf(prefix = 'bull', shards: number): readonly string[] {

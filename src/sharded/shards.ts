@@ -4,6 +4,8 @@ import { allEnded } from '../all-ended.ts'
 import { Deadlines, Expiring, idleClock, leave, withinMs } from '../clock.ts'
 import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
+import { getOrInsert } from '../get-or-insert.ts'
+import { refusalOf } from '../line/queue-connection.ts'
 import { touchedName } from '../names.ts'
 import { isAway } from '../worker/run/failure.ts'
 import { shardNamed, shardOf, SHARDS_FIELD, shardWith } from './placement.ts'
@@ -70,6 +72,7 @@ export class Shards<Shard extends Part> {
   /** Their number is recorded, until `obliterate` removes it. */
   recorded: Promise<void> | undefined
   readonly #underWay = new Map<unknown, Promise<unknown>>()
+  readonly #refusals = new Map<Shard, Promise<string | undefined>>()
 
   constructor(all: readonly Shard[]) {
     this.all = all
@@ -91,11 +94,17 @@ export class Shards<Shard extends Part> {
    */
   call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
     const backend = shard.getBackend() as RedisQueueBackend
-    const away = (why: unknown): ShardUnreachableError =>
-      new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), why)
+    const away = async (why: unknown): Promise<ShardUnreachableError> => {
+      // ioredis does not say why a node closes its connections. One asks for all calls of a moment.
+      const asks = getOrInsert(this.#refusals, shard, () => refusalOf(backend))
+      const refusal = await asks.finally(() => this.#refusals.delete(shard))
+      // rule: refusal-of-a-shard-is-told
+      const cause = refusal === undefined ? why : new Error(refusal, { cause: why })
+      return new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), cause)
+    }
     return new Promise((resolve, reject) => {
       const call = new OpenCall(backend, (why) => {
-        reject(away(why))
+        void away(why).then(reject)
       })
       // What it throws at once is a rejection too.
       const answer = new Promise<Answer>((answered) => {
@@ -106,10 +115,10 @@ export class Shards<Shard extends Part> {
           call.close()
           resolve(value as Awaited<Answer>)
         },
-        (error: unknown) => {
+        async (error: unknown) => {
           call.close()
           // rule: error-names-its-shard
-          reject(isAway(error) ? away(error) : (error as Error))
+          reject(isAway(error) ? await away(error) : (error as Error))
         },
       )
     })

@@ -778,6 +778,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
     ['silent-shard-ends-its-call', 'never', 'hangs'],
     ['old-refusal-is-forgotten', 'never', 'too many'],
+    ['refusal-of-a-shard-is-told', ['=== undefined', '!== 0'], 'takes no more clients'],
     ['listener-outlives-a-refusal', 'removed', 'refuses the login'],
     ['listener-goes-on-without-a-name', ['.catch(this.#tell)', ''], 'refuses the login'],
   ],

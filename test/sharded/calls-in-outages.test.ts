@@ -110,6 +110,26 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
   expect(new Set(ran).size).toBe(ran.length)
 })
 
+test('a node that takes no more clients', async () => {
+  const redis = new Redis((fixture.nodes[AWAY] as TestServer).url)
+  const [, clients = ''] = await redis.config('GET', 'maxclients')
+  const queue = fixture.queue()
+  await queue.getJobCounts()
+  fixture.defer(async () => {
+    await redis.config('SET', 'maxclients', clients)
+    redis.disconnect()
+  })
+  await redis.config('SET', 'maxclients', '1')
+  await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  const refused = {
+    code: 'SHARD_UNREACHABLE',
+    message: expect.stringMatching(/^ERR max number of clients.* reached\. This/) as unknown,
+    queue: queue.shards[AWAY]?.qualifiedName,
+  }
+  const calls = [queue.getJobCounts(), queue.add('charge', { customer: 'ann', nr: 0 })]
+  expect(await Promise.allSettled(calls)).toMatchObject([{ reason: refused }, { reason: refused }])
+})
+
 test('while a node refuses the login, listeners hear the other shards, and that one later', async () => {
   const last = 3
   const redis = new Redis((fixture.nodes[last] as TestServer).url)

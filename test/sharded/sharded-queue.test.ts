@@ -10,7 +10,8 @@ import {
   type LeasedProcessor,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { shardOf, slotOf } from '../../src/sharded/placement.ts'
+import { shardOf } from '../../src/sharded/placement.ts'
+import { slotOf } from '../../src/slot-of.ts'
 import { LENT } from '../../src/sharded/sharded-queue.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
