@@ -12,6 +12,7 @@ import { shardOf } from '../../src/sharded/placement.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
+import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
 import { CUSTOMERS, resourceOf } from './charge.ts'
 import { useCluster } from './cluster.ts'
 
@@ -128,6 +129,30 @@ test('a node that takes no more clients', async () => {
   }
   const calls = [queue.getJobCounts(), queue.add('charge', { customer: 'ann', nr: 0 })]
   expect(await Promise.allSettled(calls)).toMatchObject([{ reason: refused }, { reason: refused }])
+})
+
+test('leave-lines goes on with the other shards, and names the one that is away', async () => {
+  const node = fixture.nodes[AWAY] as TestServer
+  const queue = fixture.queue()
+  const twice = [...CUSTOMERS, ...CUSTOMERS].map((customer) => ({
+    ...{ name: 'charge', data: { customer, nr: 0 } },
+  }))
+  await queue.addBulk(twice)
+  const { fleet, namespace, nodes } = fixture
+  const env = fleetEnv(fleet.urls, namespace, nodes[0]?.url ?? '')
+  const args = ['leave-lines', queue.name, '--yes', '--json', '--prefix', 'bull']
+  fixture.defer(() => node.thaw())
+  await node.freeze()
+  const { code, out, err } = await cli(args, { env })
+  const left = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== AWAY).length
+  expect([code, JSON.parse(out)]).toEqual([1, { queue: queue.name, jobs: left }])
+  expect(JSON.parse(err.trim().split('\n').at(-1) ?? '')).toMatchObject({
+    code: 'SHARD_UNREACHABLE',
+    message: expect.stringContaining(`This is shard ${AWAY}, `) as unknown,
+  })
+  await node.thaw()
+  const again = await cli(args, { env })
+  expect([again.code, JSON.parse(again.out)]).toMatchObject([0, { jobs: CUSTOMERS.length - left }])
 })
 
 test('while a node refuses the login, listeners hear the other shards, and that one later', async () => {
