@@ -4,7 +4,7 @@ import { connectsAnew } from '../line/reconnecting.ts'
 import { objectOption, refuse } from '../options.ts'
 import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
-import { found, Shards } from './shards.ts'
+import { found, later, Shards } from './shards.ts'
 
 /** BullMQ's, and how many shards the queue has. */
 export interface ShardedQueueEventsOptions extends Omit<QueueEventsOptions, 'lastEventId'> {
@@ -52,11 +52,8 @@ export class ShardedQueueEvents extends QueueEvents {
     this.#parts.lend(this, 'waitUntilReady', found)
     const end = (closing: readonly Promise<void>[]): unknown => {
       this.#ended.abort()
-      const all = closing.map((each, shard) => {
-        const backend = this.#parts.at(shard).getBackend()
-        return hasClosedOrIsSilent(each, backend)
-      })
-      return Promise.all(all).then(() => undefined)
+      const backends = this.#parts.all.map((each) => each.getBackend())
+      return later(closing.map((each, nr) => hasClosedOrIsSilent(each, backends[nr] as never)))
     }
     this.#parts.lend(this, 'close disconnect', end, true)
     if (autorun) this.run().catch((error: unknown): unknown => this.closing ?? this.#tell(error))

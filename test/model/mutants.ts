@@ -776,7 +776,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'sharded/calls-in-outages': [
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
-    ['silent-shard-ends-its-call', 'never', 'hangs'],
+    ['silent-shard-ends-its-call', 'removed', 'hangs'],
     ['old-refusal-is-forgotten', 'never', 'too many'],
     ['refusal-of-a-shard-is-told', ['=== undefined', '!== 0'], 'takes no more clients'],
     ['listener-outlives-a-refusal', 'removed', 'refuses the login'],

@@ -330,7 +330,7 @@ describe('the whole queue', () => {
     for (let nr = 0; nr < 2; nr++) await queue.pause()
     for (let nr = 0; nr < 2; nr++) await queue.resume()
     await queue.addBulk(charges(1))
-    await queue.clean(0, 0, 'wait')
+    await queue.clean(0, 0, 'waiting')
     await queue.clean(0, 0)
     await queue.obliterate()
     const calls = ['paused', 'paused', 'resumed', 'resumed', 'wait 8', 'completed 0', 'paused']
@@ -499,6 +499,7 @@ describe('the whole queue', () => {
     await queue.add('charge', undefined as never)
     await queue.addBulk(charges(1))
     expect(await queue.getJobs(null as never)).toHaveLength(9)
+    expect(await queue.clean(0, -1, 'wait')).toEqual([])
     expect(await queue.clean(0, undefined as never, 'wait')).toHaveLength(9)
     await expect(queue.getLimits(undefined as never)).rejects.toThrow('Expected `resource` to be')
   })
