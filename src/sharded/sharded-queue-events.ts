@@ -1,10 +1,14 @@
 import { QueueEvents, type QueueEventsOptions } from 'bullmq'
+import { idleClock, withinMs } from '../clock.ts'
 import { hasClosedOrIsSilent } from '../line/queue-connection.ts'
 import { connectsAnew } from '../line/reconnecting.ts'
 import { objectOption, refuse } from '../options.ts'
 import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
 import { found, later, Shards } from './shards.ts'
+
+/** A node that takes longer to take the name of a listener goes without. */
+const NAME_MS = 1_000
 
 /** BullMQ's, and how many shards the queue has. */
 export interface ShardedQueueEventsOptions extends Omit<QueueEventsOptions, 'lastEventId'> {
@@ -46,7 +50,7 @@ export class ShardedQueueEvents extends QueueEvents {
       // Any node of a cluster is asked, and BullMQ's listener ends where that one refuses.
       // rule: listener-goes-on-without-a-name
       backend.setName = async (own) => {
-        await setName(own).catch(this.#tell)
+        await withinMs(idleClock, NAME_MS, setName(own)).catch(this.#tell)
       }
     }
     this.#parts.lend(this, 'waitUntilReady', found)

@@ -780,6 +780,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['old-refusal-is-forgotten', 'never', 'too many'],
     ['refusal-of-a-shard-is-told', ['=== undefined', '!== 0'], 'takes no more clients'],
     ['listener-outlives-a-refusal', 'removed', 'refuses the login'],
+    ['silent-node-is-one-of-several', ['isCluster()', 'false'], 'what starts while a node hangs'],
+    ['listener-goes-on-without-a-name', ['NAME_MS', '1e6'], 'what starts while a node hangs'],
     ['listener-goes-on-without-a-name', ['.catch(this.#tell)', ''], 'refuses the login'],
   ],
   'sharded/concurrency': [

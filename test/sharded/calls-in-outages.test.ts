@@ -6,14 +6,20 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Cluster } from 'ioredis'
 import { Redis } from 'ioredis'
 import { expect, test, vi } from 'vitest'
-import type { LockedWorker } from '../../src/index.ts'
+import {
+  ShardedQueue,
+  ShardedQueueEvents,
+  ShardedWorker,
+  silentLogger,
+  type LockedWorker,
+} from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
-import { CUSTOMERS, resourceOf } from './charge.ts'
+import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 import { useCluster } from './cluster.ts'
 
 const fixture = useCluster()
@@ -129,6 +135,43 @@ test('a node that takes no more clients', async () => {
   }
   const calls = [queue.getJobCounts(), queue.add('charge', { customer: 'ann', nr: 0 })]
   expect(await Promise.allSettled(calls)).toMatchObject([{ reason: refused }, { reason: refused }])
+})
+
+test('what starts while a node hangs works on the others', async () => {
+  const last = 3
+  const node = fixture.nodes[last] as TestServer
+  fixture.defer(() => node.thaw())
+  const redlock = await fixture.redlock()
+  await node.freeze()
+  const there = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== last)
+  // Each connection asks any node for its version, and tells any node its name.
+  const names = Array.from({ length: 4 }, (_, nr) => `${fixture.namespace}-${nr}`)
+  const connect = (): Cluster => fixture.cluster(fixture.nodes, { enableReadyCheck: false })
+  const outcomes = names.map(async (name) => {
+    const [ran, heard] = [new Set<string>(), new Set<string>()]
+    const queue = new ShardedQueue<Charge>(name, {
+      ...{ connection: connect(), shards: 4, resource: resourceOf },
+    })
+    const worker = new ShardedWorker<Charge>(
+      name,
+      ({ data }) => Promise.resolve(ran.add(data.customer)),
+      {
+        ...{ connection: connect(), shards: 4, redlock, logger: silentLogger },
+        resource: ({ data }) => resourceOf(data),
+      },
+    )
+    const events = new ShardedQueueEvents(name, { connection: connect(), shards: 4 })
+    events.on('waiting', ({ jobId }) => heard.add(jobId.slice(0, 1)))
+    queue.on('error', () => undefined)
+    worker.on('error', () => undefined)
+    events.on('error', () => undefined)
+    for (const each of [queue, worker, events]) fixture.closing(each)
+    await until('all have run and are heard', async () => {
+      await Promise.all(there.map((customer) => queue.add('charge', { customer, nr: 0 })))
+      return ran.size === there.length && heard.size === last
+    })
+  })
+  await Promise.all(outcomes)
 })
 
 test('leave-lines goes on with the other shards, and names the one that is away', async () => {
