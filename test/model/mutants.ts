@@ -779,6 +779,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['silent-shard-ends-its-call', 'removed', 'hangs'],
     ['old-refusal-is-forgotten', 'never', 'too many'],
     ['refusal-of-a-shard-is-told', ['=== undefined', '!== 0'], 'takes no more clients'],
+    ['position-waits-for-no-other-node', ['CLIENTS_LIMIT_MS', '1e6'], 'an estimate waits'],
     ['listener-outlives-a-refusal', 'removed', 'refuses the login'],
     ['silent-node-is-one-of-several', ['isCluster()', 'false'], 'what starts while a node hangs'],
     ['listener-goes-on-without-a-name', ['NAME_MS', '1e6'], 'what starts while a node hangs'],

@@ -174,6 +174,22 @@ test('what starts while a node hangs works on the others', async () => {
   await Promise.all(outcomes)
 })
 
+test('an estimate waits for no node of another shard', async () => {
+  const node = fixture.nodes[AWAY] as TestServer
+  fixture.defer(() => node.thaw())
+  const queue = fixture.queue()
+  const gate = fixture.gate()
+  await fixture.worker(({ data }) => (data.nr === 0 ? Promise.resolve() : gate.passed))
+  const add = (nr: number) => queue.add('charge', { customer: OTHER, nr })
+  await add(0)
+  await until('one is done', async () => (await queue.getCompletedCount()) === 1)
+  await add(1)
+  const { id = '' } = await add(2)
+  await node.freeze()
+  const position = await queue.position(id)
+  expect(position).toMatchObject({ ahead: 1, estimate: expect.anything() as unknown })
+})
+
 test('leave-lines goes on with the other shards, and names the one that is away', async () => {
   const node = fixture.nodes[AWAY] as TestServer
   const queue = fixture.queue()
