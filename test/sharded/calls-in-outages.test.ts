@@ -156,7 +156,7 @@ test('what starts while a node hangs works on the others', async () => {
       name,
       ({ data }) => Promise.resolve(ran.add(data.customer)),
       {
-        ...{ connection: connect(), shards: 4, redlock, logger: silentLogger },
+        ...{ connection: connect(), shards: 4, redlock, concurrency: 8, logger: silentLogger },
         resource: ({ data }) => resourceOf(data),
       },
     )
@@ -172,6 +172,7 @@ test('what starts while a node hangs works on the others', async () => {
     })
   })
   await Promise.all(outcomes)
+  await node.thaw() // Before the others take it for dead.
 })
 
 test('an estimate waits for no node of another shard', async () => {
@@ -188,6 +189,7 @@ test('an estimate waits for no node of another shard', async () => {
   await node.freeze()
   const position = await queue.position(id)
   expect(position).toMatchObject({ ahead: 1, estimate: expect.anything() as unknown })
+  await node.thaw()
 })
 
 test('leave-lines goes on with the other shards, and names the one that is away', async () => {
