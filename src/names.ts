@@ -34,6 +34,11 @@ export function touchedName(name: unknown): string {
   return refuse('resource', `the name of a resource, and \`${gap}\` in it names nothing`, name)
 }
 
+/** Whether a job can name it. */
+export function isName(name: unknown): name is string {
+  return problemOf(name) === undefined && !NOT_A_NAME.test(name as string)
+}
+
 /**
  * What the user's function names for a job, or for the data of one.
  * @throws ResourceError, with which the job fails, when it does not name anything.
@@ -53,13 +58,12 @@ export function resourcesOf<Subject>(
   const names: readonly unknown[] = Array.isArray(named) ? named : [named]
   if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
   for (const name of names) {
-    const problem = problemOf(name)
-    const gap = problem === undefined ? NOT_A_NAME.exec(name as string)?.[0] : undefined
-    if (problem === undefined && gap === undefined) continue
+    if (isName(name)) continue
     // A promise is no name; one that is rejected as well must not end the process.
     for (const one of names) void Promise.resolve(one).catch(() => undefined)
+    const gap = NOT_A_NAME.exec(String(name))?.[0] ?? ''
     const missing = `\`${String(name)}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`
-    throw new ResourceError(jobId, `returned ${problem ?? missing}`)
+    throw new ResourceError(jobId, `returned ${problemOf(name) ?? missing}`)
   }
   if (names.length === 1) return names as string[]
   const different = [...new Set(names as string[])].sort()

@@ -14,6 +14,7 @@ import {
   type Connection,
   type UnreadyClient,
 } from './reconnecting.ts'
+import { slotOf } from '../slot-of.ts'
 import { unlessTold } from '../unless-told.ts'
 
 /** How long the server of a queue may be silent while the queue closes. */
@@ -153,9 +154,11 @@ function endClient(client: UnreadyClient): void {
   client.disconnect()
 }
 
-/** How to reach its server; undefined for a cluster, and for one that Sentinels do not name yet. */
-function serverOf({ connection }: RedisQueueBackend): RedisOptions | undefined {
-  const { options, stream } = unreadyClientOf(connection) ?? {}
+/** How to reach its server; undefined for one that Sentinels or a cluster do not name yet. */
+function serverOf({ connection, keys }: RedisQueueBackend): RedisOptions | undefined {
+  const { options, stream, slots } = unreadyClientOf(connection) ?? {}
+  const [, node, at] = /^(.*):(\d+)$/.exec(slots?.[slotOf(keys['meta'] ?? '')]?.[0] ?? '') ?? []
+  if (node) return { ...options?.redisOptions, host: node, port: Number(at) }
   // Its own host is a default, and its certificate may be for Sentinels only.
   if (options?.sentinels) {
     const { remoteAddress: host, remotePort: port } = stream ?? {}
@@ -178,12 +181,15 @@ export async function addressOf(backend: RedisQueueBackend): Promise<string> {
 export async function whySilent(backend: ConnectedBackend): Promise<string> {
   if (hasEnded(backend)) return ENDED
   const server = serverOf(backend)
-  if (server !== undefined) {
-    const said = await greetingOf(server)
-    const problem = said === undefined ? await tlsMismatch(server) : REFUSES.exec(said)?.[1]
-    if (problem !== undefined) return problem
-  }
-  return backend.lastError ?? 'it is frozen, overloaded or cut off'
+  const mismatch = server && tlsMismatch(server)
+  const problem = (await refusalOf(backend)) ?? (await mismatch)
+  return problem ?? backend.lastError ?? 'it is frozen, overloaded or cut off'
+}
+
+/** What its server says that refuses every new client; undefined where it does not. */
+export async function refusalOf(backend: RedisQueueBackend): Promise<string | undefined> {
+  const server = serverOf(backend)
+  return REFUSES.exec((server && (await greetingOf(server))) ?? '')?.[1]
 }
 
 /** It connects no more by itself. */

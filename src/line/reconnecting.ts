@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { RedisQueueBackend } from 'bullmq'
 import type { RedisOptions } from 'ioredis'
 import pRetry from 'p-retry'
-import { systemClock } from '../clock.ts'
+import { idleClock, mustAnswer, systemClock } from '../clock.ts'
 import type { Sockets } from '../ioredis.ts'
 import { NO_LOGIN, PASSING, says, UNANSWERED } from './refusals.ts'
 
@@ -17,12 +17,16 @@ export interface UnreadyClient extends Sockets, Pick<EventEmitter, 'once' | 'off
   /** A cluster has no `host`. */
   readonly options?: Pick<RedisOptions, 'host' | 'port' | 'tls' | 'sentinels'> & {
     readonly enableTLSForSentinelMode?: boolean
+    /** Of a cluster. */
+    readonly redisOptions?: Pick<RedisOptions, 'tls'>
     maxRetriesPerRequest?: number | null
     reconnectOnError?: unknown
     retryStrategy?: ((times: number) => number) | undefined
   }
   status?: string
   readonly isCluster?: boolean
+  /** Of an ioredis `Cluster`: the nodes that have each slot, by `host:port`. */
+  readonly slots?: readonly (readonly string[] | undefined)[]
   /** Of an ioredis `Cluster`: it was told to disconnect. */
   readonly manuallyClosing?: boolean
   /** Of ioredis, with `failoverDetector`. */
@@ -42,6 +46,10 @@ export function unreadyClientOf(connection: Connection | undefined): UnreadyClie
   return (connection as { readonly _client?: UnreadyClient } | undefined)?._client
 }
 
+/** A node of a cluster that is silent for so long is one of several. */
+const ASK_MS = 1_000
+const SILENT = `Command timed out: a node has not answered for ${ASK_MS} ms`
+
 /** @param given what the queue or worker was given. */
 export function connectsAnew(connection: Connection, given: object): void {
   leaveReplicas(connection)
@@ -58,9 +66,12 @@ function askUntilAnswered(connection: Connection): void {
   const ask = asks.getRedisVersionAndType.bind(asks)
   // Of a cluster any node is asked, also one that refuses the login that the others take.
   const isCluster = (): boolean => unreadyClientOf(connection)?.isCluster === true
+  const askSoon = (): Promise<unknown> =>
+    // rule: silent-node-is-one-of-several
+    isCluster() ? mustAnswer(idleClock, ASK_MS, ask(), SILENT) : ask()
   // rule: version-is-asked-until-answered
   asks.getRedisVersionAndType = () =>
-    pRetry(ask, {
+    pRetry(askSoon, {
       ...{ minTimeout: 100, maxTimeout: 1_000, retries: Infinity, unref: true },
       shouldRetry: ({ error }) =>
         // rule: node-that-refuses-the-login-is-one-of-several

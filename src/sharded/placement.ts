@@ -4,23 +4,13 @@
  * whose nodes have equal ranges has equally many shards on each.
  */
 import { ShardError } from '../errors.ts'
-import { resourcesOf } from '../names.ts'
+import { isName } from '../names.ts'
 import { integerOption, refuse } from '../options.ts'
+import { SLOTS, slotOf } from '../slot-of.ts'
 
 /** Where the first shard records how many there are, in BullMQ's `meta`. */
 export const SHARDS_FIELD = 'redlock:shards'
-const SLOTS = 16_384
 const MAX_SHARDS = 64
-
-/** The slot of a key. As in Redis, only the first part in braces counts, where there is one. */
-export function slotOf(key: string): number {
-  let crc = 0
-  for (const byte of Buffer.from(/^[^{]*\{([^}]+)\}/.exec(key)?.[1] ?? key)) {
-    crc ^= byte << 8
-    for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000) === 0 ? crc << 1 : (crc << 1) ^ 0x1021
-  }
-  return crc & (SLOTS - 1)
-}
 
 /** BullMQ's prefix of each shard. That of the first does not depend on how many there are. */
 export function prefixesOf(prefix = 'bull', shards: number): readonly string[] {
@@ -72,16 +62,19 @@ export function shardWith<Shard>(
 }
 
 /** What a user's function names, of a job in one shard: jobs of another one have no order there. */
-export function resourceIn<Subject>(
+export function resourceIn<Subject, Named>(
   shard: number,
   shards: number,
-  resource: (subject: Subject) => unknown,
-): (subject: Subject) => string[] {
+  resource: (subject: Subject) => Named,
+): (subject: Subject) => Named {
   return (subject) => {
-    const named = resourcesOf(resource, subject, undefined)
-    const other = shardOf(named, shards)
+    const named = resource(subject)
+    const names: readonly unknown[] = [named].flat()
+    // The shard itself says what is wrong with it, and of which job.
+    if (names.length === 0 || !names.every(isName)) return named
+    const other = shardOf(names, shards)
     // rule: shard-runs-no-job-of-another
-    if (other === shard) return [...named]
-    throw new Error(`named ${named.join()} of shard ${other} for a job in shard ${shard}`)
+    if (other === shard) return named
+    throw new Error(`named ${names.join()} of shard ${other} for a job in shard ${shard}`)
   }
 }

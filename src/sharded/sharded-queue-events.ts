@@ -1,9 +1,14 @@
 import { QueueEvents, type QueueEventsOptions } from 'bullmq'
+import { idleClock, withinMs } from '../clock.ts'
 import { hasClosedOrIsSilent } from '../line/queue-connection.ts'
+import { connectsAnew } from '../line/reconnecting.ts'
 import { objectOption, refuse } from '../options.ts'
 import { whenReady } from '../worker/worker-start.ts'
 import { prefixesOf } from './placement.ts'
-import { found, Shards } from './shards.ts'
+import { found, later, Shards } from './shards.ts'
+
+/** A node that takes longer to take the name of a listener goes without. */
+const NAME_MS = 1_000
 
 /** BullMQ's, and how many shards the queue has. */
 export interface ShardedQueueEventsOptions extends Omit<QueueEventsOptions, 'lastEventId'> {
@@ -37,14 +42,22 @@ export class ShardedQueueEvents extends QueueEvents {
     const all = more.map((each) => new QueueEvents(name, each))
     for (const each of all) each.emit = this.emit.bind(this)
     this.#parts = new Shards<QueueEvents>([this, ...all])
+    for (const each of this.#parts.all) {
+      const backend = each.getBackend()
+      // rule: listener-outlives-a-refusal
+      connectsAnew(backend.connection, options.connection)
+      const setName = backend.setName.bind(backend)
+      // Any node of a cluster is asked, and BullMQ's listener ends where that one refuses.
+      // rule: listener-goes-on-without-a-name
+      backend.setName = async (own) => {
+        await withinMs(idleClock, NAME_MS, setName(own)).catch(this.#tell)
+      }
+    }
     this.#parts.lend(this, 'waitUntilReady', found)
     const end = (closing: readonly Promise<void>[]): unknown => {
       this.#ended.abort()
-      const all = closing.map((each, shard) => {
-        const backend = this.#parts.at(shard).getBackend()
-        return hasClosedOrIsSilent(each, backend)
-      })
-      return Promise.all(all).then(() => undefined)
+      const backends = this.#parts.all.map((each) => each.getBackend())
+      return later(closing.map((each, nr) => hasClosedOrIsSilent(each, backends[nr] as never)))
     }
     this.#parts.lend(this, 'close disconnect', end, true)
     if (autorun) this.run().catch((error: unknown): unknown => this.closing ?? this.#tell(error))

@@ -200,23 +200,23 @@ export class ShardedQueue<
   override async clean(
     ...[graceMs, limit, type = 'completed']: Parameters<Queue['clean']>
   ): Promise<string[]> {
-    const removed: string[] = []
-    let asked = this.shards
-    do {
-      const rest = limit && limit - removed.length
-      const shares = new Map(
-        asked.map((queue, nr) => [queue, Math.ceil((rest - nr) / asked.length)]),
-      )
-      // All at once: what is called next comes after it in each.
-      const answers = await this.#parts.ask((queue) => {
-        const share = limit ? (shares.get(queue) ?? 0) : limit
-        return share > 0 || !limit ? queue.clean(graceMs, share, type) : []
-      })
-      removed.push(...answers.flat())
+    const shareOf = (shard: number): number => Math.ceil((limit - shard) / this.shards.length)
+    // All at once: what is called next comes after it in each.
+    const answers = await this.#parts.ask((queue) => {
+      const share = limit > 0 ? shareOf(this.shards.indexOf(queue)) : limit
+      return limit > 0 && share <= 0 ? [] : queue.clean(graceMs, share, type)
+    })
+    const removed = answers.flat()
+    for (const [shard, { length }] of answers.entries()) {
+      const rest = limit - removed.length
       // The others have no more jobs.
-      asked = this.shards.filter((queue, nr) => answers[nr]?.length === shares.get(queue))
-    } while (limit && removed.length < limit && asked.length > 0)
-    this.emit('cleaned', removed, type)
+      if (!(rest > 0) || length < shareOf(shard)) continue
+      const more = this.#parts.call(this.#parts.at(shard), (queue) =>
+        queue.clean(graceMs, rest, type),
+      )
+      removed.push(...(await more))
+    }
+    this.emit('cleaned', removed, type === 'waiting' ? 'wait' : type)
     return removed
   }
 

@@ -1,9 +1,11 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { allEnded } from '../all-ended.ts'
-import { Deadlines, Expiring, idleClock, leave, withinMs } from '../clock.ts'
+import { idleClock, mustAnswer, withinMs } from '../clock.ts'
 import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
+import { getOrInsert } from '../get-or-insert.ts'
+import { refusalOf } from '../line/queue-connection.ts'
 import { touchedName } from '../names.ts'
 import { isAway } from '../worker/run/failure.ts'
 import { shardNamed, shardOf, SHARDS_FIELD, shardWith } from './placement.ts'
@@ -19,6 +21,7 @@ type Part = EventEmitter & { readonly name: string; getBackend(): unknown }
 
 /** How long a call may take before its server is asked, and how long the answer may take. */
 const PATIENCE_MS = 5_000
+const SILENT = `Command timed out: the server has not answered for ${PATIENCE_MS} ms`
 /** They look in several shards for what they name. */
 const IN_ORDER: readonly string[] = ['remove', 'removeJobScheduler']
 const recordScript = 'sharded/lua/record-shards'
@@ -26,39 +29,6 @@ const recordScript = 'sharded/lua/record-shards'
 export const found = (answers: readonly unknown[]): unknown => answers.find(Boolean) ?? answers[0]
 /** The same of promises. */
 export const later = (answers: readonly unknown[]): unknown => Promise.all(answers).then(found)
-
-const openCalls = new Deadlines<OpenCall>(idleClock)
-
-/**
- * A call that has not ended. It asks its server for a sign of life, and ends without one: a `pause`
- * waits for a new connection without end.
- */
-class OpenCall extends Expiring {
-  readonly #backend: RedisQueueBackend
-  readonly #giveUp: (why: unknown) => void
-  #isOpen = true
-
-  constructor(backend: RedisQueueBackend, giveUp: (why: unknown) => void) {
-    super()
-    this.#backend = backend
-    this.#giveUp = giveUp
-    openCalls.in(PATIENCE_MS, this)
-  }
-
-  close(): void {
-    this.#isOpen = false
-    leave(this)
-  }
-
-  override expire(): void {
-    const isAlive = this.#backend.getQueueMetaField(SHARDS_FIELD).then(() => true)
-    withinMs(idleClock, PATIENCE_MS, isAlive).then((answers) => {
-      // rule: silent-shard-ends-its-call
-      if (answers !== true) this.#giveUp(`The server has not answered for ${PATIENCE_MS} ms`)
-      else if (this.#isOpen) openCalls.in(PATIENCE_MS, this)
-    }, this.#giveUp)
-  }
-}
 
 /**
  * The queues, the workers or the listeners of all shards, asked as one. The first one records how
@@ -70,6 +40,7 @@ export class Shards<Shard extends Part> {
   /** Their number is recorded, until `obliterate` removes it. */
   recorded: Promise<void> | undefined
   readonly #underWay = new Map<unknown, Promise<unknown>>()
+  readonly #refusals = new Map<Shard, Promise<string | undefined>>()
 
   constructor(all: readonly Shard[]) {
     this.all = all
@@ -86,33 +57,34 @@ export class Shards<Shard extends Part> {
   }
 
   /**
-   * What one shard answers, also after many trips.
+   * What one shard answers, also after many trips. A `pause` waits for a new connection without
+   * end, so a call that takes long asks its server for a sign of life.
    * @throws ShardUnreachableError where its server is silent or refuses.
    */
-  call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
+  async call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
     const backend = shard.getBackend() as RedisQueueBackend
-    const away = (why: unknown): ShardUnreachableError =>
-      new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), why)
-    return new Promise((resolve, reject) => {
-      const call = new OpenCall(backend, (why) => {
-        reject(away(why))
-      })
-      // What it throws at once is a rejection too.
-      const answer = new Promise<Answer>((answered) => {
-        answered(question(shard))
-      })
-      answer.then(
-        (value) => {
-          call.close()
-          resolve(value as Awaited<Answer>)
-        },
-        (error: unknown) => {
-          call.close()
-          // rule: error-names-its-shard
-          reject(isAway(error) ? away(error) : (error as Error))
-        },
-      )
+    // What it throws at once is a rejection too.
+    const answer = new Promise<Answer>((answered) => {
+      answered(question(shard))
     })
+    const ended = answer.then(() => true)
+    try {
+      while ((await withinMs(idleClock, PATIENCE_MS, ended)) !== true) {
+        const signs = Promise.race<unknown>([ended, backend.getQueueMetaField(SHARDS_FIELD)])
+        // rule: silent-shard-ends-its-call
+        await mustAnswer(idleClock, PATIENCE_MS, signs, SILENT)
+      }
+      return await answer
+    } catch (error) {
+      // rule: error-names-its-shard
+      if (!isAway(error)) throw error
+      // ioredis does not say why a node closes its connections. One asks for all calls of a moment.
+      const asks = getOrInsert(this.#refusals, shard, () => refusalOf(backend))
+      const refusal = await asks.finally(() => this.#refusals.delete(shard))
+      // rule: refusal-of-a-shard-is-told
+      const cause = refusal === undefined ? error : new Error(refusal, { cause: error })
+      throw new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), cause)
+    }
   }
 
   /** Of calls for one id that ask several shards, each begins when the one before has ended. */

@@ -23,6 +23,8 @@ export type { LockedQueueOptions } from './locked-queue-options.ts'
 
 /** A worker connects and says what it has in this time. */
 const START_MS = 1_000
+/** Who are connected is not known of a node that takes longer to say so. */
+const CLIENTS_LIMIT_MS = 1_000
 /** A queue whose Redis is away closes without an answer. */
 const COMPARE_LIMIT_MS = 500
 
@@ -193,9 +195,11 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
    */
   async position(jobId: string): Promise<LinePosition | undefined> {
     return positionOf(this.#lines, jobId, async () => {
-      // Without the right to `CLIENT LIST` it is unknown whether there are workers.
-      const workers = this.getWorkersCount().catch(() => 1)
-      return standstillOf(this.name, await this.isPaused(), (await workers) > 0) !== undefined
+      // Without the right to `CLIENT LIST`, and where a node of the cluster hangs, it is unknown
+      // whether there are workers.
+      // rule: position-waits-for-no-other-node
+      const workers = withinMs(systemClock, CLIENTS_LIMIT_MS, this.getWorkersCount()).catch(() => 1)
+      return standstillOf(this.name, await this.isPaused(), (await workers) !== 0) !== undefined
     })
   }
 

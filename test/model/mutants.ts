@@ -778,8 +778,14 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'sharded/calls-in-outages': [
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
-    ['silent-shard-ends-its-call', 'never', 'hangs'],
+    ['silent-shard-ends-its-call', 'removed', 'hangs'],
     ['old-refusal-is-forgotten', 'never', 'too many'],
+    ['refusal-of-a-shard-is-told', ['=== undefined', '!== 0'], 'takes no more clients'],
+    ['position-waits-for-no-other-node', ['CLIENTS_LIMIT_MS', '1e6'], 'an estimate waits'],
+    ['listener-outlives-a-refusal', 'removed', 'refuses the login'],
+    ['silent-node-is-one-of-several', ['isCluster()', 'false'], 'what starts while a node hangs'],
+    ['listener-goes-on-without-a-name', ['NAME_MS', '1e6'], 'what starts while a node hangs'],
+    ['listener-goes-on-without-a-name', ['.catch(this.#tell)', ''], 'refuses the login'],
   ],
   'sharded/concurrency': [
     [

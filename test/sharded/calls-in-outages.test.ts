@@ -6,13 +6,20 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Cluster } from 'ioredis'
 import { Redis } from 'ioredis'
 import { expect, test, vi } from 'vitest'
-import type { LockedWorker } from '../../src/index.ts'
+import {
+  ShardedQueue,
+  ShardedQueueEvents,
+  ShardedWorker,
+  silentLogger,
+  type LockedWorker,
+} from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
-import { CUSTOMERS, resourceOf } from './charge.ts'
+import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
+import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
 import { useCluster } from './cluster.ts'
 
 const fixture = useCluster()
@@ -108,6 +115,139 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
   await next.add('charge', { customer: 'ann', nr: 2 })
   await until('the next has run', () => ran.includes('ann2'))
   expect(new Set(ran).size).toBe(ran.length)
+})
+
+test('a node that takes no more clients', async () => {
+  const redis = new Redis((fixture.nodes[AWAY] as TestServer).url)
+  const [, clients = ''] = await redis.config('GET', 'maxclients')
+  const queue = fixture.queue()
+  await queue.getJobCounts()
+  fixture.defer(async () => {
+    await redis.config('SET', 'maxclients', clients)
+    redis.disconnect()
+  })
+  await redis.config('SET', 'maxclients', '1')
+  await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
+  const refused = {
+    code: 'SHARD_UNREACHABLE',
+    message: expect.stringMatching(/^ERR max number of clients.* reached\. This/) as unknown,
+    queue: queue.shards[AWAY]?.qualifiedName,
+  }
+  const calls = [queue.getJobCounts(), queue.add('charge', { customer: 'ann', nr: 0 })]
+  expect(await Promise.allSettled(calls)).toMatchObject([{ reason: refused }, { reason: refused }])
+})
+
+test('what starts while a node hangs works on the others', async () => {
+  const last = 3
+  const node = fixture.nodes[last] as TestServer
+  fixture.defer(() => node.thaw())
+  const redlock = await fixture.redlock()
+  await node.freeze()
+  const there = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== last)
+  // Each connection asks any node for its version, and tells any node its name.
+  const names = Array.from({ length: 4 }, (_, nr) => `${fixture.namespace}-${nr}`)
+  const connect = (): Cluster => fixture.cluster(fixture.nodes, { enableReadyCheck: false })
+  const outcomes = names.map(async (name) => {
+    const [ran, heard] = [new Set<string>(), new Set<string>()]
+    const queue = new ShardedQueue<Charge>(name, {
+      ...{ connection: connect(), shards: 4, resource: resourceOf },
+    })
+    const worker = new ShardedWorker<Charge>(
+      name,
+      ({ data }) => Promise.resolve(ran.add(data.customer)),
+      {
+        ...{ connection: connect(), shards: 4, redlock, concurrency: 8, logger: silentLogger },
+        resource: ({ data }) => resourceOf(data),
+      },
+    )
+    const events = new ShardedQueueEvents(name, { connection: connect(), shards: 4 })
+    events.on('waiting', ({ jobId }) => heard.add(jobId.slice(0, 1)))
+    queue.on('error', () => undefined)
+    worker.on('error', () => undefined)
+    events.on('error', () => undefined)
+    for (const each of [queue, worker, events]) fixture.closing(each)
+    await until('all have run and are heard', async () => {
+      await Promise.all(there.map((customer) => queue.add('charge', { customer, nr: 0 })))
+      return ran.size === there.length && heard.size === last
+    })
+  })
+  await Promise.all(outcomes)
+  await node.thaw() // Before the others take it for dead.
+})
+
+test('an estimate waits for no node of another shard', async () => {
+  const node = fixture.nodes[AWAY] as TestServer
+  fixture.defer(() => node.thaw())
+  const queue = fixture.queue()
+  const gate = fixture.gate()
+  await fixture.worker(({ data }) => (data.nr === 0 ? Promise.resolve() : gate.passed))
+  const add = (nr: number) => queue.add('charge', { customer: OTHER, nr })
+  await add(0)
+  await until('one is done', async () => (await queue.getCompletedCount()) === 1)
+  await add(1)
+  const { id = '' } = await add(2)
+  await node.freeze()
+  const position = await queue.position(id)
+  expect(position).toMatchObject({ ahead: 1, estimate: expect.anything() as unknown })
+  await node.thaw()
+})
+
+test('leave-lines goes on with the other shards, and names the one that is away', async () => {
+  const node = fixture.nodes[AWAY] as TestServer
+  const queue = fixture.queue()
+  const twice = [...CUSTOMERS, ...CUSTOMERS].map((customer) => ({
+    ...{ name: 'charge', data: { customer, nr: 0 } },
+  }))
+  await queue.addBulk(twice)
+  const { fleet, namespace, nodes } = fixture
+  const env = fleetEnv(fleet.urls, namespace, nodes[0]?.url ?? '')
+  const args = ['leave-lines', queue.name, '--yes', '--json', '--prefix', 'bull']
+  fixture.defer(() => node.thaw())
+  await node.freeze()
+  const { code, out, err } = await cli(args, { env })
+  const left = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== AWAY).length
+  expect([code, JSON.parse(out)]).toEqual([1, { queue: queue.name, jobs: left }])
+  expect(JSON.parse(err.trim().split('\n').at(-1) ?? '')).toMatchObject({
+    code: 'SHARD_UNREACHABLE',
+    message: expect.stringContaining(`This is shard ${AWAY}, `) as unknown,
+  })
+  await node.thaw()
+  const again = await cli(args, { env })
+  expect([again.code, JSON.parse(again.out)]).toMatchObject([0, { jobs: CUSTOMERS.length - left }])
+})
+
+test('while a node refuses the login, listeners hear the other shards, and that one later', async () => {
+  const last = 3
+  const redis = new Redis((fixture.nodes[last] as TestServer).url)
+  const logins = (password: string): Promise<unknown> =>
+    redis.config('SET', 'requirepass', password)
+  fixture.defer(async () => {
+    await logins('')
+    redis.disconnect()
+  })
+  const queue = fixture.queue()
+  const addTo = (are: (shard: number) => boolean): Promise<unknown> =>
+    Promise.all(
+      CUSTOMERS.filter((customer) => are(shardOfCustomer(customer))).map((customer) =>
+        queue.add('charge', { customer, nr: 0 }),
+      ),
+    )
+  await addTo((shard) => shard === 0)
+  await logins('secret')
+  // Each connection asks any node for its version, and tells any node its name.
+  const listeners = Array.from({ length: 4 }, () => {
+    const heard = new Set<string>()
+    fixture.events().on('waiting', ({ jobId }) => heard.add(jobId.slice(0, 1)))
+    return heard
+  })
+  const allHear = (shards: number): Promise<void> =>
+    until(`all hear ${shards} shards`, async () => {
+      await addTo((shard) => shard < shards)
+      return listeners.every((heard) => heard.size === shards)
+    })
+  await allHear(last)
+  await logins('')
+  await allHear(last + 1)
 })
 
 test('a node that starts again empty has lost its jobs, and goes on; those of others stay', async () => {

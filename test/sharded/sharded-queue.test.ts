@@ -10,7 +10,8 @@ import {
   type LeasedProcessor,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { shardOf, slotOf } from '../../src/sharded/placement.ts'
+import { shardOf } from '../../src/sharded/placement.ts'
+import { slotOf } from '../../src/slot-of.ts'
 import { LENT } from '../../src/sharded/sharded-queue.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
@@ -329,7 +330,7 @@ describe('the whole queue', () => {
     for (let nr = 0; nr < 2; nr++) await queue.pause()
     for (let nr = 0; nr < 2; nr++) await queue.resume()
     await queue.addBulk(charges(1))
-    await queue.clean(0, 0, 'wait')
+    await queue.clean(0, 0, 'waiting')
     await queue.clean(0, 0)
     await queue.obliterate()
     const calls = ['paused', 'paused', 'resumed', 'resumed', 'wait 8', 'completed 0', 'paused']
@@ -498,6 +499,7 @@ describe('the whole queue', () => {
     await queue.add('charge', undefined as never)
     await queue.addBulk(charges(1))
     expect(await queue.getJobs(null as never)).toHaveLength(9)
+    expect(await queue.clean(0, -1, 'wait')).toEqual([])
     expect(await queue.clean(0, undefined as never, 'wait')).toHaveLength(9)
     await expect(queue.getLimits(undefined as never)).rejects.toThrow('Expected `resource` to be')
   })
@@ -728,6 +730,30 @@ describe('refusals', () => {
     await expect(scheduled).rejects.toThrow(refused)
     await shard.add('charge', { customer: one, nr: 1 })
     expect(await queue.getWaitingCount()).toBe(1)
+  })
+
+  test('what names nothing is told as by a LockedQueue and a LockedWorker', async () => {
+    const queue = fixture.queue()
+    const shard = queue.shards[shardOfCustomer(one)] as LockedQueue<Charge>
+    const nothing = /^`resource` returned `customer:undefined`: .* for job mine: it must return/
+    const added = shard.add('charge', { nr: 1 } as Charge, { jobId: 'mine' })
+    await expect(added).rejects.toThrow(nothing)
+    await fixture.worker(() => Promise.resolve(), {
+      resource: ({ data }) => (data.nr === 1 ? [] : (undefined as never)),
+    })
+    const plain = fixture.plainQueue<Charge>(fixture.namespace, {
+      ...{ connection: fixture.connect(), prefix: shard.opts.prefix ?? '' },
+    })
+    const failed: string[] = []
+    for (const nr of [1, 2]) {
+      const job = await plain.add('charge', { customer: one, nr }, { jobId: `mine-${nr}` })
+      await until('it has failed', () => job.isFailed())
+      failed.push((await queue.getJob(`mine-${nr}`))?.failedReason ?? '')
+    }
+    expect(failed).toEqual([
+      expect.stringMatching(/^`resource` returned an empty list for job mine-1: it must return/),
+      expect.stringMatching(/^`resource` returned undefined for job mine-2: it must return/),
+    ])
   })
 
   test('an id of another shard, and one id in two shards', async () => {

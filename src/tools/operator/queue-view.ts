@@ -1,6 +1,7 @@
 /** What an operator asks BullMQ of a queue's jobs, and does to them. */
 import { commandLine } from '../../command-line.ts'
 import { Job, Queue } from 'bullmq'
+import { ShardUnreachableError } from '../../errors.ts'
 import { mustAnswer, systemClock, withinMs } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
@@ -171,13 +172,20 @@ export class QueueView {
   }
 
   /** Every job of the queue that waits for its turn becomes an ordinary waiting job. */
-  async leaveLines(queue: string): Promise<number> {
+  async leaveLines(queue: string): Promise<{ readonly jobs: number; readonly errors: unknown[] }> {
     const leave = (opened: Queue): Promise<number> => leaveLines(LineBackend.of(opened))
-    let left = 0
-    for (const place of await this.places.of(queue)) {
-      left += await this.#within(place, leave, LEAVE_LINES_LIMIT_MS)
+    const places = await this.places.of(queue)
+    const errors: unknown[] = []
+    let jobs = 0
+    for (const [shard, place] of places.entries()) {
+      try {
+        jobs += await this.#within(place, leave, LEAVE_LINES_LIMIT_MS)
+      } catch (error) {
+        const name = `${place.prefix}:${queue}`
+        errors.push(places.length === 1 ? error : new ShardUnreachableError(name, shard, error))
+      }
     }
-    return left
+    return { jobs, errors }
   }
 
   async close(): Promise<void> {

@@ -5,7 +5,7 @@ import { counted } from '../../counted.ts'
 import { quarantineMs } from '../../lock/trust.ts'
 import { defaultFenceTtlMs, FENCE_LEASES } from '../../redlock/settings.ts'
 import { diagnose } from './diagnosis.ts'
-import { valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
+import { hasQuorum, valuesOf, type FleetProbe, type ServerAnswer } from './fleet-probe.ts'
 import { maxLeaseOf, surveyFleet, type FleetSurvey, type MasterSurvey } from './survey.ts'
 
 /** What the fleet shall be. What is left out stays as it is. */
@@ -41,7 +41,12 @@ export interface FleetSettings {
 /** It would not be safe, or cannot be done. The message says why. */
 export class ResizeRefusedError extends Error {
   override readonly name = 'ResizeRefusedError'
-  readonly code = 'RESIZE_REFUSED'
+  readonly code: 'RESIZE_REFUSED' | 'QUORUM_UNREACHABLE'
+
+  constructor(why: string, code: ResizeRefusedError['code'] = 'RESIZE_REFUSED') {
+    super(`${why}.`)
+    this.code = code
+  }
 }
 
 export const DRIFT_FACTOR = 0.01
@@ -55,7 +60,7 @@ export async function planResize(
   target: ResizeTarget,
 ): Promise<ResizePlan> {
   const [before, after] = await Promise.all([surveyFleet(old), surveyFleet(next)])
-  const [olds, nexts] = [answersOf(before.masters), answersOf(after.masters)]
+  const [olds, nexts] = [answersOf(old, before), answersOf(next, after)]
   const wrong = diagnose(after).findings.filter(
     ({ severity, code, where }) =>
       severity === 'error' && !CHANGING.includes(code) && where !== 'this machine',
@@ -142,12 +147,22 @@ function checkMembers(
   }
 }
 
-function answersOf(masters: readonly ServerAnswer<MasterSurvey>[]): readonly MasterSurvey[] {
+function answersOf(fleet: FleetProbe, { masters }: FleetSurvey): readonly MasterSurvey[] {
   const away = masters.flatMap((answer) =>
     answer.ok ? [] : `${answer.master} does not answer: ${answer.problem}`,
   )
-  if (away.length > 0) refuse(`${away.join('; ')}. All masters must answer`)
-  return valuesOf(masters)
+  if (away.length === 0) return valuesOf(masters)
+  return refuseUnanswered(fleet, masters, `${away.join('; ')}. All masters must answer`)
+}
+
+/** The error says whether a quorum is away. */
+export function refuseUnanswered(
+  fleet: FleetProbe,
+  answers: readonly ServerAnswer<unknown>[],
+  why: string,
+): never {
+  const isFew = !hasQuorum(fleet.coverage(answers))
+  throw new ResizeRefusedError(why, isFew ? 'QUORUM_UNREACHABLE' : undefined)
 }
 
 function targetOf(
@@ -198,5 +213,5 @@ export function describeGoal(goal: string): string {
 }
 
 export function refuse(why: string): never {
-  throw new ResizeRefusedError(`${why}.`)
+  throw new ResizeRefusedError(why)
 }

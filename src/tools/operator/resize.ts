@@ -23,6 +23,7 @@ import {
   DRIFT_FACTOR,
   type FleetSettings,
   refuse,
+  refuseUnanswered,
   type ResizePlan,
   ResizeRefusedError,
 } from './resize-plan.ts'
@@ -183,7 +184,8 @@ async function asked<Value>(
   if (refusal !== undefined) throw refusal
   const known = answers.map((answer) => {
     if (answer.ok) return [answer.master, answer.value] as const
-    return refuse(`${answer.master}: ${answer.problem}. Run the same command again to go on`)
+    const why = `${answer.master}: ${answer.problem}. Run the same command again to go on`
+    return refuseUnanswered(fleet, answers, why)
   })
   return new Map(known)
 }

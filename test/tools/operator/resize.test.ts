@@ -500,6 +500,21 @@ describe('maxLeaseMs and fenceTtlMs', () => {
     expect(again.json()).toMatchObject({ changed: false, maxLeaseMs: 5_000 })
     expect((await cli(['doctor', '--json'], { env })).out).toContain('"voting":3')
   })
+
+  test('the command ends with 3 where fewer than a quorum answer, with 1 where one is away', async () => {
+    await founder(3)
+    const env = fleetEnv(urls.slice(0, 3), NAMESPACE)
+    const args = ['resize', '--to-max-lease-ms', '5000', '--yes', '--timeout-ms', '300']
+    try {
+      await servers[0]?.freeze()
+      expect((await cli(args, { env })).code).toBe(1)
+      await servers[1]?.freeze()
+      const { code, err } = await cli(args, { env })
+      expect([code, err]).toEqual([3, expect.stringContaining('All masters must answer.')])
+    } finally {
+      await Promise.all([servers[0]?.thaw(), servers[1]?.thaw()])
+    }
+  })
 })
 
 describe('calls that are under way', () => {

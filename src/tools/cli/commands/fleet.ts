@@ -59,7 +59,7 @@ export const resize: CommandSpec = {
       out.note(`all masters are closed; waits ${duration(ms)} for the leases to end`, event)
     })
     signal.removeEventListener('abort', interrupted)
-    const { voting, masters: all } = diagnose(await surveyFleet(next))
+    const { voting, quorum, masters: all } = diagnose(await surveyFleet(next))
     const { left, to } = plan
     const done = { ...to, changed: true, voting, late, left, pausedMs: Math.round(pausedMs) }
     const restarted = 'restarted meanwhile: it votes one maxLeaseMs after a client connects'
@@ -74,6 +74,7 @@ export const resize: CommandSpec = {
         'Clients with `previous` follow within a second. Others are refused: deploy them.',
       ].join('\n'),
     )
+    if (voting < quorum) return EXIT.noQuorum
     return voting === all.length ? EXIT.done : EXIT.attention
   },
 }

@@ -3,6 +3,7 @@ import type { Cancelled } from '../../../line/cancel.ts'
 import { isCancelled } from '../../operator/queue-view.ts'
 import { numberOption, YES, type CommandSpec } from '../command.ts'
 import { Option } from 'commander'
+import { reportError } from '../cli.ts'
 import { EXIT, UsageError } from '../exit-code.ts'
 import { printable } from '../../operator/words.ts'
 import { table } from '../output.ts'
@@ -102,9 +103,10 @@ export const leaveLines: CommandSpec = {
     const warning = `Jobs of one resource in queue ${queue} may then run at the same time.`
     const agreed = await cli.confirms(warning, 'Let all jobs leave their lines?', yes)
     if (!agreed) return EXIT.attention
-    const jobs = await view.leaveLines(queue)
+    const { jobs, errors } = await view.leaveLines(queue)
     const told = counted(jobs, 'job left its line', 'jobs left their lines')
     cli.out.result({ queue, jobs }, () => told)
-    return EXIT.done
+    for (const error of errors) reportError(cli.out, error)
+    return errors.length === 0 ? EXIT.done : EXIT.attention
   },
 }
