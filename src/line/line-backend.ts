@@ -7,6 +7,8 @@ import * as bullmq from 'bullmq'
 import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
 import { allEnded } from '../all-ended.ts'
 import { atEndOfTurn, ownCallback, sleep, systemClock } from '../clock.ts'
+import { QueueDeniedError } from '../errors.ts'
+import { messageOf } from '../message-of.ts'
 import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -15,6 +17,7 @@ import { absentKeyIn, type Arguments, type Client, type LineRunner } from './lin
 import type { LineSettings } from './line-settings.ts'
 import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
+import { DENIES, says } from './refusals.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import { BACK, FROM, RAN } from './turns.ts'
@@ -29,6 +32,10 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
 const KEEP_ALL = { count: -1 }
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 const REFUSED_PAUSE_MS = 250
+/** Scripts that change no job. A user that may only read may run them. */
+const READS = /^get|\/(read|peek)-|\/(position|places|census|queue-gate|may-take|fence)$/
+/** As `lua/rights.lua` has it. */
+const DENIED_COMMANDS = /^NOPERM denied commands: (.*)/
 /** From here on `maxWaitMs` is no limit. */
 const ANY_TIME_MS = Number.MAX_SAFE_INTEGER / 2
 
@@ -54,6 +61,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   readonly #scripts = lineScripts()
   /** Commands that the client knows. */
   readonly #defined = new Set<string>()
+  /** Those that its user may run whole, as far as is known. */
+  readonly #allowed = new Set<string>()
   readonly #additions = new Additions(this)
   /** Of this worker, among those of the queue. */
   readonly #name: string = randomUUID()
@@ -91,6 +100,11 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const finish = this.#scripts.get('finish') as Replacement
     const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, finish.keys)
     this.#ends = new Ends(this, finish, finishKeys)
+    // The next server may have other users.
+    // rule: rights-are-asked-for-after-a-connection
+    this.on('close', () => {
+      this.#allowed.clear()
+    })
     prepareClient(this.connection, (client) => {
       this.readyClient = client
       // Pipelines and transactions know only what was defined before they were made.
@@ -134,9 +148,19 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
-    const text = jsonText({ base, slots: settings.slots, replaces: name, ...ours })
+    const asks = this.#allowed.has(script.command) || READS.test(name) ? undefined : true
+    const text = jsonText({ base, slots: settings.slots, replaces: name, asks, ...ours })
     const all = [...keys, absentKey, ...args.slice(count), text]
-    return await client.runCommand(script.command, all)
+    try {
+      const reply: unknown = await client.runCommand(script.command, all)
+      if (reply !== client) this.#allowed.add(script.command) // A transaction has no reply yet.
+      return reply
+    } catch (error) {
+      // rule: rights-are-asked-for-after-a-refusal
+      if (says(error, DENIES)) this.#allowed.clear()
+      const [, commands] = DENIED_COMMANDS.exec(messageOf(error)) ?? []
+      throw commands ? new QueueDeniedError(this.name, commands.split(' ')) : error
+    }
   }
 
   #define(client: Client, { command, numberOfKeys, lua }: ComposedScript): void {
