@@ -7,8 +7,6 @@ import * as bullmq from 'bullmq'
 import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
 import { allEnded } from '../all-ended.ts'
 import { atEndOfTurn, ownCallback, sleep, systemClock } from '../clock.ts'
-import { QueueDeniedError } from '../errors.ts'
-import { messageOf } from '../message-of.ts'
 import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -18,6 +16,7 @@ import type { LineSettings } from './line-settings.ts'
 import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { DENIES, says } from './refusals.ts'
+import { asDenied, mayChange } from './rights.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import { BACK, FROM, RAN } from './turns.ts'
@@ -32,10 +31,6 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
 const KEEP_ALL = { count: -1 }
 const NO_JOB = { id: '', opts: {} } as MinimalJob
 const REFUSED_PAUSE_MS = 250
-/** Scripts that change no job. A user that may only read may run them. */
-const READS = /^get|\/(read|peek)-|\/(position|places|census|queue-gate|may-take|fence)$/
-/** As `lua/rights.lua` has it. */
-const DENIED_COMMANDS = /^NOPERM denied commands: (.*)/
 /** From here on `maxWaitMs` is no limit. */
 const ANY_TIME_MS = Number.MAX_SAFE_INTEGER / 2
 
@@ -148,8 +143,14 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
-    const asks = this.#allowed.has(script.command) || READS.test(name) ? undefined : true
-    const text = jsonText({ base, slots: settings.slots, replaces: name, asks, ...ours })
+    const asks = mayChange(name) && !this.#allowed.has(script.command)
+    const text = jsonText({
+      base,
+      slots: settings.slots,
+      replaces: name,
+      asks: asks || undefined,
+      ...ours,
+    })
     const all = [...keys, absentKey, ...args.slice(count), text]
     try {
       const reply: unknown = await client.runCommand(script.command, all)
@@ -158,8 +159,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     } catch (error) {
       // rule: rights-are-asked-for-after-a-refusal
       if (says(error, DENIES)) this.#allowed.clear()
-      const [, commands] = DENIED_COMMANDS.exec(messageOf(error)) ?? []
-      throw commands ? new QueueDeniedError(this.name, commands.split(' ')) : error
+      throw asDenied(error, this.name)
     }
   }
 
