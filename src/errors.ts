@@ -174,6 +174,28 @@ export class QueueUnreachableError extends RedlockError {
   }
 }
 
+/**
+ * The user of the queue's Redis may not call what a script of the queue calls. The script would
+ * stop in its middle, so it does nothing. It runs once the user may.
+ */
+export class QueueDeniedError extends RedlockError {
+  readonly code = 'QUEUE_DENIED'
+  /** The name of the queue. */
+  readonly queue: string
+  /** What is denied. */
+  readonly commands: readonly string[]
+
+  constructor(queue: string, commands: readonly string[]) {
+    const rights = commands.map((each) => `+${each.toLowerCase()}`).join(' ')
+    super(
+      `NOPERM The user of queue \`${queue}\` may not call ${commands.join(', ')}, so nothing was done. ` +
+        `Allow it with \`ACL SETUSER <user> ${rights}\`; deploy/redis/queue.acl has all that it needs.`,
+    )
+    this.queue = queue
+    this.commands = commands
+  }
+}
+
 /** One setting of two that work on the same queue. */
 export interface SettingDifference {
   /** The option that differs. */

@@ -3,11 +3,12 @@ import { once } from 'node:events'
 import { createConnection, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import type { RedisOptions } from 'ioredis'
-import { idleClock } from './clock.ts'
+import { idleClock, withinMs } from './clock.ts'
 
 /** Long enough for a handshake; a dead server delays a first answer no longer than this. */
 const LIMIT_MS = 500
 const UNASKED_MS = 100
+const STEP_MS = 50
 /** Nothing listens, or there is no such host: TLS is not what is wrong. */
 const OTHER_CAUSES = /ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH/
 
@@ -74,12 +75,12 @@ async function eventOf(
 ): Promise<readonly unknown[] | undefined> {
   // One that wants a certificate says so after the handshake, when `once` listens no more.
   socket.on('error', () => undefined)
-  try {
-    const signal = AbortSignal.timeout(LIMIT_MS)
-    return (await once(socket, event, { signal })) as readonly unknown[]
-  } catch {
-    return undefined
-  } finally {
-    socket.destroy()
+  const told = once(socket, event).catch(() => null)
+  let heard: readonly unknown[] | null | undefined
+  // While the process stands still it hears nothing, and that time counts as one step.
+  for (let ms = 0; ms < LIMIT_MS && heard === undefined; ms += STEP_MS) {
+    heard = await withinMs(idleClock, STEP_MS, told)
   }
+  socket.destroy()
+  return heard ?? undefined
 }

@@ -2,19 +2,21 @@
  * Adds every bird strike of the file as a job, in line for its operator. A second run adds nothing,
  * because a job that has the id already stays as it is.
  *
+ * Exit codes: 0 all are added, 2 no queue's Redis is given.
+ *
  *   npx tsx workers/add-strikes.ts customer-ledger customer:
  *   npx tsx workers/add-strikes.ts reports report:
  *   npx tsx workers/add-strikes.ts customer-ledger customer: 100    # one every 100 ms
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { LockedQueue } from '../src/index.ts'
+import { required } from './required.ts'
 import type { Strike } from './strike.ts'
 import { readStrikes, REAL_STRIKES } from './strikes-file.ts'
 
 const [queueName = 'customer-ledger', resourcePrefix = 'customer:', everyMs = '0'] =
   process.argv.slice(2)
-const url = process.env['BULLMQ_REDLOCK_QUEUE']
-if (url === undefined) throw new Error("Set BULLMQ_REDLOCK_QUEUE to the queue's Redis")
+const url = required('BULLMQ_REDLOCK_QUEUE', "the URL of the queue's Redis")
 const queue = new LockedQueue<Strike>(queueName, {
   connection: { url },
   resource: ({ customer }) => resourcePrefix + customer,

@@ -1,19 +1,19 @@
 /**
  * Audits the ledger at DATABASE_URL when every strike of the file is posted.
- * Exit codes: 0 the ledger is right, 1 it is wrong or strikes are missing.
+ * Exit codes: 0 the ledger is right, 1 it is wrong or strikes are missing, 2 no ledger is given.
  *
  *   npx tsx workers/audit.ts
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { Ledger } from './ledger.ts'
 import { isRight } from './ledger-audit.ts'
+import { required } from './required.ts'
 import { readStrikes, REAL_STRIKES } from './strikes-file.ts'
 
 const LIMIT_MS = 180_000
 const POLL_MS = 500
 
-const url = process.env['DATABASE_URL']
-if (url === undefined) throw new Error('Set DATABASE_URL: the ledger is in PostgreSQL')
+const url = required('DATABASE_URL', 'the URL of the PostgreSQL that has the ledger')
 const expected = (await readStrikes(REAL_STRIKES)).length
 const ledger = await Ledger.connect(url)
 const until = performance.now() + LIMIT_MS

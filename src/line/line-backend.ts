@@ -15,6 +15,8 @@ import { absentKeyIn, type Arguments, type Client, type LineRunner } from './lin
 import type { LineSettings } from './line-settings.ts'
 import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
+import { DENIES, says } from './refusals.ts'
+import { asDenied, mayChange } from './rights.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import { BACK, FROM, RAN } from './turns.ts'
@@ -54,6 +56,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   readonly #scripts = lineScripts()
   /** Commands that the client knows. */
   readonly #defined = new Set<string>()
+  /** Those that its user may run whole, as far as is known. */
+  readonly #allowed = new Set<string>()
   readonly #additions = new Additions(this)
   /** Of this worker, among those of the queue. */
   readonly #name: string = randomUUID()
@@ -91,6 +95,11 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const finish = this.#scripts.get('finish') as Replacement
     const finishKeys = this.moveToCompletedArgs(NO_JOB, '', false, '0').slice(0, finish.keys)
     this.#ends = new Ends(this, finish, finishKeys)
+    // The next server may have other users.
+    // rule: rights-are-asked-for-after-a-connection
+    this.on('close', () => {
+      this.#allowed.clear()
+    })
     prepareClient(this.connection, (client) => {
       this.readyClient = client
       // Pipelines and transactions know only what was defined before they were made.
@@ -134,9 +143,24 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
-    const text = jsonText({ base, slots: settings.slots, replaces: name, ...ours })
+    const asks = mayChange(name) && !this.#allowed.has(script.command)
+    const text = jsonText({
+      base,
+      slots: settings.slots,
+      replaces: name,
+      asks: asks || undefined,
+      ...ours,
+    })
     const all = [...keys, absentKey, ...args.slice(count), text]
-    return await client.runCommand(script.command, all)
+    try {
+      const reply: unknown = await client.runCommand(script.command, all)
+      if (reply !== client) this.#allowed.add(script.command) // A transaction has no reply yet.
+      return reply
+    } catch (error) {
+      // rule: rights-are-asked-for-after-a-refusal
+      if (says(error, DENIES)) this.#allowed.clear()
+      throw asDenied(error, this.name)
+    }
   }
 
   #define(client: Client, { command, numberOfKeys, lua }: ComposedScript): void {

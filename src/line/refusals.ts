@@ -6,7 +6,9 @@ export const PASSING: RegExp =
 
 export const NO_LOGIN: RegExp = /^(NOAUTH|WRONGPASS)\b/
 
-export const DENIES: RegExp = /^(NOAUTH|WRONGPASS|NOPERM)\b/
+/** Also a command within a script, of which Redis 7.0 and later releases say it differently. */
+export const DENIES: RegExp =
+  /^(NOAUTH|WRONGPASS|NOPERM)\b|^(ERR )?(The user executing the script can't|ACL failure in script)/
 
 /**
  * The connection is away, and it comes again. What the server has done is not known. Of ioredis and

@@ -42,8 +42,11 @@ export async function park(
   join?.done()
   const reply = await sent
   lines.heard(reply, askedAt)
-  if (Array.isArray(reply) && reply[0] === ITS_TURN)
-    return { slots: reply[1] === '' ? undefined : (JSON.parse(reply[1] as string) as Slots) }
+  if (Array.isArray(reply) && reply[0] === ITS_TURN) {
+    const [, slots, from] = reply as readonly unknown[]
+    visit.from = Number(from ?? visit.from)
+    return { slots: slots === '' ? undefined : (JSON.parse(slots as string) as Slots) }
+  }
   return reply === TOO_LATE ? 'late' : 'parked'
 }
 

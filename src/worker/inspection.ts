@@ -162,7 +162,7 @@ function describeWait(
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') {
     const commands = `\`${commandLine`retry ${queue} ${jobId}`}\`, or \`${commandLine`skip ${queue} ${jobId}`}\``
-    return `${commands}: it holds the line because it failed: ${failedReason}`
+    return `${commands}: it holds the line because it failed: ${withoutStop(failedReason)}`
   }
   const closed = describeClosed(limits, `\`${commandLine`resume ${queue} ${resource}`}\``)
   if (closed !== undefined && (delayedUntil === undefined || limits.asleepUntil !== undefined)) {

@@ -16,6 +16,7 @@ import { dashboardHandler } from '../../src/tools/dashboard/index.ts'
 import { LockedQueue, Redlock, silentLogger } from '../../src/index.ts'
 import { findServerBinary } from '../../src/testing/choose-backend.ts'
 import { startServer } from '../../src/testing/index.ts'
+import { tlsMismatch } from '../../src/tls-check.ts'
 import { cli } from '../tools/cli/run-cli.ts'
 import { findProgram } from '../../scripts/find-program.ts'
 import { ROOT } from './files.ts'
@@ -202,6 +203,24 @@ describe.skipIf(obstacle !== undefined)('masters that speak TLS', () => {
     await delay(500) // A late one comes in this time.
     process.off('uncaughtException', onUncaught)
     expect(uncaught).toEqual([])
+  })
+
+  it('what a server speaks is heard by a process that stands still meanwhile', async () => {
+    await using plain = await startServer()
+    const [server] = servers
+    if (server === undefined) throw new Error('there are three')
+    for (const [{ host, port }, tls] of [
+      [server, undefined],
+      [plain, {}],
+    ] as const) {
+      const asked = tlsMismatch({ host, port, ...(tls && { tls }) })
+      for (let times = 0; times < 3; times++) {
+        const until = performance.now() + 700
+        while (performance.now() < until);
+        await delay(0)
+      }
+      expect(await asked).toContain('on this port')
+    }
   })
 
   it('a URL without TLS for a port with it, and the other way round: both are said', async () => {

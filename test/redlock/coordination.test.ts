@@ -28,6 +28,14 @@ async function untilWaiting(count: number, limitMs?: number): Promise<void> {
   await untilEverywhere(`${count} wait`, async (each) => (await each.zcard(key)) === count, limitMs)
 }
 
+/** Until so many clients hear of releases on every master. */
+async function untilListening(count: number): Promise<void> {
+  const channel = `${fixture.namespace}:released`
+  await untilEverywhere(`${count} listen`, async (client) => {
+    return Number((await client.pubsub('NUMSUB', channel))[1]) === count
+  })
+}
+
 async function untilEverywhere(
   what: string,
   isSo: (client: Redis) => Promise<boolean>,
@@ -385,6 +393,7 @@ describe('waiting', () => {
     await untilWaiting(1)
     const second = waiter.acquire('a', { waitMs: 10_000 })
     await untilWaiting(2)
+    await untilListening(1)
     await lease.release()
     const turn = await first
     for (const client of allMasters()) {
@@ -487,6 +496,7 @@ describe('waiting', () => {
       waiting.push(waited)
       await untilWaiting(index + 1)
     }
+    await untilListening(6)
     await lease.release()
     // The holder again, at once: it is nearer than all that wait, and must not be asked before
     // them.
@@ -502,10 +512,7 @@ describe('waiting', () => {
     // One that does not listen yet goes again by itself.
     const first = await granted(holder, 'first')
     const waiter = redlock.acquire('first', { waitMs: 60_000 })
-    const channel = `${fixture.namespace}:released`
-    await untilEverywhere('it listens', async (client) => {
-      return Number((await client.pubsub('NUMSUB', channel))[1]) === 1
-    })
+    await untilListening(1)
     await first.release()
     await (await waiter).release()
 

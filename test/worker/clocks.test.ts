@@ -276,6 +276,12 @@ test('what a job waited is measured from when it could run: not its delay, its c
     ...{ name: 'whole', queueName, data: { customer: 'a' } },
     children: [{ name: 'part', queueName, data: { customer: 'b' } }],
   })
+  const { job: other } = await flows.add({
+    ...{ name: 'whole', queueName, data: { customer: 'e' } },
+    children: [{ name: 'part', queueName: `${queueName}-plain`, data: {} }],
+  })
+  const plain = new Worker(`${queueName}-plain`, () => pause(600), { connection: connection() })
+  fixture.defer(() => plain.close())
   const delayed = await queue.add('delayed', { customer: 'c' }, { delay: 100 })
   await delayed.changeDelay(700)
   const failed = await queue.add('fails', { customer: 'd' })
@@ -284,9 +290,10 @@ test('what a job waited is measured from when it could run: not its delay, its c
   fails = false
   await (await queue.getJob(failed.id ?? ''))?.retry('failed', { resetAttemptsMade: true })
   await lease.release()
-  await until('all are done', async () => (await queue.getCompletedCount()) === 5, 5_000)
+  await until('all are done', async () => (await queue.getCompletedCount()) === 6, 5_000)
   expect(waits.get(taken.id ?? '')).toBeGreaterThan(500)
-  for (const { id = '' } of [parent, delayed, failed]) expect(waits.get(id)).toBeLessThan(400)
+  for (const { id = '' } of [parent, other, delayed, failed])
+    expect(waits.get(id)).toBeLessThan(400)
 })
 
 test.each([

@@ -3,6 +3,7 @@
  * ends.
  */
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Worker, type Job } from 'bullmq'
@@ -172,6 +173,59 @@ test('a worker whose every fetch is refused has time for all else, and closes', 
   expect(Number(errors)).toBeLessThan(50)
   program.kill('SIGTERM')
   expect((await program.end()).code).toBe(0)
+})
+
+test('a user that is denied one command of the scripts: no half of one is run, and all goes on when it is allowed', async () => {
+  const redis = fixture.redis()
+  const set = (...rules: string[]): Promise<unknown> =>
+    redis.call('ACL', 'SETUSER', 'clerk', ...rules)
+  await set('reset', 'on', '>secret', '~*', '&*', '+@all', '-lpush', '-hincrby')
+  const { host, port } = fixture.fleet.queue
+  const connection = { host, port, username: 'clerk', password: 'secret' }
+  const queue = fixture.lockedQueue<{ nr: number }>({
+    ...{ connection, resource: ({ nr }) => `customer:${nr}` },
+  })
+  const ran: number[] = []
+  const worker = await work(({ data }) => Promise.resolve(ran.push(data.nr)), { connection })
+  const errors: unknown[] = []
+  worker.on('error', (error) => errors.push(error))
+  const jobs = async (): Promise<readonly string[]> =>
+    (await redis.keys(`bull:${fixture.namespace}:[1-9]*`)).sort()
+  const denied = (...commands: string[]): unknown =>
+    expect.objectContaining({ code: 'QUEUE_DENIED', queue: fixture.namespace, commands })
+  const add = (nr: number): Promise<unknown> => queue.add('charge', { nr })
+
+  await expect(add(1)).rejects.toEqual(denied('HINCRBY', 'LPUSH'))
+  await expect(queue.setRate('customer:1', { limit: 1, perMs: 1_000 })).rejects.toEqual(
+    denied('LPUSH'),
+  )
+  await until('the worker fetches', () => errors.length > 1)
+  expect(errors).toContainEqual(denied('HINCRBY', 'LPUSH'))
+  expect(await jobs()).toEqual([])
+  // What only reads asks for nothing.
+  expect(await queue.getJobCounts('waiting')).toEqual({ waiting: 0 })
+  await set('+lpush', '+hincrby')
+  await add(1)
+  await until('it runs', () => ran.length === 1)
+
+  await set('-lpush')
+  // The server tells a script of it when that calls the command.
+  await expect(add(2)).rejects.toThrow(/can't run this command|ACL failure/)
+  const left = await jobs()
+  await expect(add(3)).rejects.toEqual(denied('LPUSH'))
+  expect(await jobs()).toEqual(left)
+  await set('+lpush')
+  await add(3)
+  await until('it runs', () => ran.includes(3))
+
+  // After a failover another server may have other users.
+  await set('-lpush')
+  const isAway = once(LineBackend.of(queue), 'close')
+  await redis.call('CLIENT', 'KILL', 'USER', 'clerk')
+  await isAway
+  const before = await jobs()
+  await expect(add(4)).rejects.toEqual(denied('LPUSH'))
+  expect(await jobs()).toEqual(before)
 })
 
 /** @param heard what a client has sent: it answers, or passes it on. */

@@ -74,3 +74,15 @@ test('add-strikes adds every strike of the file once, and names their number', a
     expect(Object.values(counts).reduce((sum, count) => sum + count)).toBe(602)
   }
 })
+
+test.each([
+  ['add-strikes', 'BULLMQ_REDLOCK_QUEUE'],
+  ['audit', 'DATABASE_URL'],
+])('%s without %s says so in a sentence, with exit code 2', async (program, name) => {
+  for (const env of [{}, { [name]: '' }]) {
+    await using child = new Program(`workers/${program}.ts`, [], env)
+    const { code, out, err } = await child.end()
+    expect([code, out]).toEqual([2, []])
+    expect(err).toEqual([expect.stringMatching(`^Set ${name} to the URL of`)])
+  }
+})

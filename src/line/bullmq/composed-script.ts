@@ -24,7 +24,7 @@ interface BullmqScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 30
+const REVISION = 31
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
@@ -36,6 +36,9 @@ const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
 
 /** They come last. What is left is BullMQ's. */
 const OUR_ARGUMENTS = 'local theirs, ARGV = ARGV, cjson.decode(table.remove(ARGV))'
+/** Also words that are no commands. */
+const COMMANDS = /(?<=["'])[A-Z]{3,}(?=["'])/g
+const RIGHTS_STAND = '$commands'
 
 const LAYER = '--- @layer\n'
 
@@ -116,12 +119,19 @@ export function composedScript(
   }
 }
 
+/** With our arguments, and with what it asks of the server before it does anything. */
+function begun(lua: string): string {
+  const commands = [...new Set(lua.match(COMMANDS))].sort().join(' ')
+  const rights = luaText('line/lua/rights').replace(RIGHTS_STAND, commands)
+  return lua.replace(OUR_ARGUMENTS, () => `${OUR_ARGUMENTS}\n${rights}`)
+}
+
 /**
  * What follows `--- @layer` stands in a function of its own. A function that is made looks for each
  * local name of the one around it among all that are in use; names from further out are at hand.
  */
 function layered(lua: string): string {
-  return lua
+  return begun(lua)
     .split(LAYER)
     .reduceRight((inner, outer) => `${outer}return (function()\n${inner}\nend)()`)
 }

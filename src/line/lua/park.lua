@@ -3,8 +3,8 @@
 
   ARGV  base · slots · id, timestamp: of the job · resources: JSON
         maxWaitMs, dueAt: see `deadline`
-  Returns  -100 and the slots that are set: it is its turn | -101 it is not, and too late to wait |
-  as BullMQ's
+  Returns  -100, the slots that are set, since when it could start: it is its turn |
+           -101 it is not, and too late to wait | as BullMQ's
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
   leaves before it: both looks are in one script.
 ]]
@@ -14,6 +14,7 @@ local function park()
   local job = redis.call('HMGET', jobKey, 'redlock:lines', 'redlock:since', 'priority', 'timestamp',
     'redlock:rate', 'redlock:slots', 'redlock:from', 'redlock:ranked')
   if not job[4] then return -1 end
+  local deadline, from = deadlineFrom(id, job[7])
   local lines = job[1] or ARGV.resources
   local resources = resourcesOf(lines)
   local seq = nextSeq()
@@ -38,10 +39,9 @@ local function park()
     heldUntil = rateOpensAt(lines, job[5], true)
     if not heldUntil then
       if job[5] or limited then rules('slots').startNext(own) end
-      return {-100, rules('slots').set(own)}
+      return {-100, rules('slots').set(own), from}
     end
   end
-  local deadline = deadlineFrom(id, job[7])
   if deadline and deadline <= nowMs() then return -101 end
   local result = bullmq(KEYS, theirs)
   if type(result) == 'number' and result < 0 then return result end

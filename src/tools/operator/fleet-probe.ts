@@ -9,7 +9,7 @@ import { batchScript } from '../../redlock/wire/batch-script.ts'
 import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { Probe } from './probe.ts'
 import type { Script } from '../../lua.ts'
-import { messageOf } from '../../message-of.ts'
+import { messageOf, withoutStop } from '../../message-of.ts'
 
 export type ServerAnswer<Value> =
   | { readonly master: string; readonly ok: true; readonly value: Value }
@@ -73,7 +73,7 @@ export async function answerOf<Asked extends { readonly name: string }, Value>(
   try {
     return { master: probe.name, ok: true, value: await question(probe) }
   } catch (error) {
-    return { master: probe.name, ok: false, problem: messageOf(error) }
+    return { master: probe.name, ok: false, problem: withoutStop(messageOf(error)) }
   }
 }
 

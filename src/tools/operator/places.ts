@@ -7,6 +7,7 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
 import { jsonText } from '../../line/line-backend.ts'
 import { absentKeyIn, type LineRunner } from '../../line/line-runner.ts'
+import { asDenied, mayChange } from '../../line/rights.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
 import {
@@ -213,7 +214,10 @@ export class Places {
           defineScript(path, ownScript(path).lua),
         )
         const keys = [`${base}meta`, absentKeyIn(base)]
-        return this.server.run(script, keys, [jsonText({ base, slots: 1, ...args })])
+        const text = jsonText({ base, slots: 1, asks: mayChange(path), ...args })
+        return this.server.run(script, keys, [text]).catch((error: unknown) => {
+          throw asDenied(error, queueName)
+        })
       },
     }
   }

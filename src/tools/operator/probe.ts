@@ -52,6 +52,8 @@ export class Probe {
   #connecting: Promise<void> | undefined
   #lastError = CLOSED
   #isClosed = false
+  /** Its connection ends, and may not have closed yet. */
+  #isGivenUp = false
 
   /** @param timeoutMs how long a server may take to connect, and to answer one question. */
   constructor(address: MasterAddress, timeoutMs: number) {
@@ -161,6 +163,7 @@ export class Probe {
 
   async #connect(): Promise<void> {
     this.#lastError = CLOSED
+    this.#isGivenUp = false
     try {
       await this.#redis.connect()
       // The first command hears why a server takes no client. Some servers deny this one.
@@ -180,7 +183,9 @@ export class Probe {
     if (answer !== undefined) return answer.value
     this.#lastError = `no reply within ${this.#timeoutMs} ms`
     // What still comes on this connection would answer a question that has been given up.
-    this.#redis.disconnect()
+    // Each time ioredis would listen to the same socket once more.
+    if (!this.#isGivenUp) this.#redis.disconnect()
+    this.#isGivenUp = true
     throw new Error(this.#lastError)
   }
 }

@@ -103,6 +103,32 @@ it.each(REFUSALS)('%s: no worker is ready, and `why` answers', async (_name, say
   await working.end()
 })
 
+it('a user that is denied a command changes no limit by half, and is told which', async () => {
+  const { url, host, port } = fixture.fleet.queue
+  const redis = openRedis(url, fixture)
+  const rules = ['reset', 'on', '>secret', '~*', '&*', '+@all', '-lpush']
+  await redis.call('ACL', 'SETUSER', 'clerk', ...rules)
+  const queue = `q-${fixture.namespace}`
+  const locked = new LockedQueue(queue, { connection: { url }, resource: () => 'customer:1' })
+  fixture.defer(() => locked.close())
+  await locked.pauseResource('customer:1')
+  await locked.add('post', {}, { jobId: 'a' })
+  const denied = ['--queue-redis', `redis://clerk:secret@${host}:${port}`]
+  for (const args of [
+    ['resume', queue, 'customer:1'],
+    ['limit', queue, 'customer:1', '--slots', '2'],
+    ['cancel', queue, '--job', 'a', '--yes'],
+    ['leave-lines', queue, '--yes'],
+  ]) {
+    const said = await cli([...args, ...denied])
+    expect([args[0], said.code]).toEqual([args[0], 1])
+    expect(said.err.replace(/\s+/g, ' ')).toContain(`of queue \`${queue}\` may not call LPUSH, so`)
+  }
+  expect((await cli(['limits', queue, ...denied])).out).toMatch(/^customer:1 +paused \(by/m)
+  const why = await cli(['why', queue, 'a', '--resource', 'customer:1', ...denied])
+  expect(why.out).toContain('waits for its resource to be resumed')
+})
+
 /** A worker that says nothing but what the test makes it say. */
 function silent(): {
   say: (message: string) => void

@@ -80,7 +80,7 @@ class Scene {
     const worker = new LockedWorker<Data>(
       this.queue,
       async ({ data }, lease) => {
-        if (data.fails === true) throw new Error('card declined')
+        if (data.fails === true) throw new Error('card declined.')
         if (data.customer === 5) throw await lease.rateLimit(600_000)
         if (!quick) await passed
       },
@@ -391,7 +391,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       job: await scene.add(),
       why: new RegExp(
         `1 ahead of it\\. Job ${first} waits for \`bullmq-redlock retry ${scene.queue} ${first}\`, ` +
-          `or \`bullmq-redlock skip ${scene.queue} ${first}\`: it holds the line because it failed: card declined\\.`,
+          `or \`bullmq-redlock skip ${scene.queue} ${first}\`: it holds the line because it failed: card declined\\.(?!\\.)`,
       ),
       line: /^failed: `bullmq-redlock retry .+: card declined\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['line-held'],

@@ -1,7 +1,7 @@
 /** An operator's connection: each question has its own deadline, and says why it has no answer. */
 import { expect, it } from 'vitest'
 import { Probe } from '../../../src/tools/operator/probe.ts'
-import { useFleet } from '../../fixtures.ts'
+import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 
 assertNoLeaks()
@@ -23,4 +23,27 @@ it('every question to a server that hangs says so, also after another gave the c
     await new Promise((resolve) => setTimeout(resolve, 100))
   }
   expect(new Set(await Promise.all(asked))).toEqual(new Set(['no reply within 400 ms']))
+})
+
+it('many questions at once to a server that hangs give the connection up once', async () => {
+  const warnings: Error[] = []
+  const warn = (warning: Error): unknown => warnings.push(warning)
+  process.on('warning', warn)
+  const [server] = fixture.fleet.masters
+  const probe = new Probe(server?.url ?? '', 200)
+  fixture.defer(() => {
+    probe.close()
+    process.off('warning', warn)
+    return Promise.resolve()
+  })
+  for (let times = 0; times < 2; times++) {
+    await probe.command('TIME')
+    await server?.freeze()
+    const asked = Array.from({ length: 20 }, () => probe.command('TIME'))
+    const said = await Promise.allSettled(asked)
+    expect(said.filter(({ status }) => status === 'fulfilled')).toEqual([])
+    await server?.thaw()
+    await until('it answers', () => probe.command('TIME').then(Boolean, () => false))
+  }
+  expect(warnings).toEqual([])
 })

@@ -2,7 +2,7 @@
  * Worker modules: what a module exports as `default`, `worker` or `workers` is a LockedWorker, a
  * list of them, or a function that makes them from what the command line knows.
  */
-import { existsSync } from 'node:fs'
+import { statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { LockedWorker } from '../../../worker/locked-worker.ts'
@@ -49,13 +49,17 @@ export async function loadWorkers(
 /** Node 20 reads no TypeScript; newer ones read what needs no more than leaving out the types. */
 const IS_TYPESCRIPT = /^ERR_UNKNOWN_FILE_EXTENSION$|^ERR_UNSUPPORTED_.*TYPE/
 
+/** Of a path, which may be one of a folder. */
+const NOT_FOUND = /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)$/
+
 /** Runs code of the module, which may throw anything. */
 async function named<Value>(path: string, run: () => Value | Promise<Value>): Promise<Value> {
   try {
     return await run()
   } catch (cause) {
     const { code } = (cause ?? {}) as { readonly code?: unknown }
-    if (code === 'ERR_MODULE_NOT_FOUND' && !existsSync(path)) {
+    const isFile = statSync(path, { throwIfNoEntry: false })?.isFile()
+    if (NOT_FOUND.test(String(code)) && isFile !== true) {
       throw new UsageError(`there is no module ${path}`)
     }
     const message = `${path} does not start: ${messageOf(cause)}`

@@ -1,0 +1,18 @@
+/** What a user may not call, as `lua/rights.lua` says it. */
+import { QueueDeniedError } from '../errors.ts'
+import { messageOf } from '../message-of.ts'
+
+/** A user that may only read may run these. */
+const READS = /^get|\/(read|peek)-|\/(position|places|census|queue-gate|may-take|fence)$/
+const DENIED = /^NOPERM denied commands: (.*)/
+
+/** Whether a script changes jobs, and so asks for its rights. @param name of it, or its path. */
+export function mayChange(name: string): boolean {
+  return !READS.test(name)
+}
+
+/** What to throw for what a script was refused with. */
+export function asDenied(error: unknown, queue: string): unknown {
+  const [, commands] = DENIED.exec(messageOf(error)) ?? []
+  return commands === undefined ? error : new QueueDeniedError(queue, commands.split(' '))
+}
