@@ -1,5 +1,6 @@
 import './telemetry/join.ts'
 export * from './errors.ts'
+export * from './job-errors.ts'
 export * from './lock-errors.ts'
 export type * from './facts.ts'
 export type * from './queue.ts'

@@ -1,5 +1,5 @@
 /** Names: of what is protected, of who holds it, and of keys. Pure. */
-import { ResourceError } from './errors.ts'
+import { ResourceError } from './job-errors.ts'
 import { messageOf } from './message-of.ts'
 import { refuse } from './options.ts'
 

@@ -1,8 +1,14 @@
 /** `bullmq-redlock/queue`: as much as a producer needs, without locks, workers and telemetry. */
 export { LockedQueue, type LockedQueueOptions } from './worker/locked-queue.ts'
 export { ShardedQueue, type ShardedQueueOptions } from './sharded/sharded-queue.ts'
-export { PlainWorkerError, RedlockError, ResourceError, SettingsDifferError } from './errors.ts'
-export { ShardError, ShardsDifferError, ShardUnreachableError } from './errors.ts'
+export { LineFullError, PlainWorkerError, QueueDeniedError, RedlockError } from './errors.ts'
+export { ResourceError } from './job-errors.ts'
+export {
+  SettingsDifferError,
+  ShardError,
+  ShardsDifferError,
+  ShardUnreachableError,
+} from './errors.ts'
 export type { LinePosition } from './line/position.ts'
 export type { CancelOptions, Cancelled } from './line/cancel.ts'
 export type { JobRate, LimitOptions, LimitSetting, Rate, ResourceLimits } from './line/limits.ts'

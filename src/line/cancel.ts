@@ -6,7 +6,7 @@
 import { Job, UnrecoverableError, type Queue } from 'bullmq'
 import { allEnded } from '../all-ended.ts'
 import { sleep, systemClock } from '../clock.ts'
-import { JobCancelledError } from '../errors.ts'
+import { JobCancelledError } from '../job-errors.ts'
 import { touchedName } from '../names.ts'
 import {
   integerOption,

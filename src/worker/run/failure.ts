@@ -2,13 +2,8 @@
 import { DelayedError, UnrecoverableError, WaitingChildrenError, WaitingError } from 'bullmq'
 import type { BackoffStrategy } from 'bullmq'
 import pRetry from 'p-retry'
-import {
-  JobCancelledError,
-  JobLockLostError,
-  ResourceError,
-  ShutdownError,
-  ValueTooLargeError,
-} from '../../errors.ts'
+import { ShutdownError } from '../../errors.ts'
+import { JobCancelledError, JobLockLostError, ResourceError, ValueTooLargeError } from '../../job-errors.ts'
 import { DENIES, PASSING, says, UNANSWERED } from '../../line/refusals.ts'
 import {
   LeaseLostError,

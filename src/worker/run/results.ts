@@ -7,7 +7,7 @@
 import { UnrecoverableError, type Job } from 'bullmq'
 import { createHash } from 'node:crypto'
 import type { Channel } from '../../channel.ts'
-import { JobLockLostError, ValueTooLargeError } from '../../errors.ts'
+import { JobLockLostError, ValueTooLargeError } from '../../job-errors.ts'
 import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import { keyIn, type Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'

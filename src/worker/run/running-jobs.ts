@@ -1,7 +1,7 @@
 /** The jobs that run in this worker, and what stops one of them from outside. */
 import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
-import { JobCancelledError, JobLockLostError } from '../../errors.ts'
+import { JobCancelledError, JobLockLostError } from '../../job-errors.ts'
 import { cancelRequests } from '../../line/cancel.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { asError } from './failure.ts'
