@@ -6,8 +6,8 @@
           token, fence, leaseMs, waitMs, waiter, the resources and an empty one. A NUL in a text is
           \1\2, and a \1 is \1\1.
         2 run id of the server that the caller enrolled
-  Returns  one mark for each entry, `+` usual and `*` not; and, if a verb read it, the server's TIME
-           in ms behind a space. Where there is a `*`: a list of this text and of their replies,
+  Returns  one mark for each entry, `+` usual and `*` not; and, if a verb read it, the server's TIME,
+           each part behind a space. Where there is a `*`: a list of this text and of their replies,
            what the verb returned | failed:, error message
   Keeps: an entry that fails does not keep the others from running. A lock master is never a
   cluster, so no keys are named.
@@ -26,7 +26,7 @@ local TOGETHER = 'with the next'
 local call, unpackText = redis.call, struct.unpack
 local entries, runId = ARGV[1], ARGV[2]
 local flagged = call('EXISTS', flagKey) == 1
-local nowMs, enrolled, quarantineMs, floorUs
+local time, nowMs, enrolled, quarantineMs, floorUs
 local at, leaseKeys, owners = 1, {}, {}
 local function flag(forMs)
   flagged = true
@@ -83,5 +83,5 @@ while at <= size do
   end
 end
 local head = marks .. string.rep('+', entry - #marks)
-if nowMs then head = head .. string.format(' %.0f', nowMs) end
+if time then head = head .. ' ' .. time[1] .. ' ' .. time[2] end
 return replies and {head, unpack(replies)} or head

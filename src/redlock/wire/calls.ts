@@ -58,8 +58,8 @@ export const USUAL = true
 /** The word that begins the reply of an entry that failed; the server's message follows. */
 const FAILED = luaConstant('redlock/lua/batch', 'FAILED')
 const USUAL_MARK = '+'.charCodeAt(0)
-/** A mark for each call, and the server's time in ms if one of them read it. */
-const HEAD = /^[+*]+(?: \d+)?$/
+/** A mark for each call, and the server's time if one of them read it. */
+const HEAD = /^[+*]+(?: \d+ \d+)?$/
 
 export interface BatchReply {
   /** The server's clock at the beginning of the batch; NaN where it did not say. */
@@ -74,7 +74,8 @@ export function readBatch(answer: unknown, count: number): BatchReply {
   const [head] = parts
   // Anything else answers none of the calls.
   const text = typeof head === 'string' && HEAD.test(head) ? head : ''
-  const serverMs = text[count] === ' ' ? Number(text.slice(count)) : NaN
+  const [seconds, us] = text[count] === ' ' ? text.slice(count + 1).split(' ') : []
+  const serverMs = Number(seconds) * 1_000 + Math.floor(Number(us) / 1_000)
   const replies = new Array<unknown>(count)
   let read = 1
   for (let place = 0; place < count; place++) {

@@ -7,7 +7,7 @@ import { callOf, CallQueue } from '../../../src/redlock/wire/calls.ts'
 import type { Asker, Master } from '../../../src/redlock/wire/master.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 
-const TIME = '1763838000123'
+const TIME = '1763838000 123456'
 
 interface Sent {
   readonly names: readonly string[]

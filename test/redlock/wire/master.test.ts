@@ -27,7 +27,7 @@ for verb, key in string.gmatch(ARGV[1], '(%l+)%z(%Z*)%z') do
   replies[#replies + 1] = verb == 'count' and redis.call('INCR', key) or {'able'}
   marks = marks .. '*'
 end
-replies[1] = marks .. ' 0'
+replies[1] = marks .. ' 0 0'
 return replies
 `,
 )
