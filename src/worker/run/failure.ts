@@ -3,7 +3,12 @@ import { DelayedError, UnrecoverableError, WaitingChildrenError, WaitingError } 
 import type { BackoffStrategy } from 'bullmq'
 import pRetry from 'p-retry'
 import { ShutdownError } from '../../errors.ts'
-import { JobCancelledError, JobLockLostError, ResourceError, ValueTooLargeError } from '../../job-errors.ts'
+import {
+  JobCancelledError,
+  JobLockLostError,
+  ResourceError,
+  ValueTooLargeError,
+} from '../../job-errors.ts'
 import { DENIES, PASSING, says, UNANSWERED } from '../../line/refusals.ts'
 import {
   LeaseLostError,
