@@ -1,7 +1,7 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { allEnded } from '../all-ended.ts'
-import { idleClock, mustAnswer, withinMs } from '../clock.ts'
+import { Deadlines, Expiring, idleClock, leave, withinMs } from '../clock.ts'
 import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { getOrInsert } from '../get-or-insert.ts'
@@ -30,6 +30,39 @@ export const found = (answers: readonly unknown[]): unknown => answers.find(Bool
 /** The same of promises. */
 export const later = (answers: readonly unknown[]): unknown => Promise.all(answers).then(found)
 
+const openCalls = new Deadlines<OpenCall>(idleClock)
+
+/**
+ * A call that has not ended. It asks its server for a sign of life, and ends without one: a `pause`
+ * waits for a new connection without end. Calls share a timer, which would cost more than the rest.
+ */
+class OpenCall extends Expiring {
+  readonly #backend: RedisQueueBackend
+  readonly #giveUp: (why: Error) => void
+  #isOpen = true
+
+  constructor(backend: RedisQueueBackend, giveUp: (why: Error) => void) {
+    super()
+    this.#backend = backend
+    this.#giveUp = giveUp
+    openCalls.in(PATIENCE_MS, this)
+  }
+
+  close(): void {
+    this.#isOpen = false
+    leave(this)
+  }
+
+  override expire(): void {
+    const isAlive = this.#backend.getQueueMetaField(SHARDS_FIELD).then(() => true)
+    withinMs(idleClock, PATIENCE_MS, isAlive).then((answers) => {
+      // rule: silent-shard-ends-its-call
+      if (answers !== true) this.#giveUp(new Error(SILENT))
+      else if (this.#isOpen) openCalls.in(PATIENCE_MS, this)
+    }, this.#giveUp)
+  }
+}
+
 /**
  * The queues, the workers or the listeners of all shards, asked as one. The first one records how
  * many there are, and has one prefix whatever their number. So a process with another number is
@@ -57,34 +90,37 @@ export class Shards<Shard extends Part> {
   }
 
   /**
-   * What one shard answers, also after many trips. A `pause` waits for a new connection without
-   * end, so a call that takes long asks its server for a sign of life.
+   * What one shard answers, also after many trips.
    * @throws ShardUnreachableError where its server is silent or refuses.
    */
-  async call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
-    const backend = shard.getBackend() as RedisQueueBackend
-    // What it throws at once is a rejection too.
-    const answer = new Promise<Answer>((answered) => {
-      answered(question(shard))
-    })
-    const ended = answer.then(() => true)
-    try {
-      while ((await withinMs(idleClock, PATIENCE_MS, ended)) !== true) {
-        const signs = Promise.race<unknown>([ended, backend.getQueueMetaField(SHARDS_FIELD)])
-        // rule: silent-shard-ends-its-call
-        await mustAnswer(idleClock, PATIENCE_MS, signs, SILENT)
+  call<Answer>(shard: Shard, question: (shard: Shard) => Answer): Promise<Awaited<Answer>> {
+    return new Promise((resolve, reject) => {
+      const fail = (error: Error): void => {
+        call.close()
+        // rule: error-names-its-shard
+        if (isAway(error)) void this.#away(shard, error).then(reject)
+        else reject(error)
       }
-      return await answer
-    } catch (error) {
-      // rule: error-names-its-shard
-      if (!isAway(error)) throw error
-      // ioredis does not say why a node closes its connections. One asks for all calls of a moment.
-      const asks = getOrInsert(this.#refusals, shard, () => refusalOf(backend))
-      const refusal = await asks.finally(() => this.#refusals.delete(shard))
-      // rule: refusal-of-a-shard-is-told
-      const cause = refusal === undefined ? error : new Error(refusal, { cause: error })
-      throw new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), cause)
-    }
+      const call = new OpenCall(shard.getBackend() as RedisQueueBackend, fail)
+      // What it throws at once is a rejection too.
+      const answer = new Promise<Answer>((answered) => {
+        answered(question(shard))
+      })
+      answer.then((value) => {
+        call.close()
+        resolve(value as Awaited<Answer>)
+      }, fail)
+    })
+  }
+
+  /** ioredis does not say why a node closes its connections. One asks for all calls of a moment. */
+  async #away(shard: Shard, error: unknown): Promise<ShardUnreachableError> {
+    const backend = shard.getBackend() as RedisQueueBackend
+    const asks = getOrInsert(this.#refusals, shard, () => refusalOf(backend))
+    const refusal = await asks.finally(() => this.#refusals.delete(shard))
+    // rule: refusal-of-a-shard-is-told
+    const cause = refusal === undefined ? error : new Error(refusal, { cause: error })
+    return new ShardUnreachableError(backend.qualifiedName, this.all.indexOf(shard), cause)
   }
 
   /** Of calls for one id that ask several shards, each begins when the one before has ended. */
