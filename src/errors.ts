@@ -133,7 +133,7 @@ export class QueueUnreachableError extends RedlockError {
  */
 export class QueueDeniedError extends RedlockError {
   readonly code = 'QUEUE_DENIED'
-  /** The name of the queue. */
+  /** Its prefix, and the name of the queue. */
   readonly queue: string
   /** What is denied. */
   readonly commands: readonly string[]

@@ -159,7 +159,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     } catch (error) {
       // rule: rights-are-asked-for-after-a-refusal
       if (says(error, DENIES)) this.#allowed.clear()
-      throw asDenied(error, this.name)
+      throw asDenied(error, this.qualifiedName)
     }
   }
 

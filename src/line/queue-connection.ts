@@ -44,15 +44,17 @@ export abstract class ConnectedBackend extends Backend {
       readonly queue: { readonly opts: QueueBaseOptions }
       readonly ownsConnection: boolean
     }
+    // BullMQ needs none for the usual address, though its types ask for one.
+    const given = (queue.opts as Partial<QueueBaseOptions>).connection ?? {}
     for (const each of [connection, blockingConnection]) {
       if (each === undefined) continue
       // This backend forwards what they emit; the inner one must not do it as well.
       for (const event of ['error', 'ready', 'close']) each.removeAllListeners(event)
       const client = unreadyClientOf(each)
       // A client that the user has given outlives this queue, and would keep what listens to it.
-      const isGiven = each === connection && 'duplicate' in queue.opts.connection
+      const isGiven = each === connection && 'duplicate' in given
       if (client !== undefined && !isGiven) hearLateErrors(client)
-      connectsAnew(each, queue.opts.connection)
+      connectsAnew(each, given)
     }
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
@@ -181,8 +183,7 @@ export async function addressOf(backend: RedisQueueBackend): Promise<string> {
 export async function whySilent(backend: ConnectedBackend): Promise<string> {
   if (hasEnded(backend)) return ENDED
   const server = serverOf(backend)
-  const mismatch = server && tlsMismatch(server)
-  const problem = (await refusalOf(backend)) ?? (await mismatch)
+  const problem = (await refusalOf(backend)) ?? (server && (await tlsMismatch(server)))
   return problem ?? backend.lastError ?? 'it is frozen, overloaded or cut off'
 }
 

@@ -50,8 +50,8 @@ export function unreadyClientOf(connection: Connection | undefined): UnreadyClie
 const ASK_MS = 1_000
 const SILENT = `Command timed out: a node has not answered for ${ASK_MS} ms`
 
-/** @param given what the queue or worker was given. */
-export function connectsAnew(connection: Connection, given: object): void {
+/** @param given what the queue or worker was given, if anything. */
+export function connectsAnew(connection: Connection, given: object = {}): void {
   leaveReplicas(connection)
   askUntilAnswered(connection)
   reconnectSoon(connection, given)

@@ -2,7 +2,12 @@ import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { allEnded } from '../all-ended.ts'
 import { Deadlines, Expiring, idleClock, leave, withinMs } from '../clock.ts'
-import { ShardError, ShardsDifferError, ShardUnreachableError } from '../errors.ts'
+import {
+  QueueDeniedError,
+  ShardError,
+  ShardsDifferError,
+  ShardUnreachableError,
+} from '../errors.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { getOrInsert } from '../get-or-insert.ts'
 import { refusalOf } from '../line/queue-connection.ts'
@@ -97,8 +102,10 @@ export class Shards<Shard extends Part> {
     return new Promise((resolve, reject) => {
       const fail = (error: Error): void => {
         call.close()
+        // One that is denied a command names its shard, and has done nothing.
+        const isDenied = error instanceof QueueDeniedError
         // rule: error-names-its-shard
-        if (isAway(error)) void this.#away(shard, error).then(reject)
+        if (isAway(error) && !isDenied) void this.#away(shard, error).then(reject)
         else reject(error)
       }
       const call = new OpenCall(shard.getBackend() as RedisQueueBackend, fail)

@@ -6,9 +6,10 @@ import { once } from 'node:events'
 import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
 import {
+  LockedQueue,
   lockedProcessor,
+  ShardedQueueEvents,
   silentLogger,
-  type LockedQueue,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
@@ -60,6 +61,16 @@ async function startWorkers(
   }
   return seen
 }
+
+test('without a `connection` it uses the usual address, as BullMQ does', async () => {
+  // Their types ask for one.
+  const [one, two] = [{ resource: () => 'a' } as never, { shards: 2 } as never]
+  const queue = new LockedQueue(fixture.namespace, one)
+  const events = new ShardedQueueEvents(fixture.namespace, two)
+  queue.on('error', () => undefined)
+  events.on('error', () => undefined)
+  await Promise.all([queue.close(), events.close()])
+})
 
 test('adds while a test runner has replaced all timers, as BullMQ does', async () => {
   const queue = makeQueue()

@@ -19,6 +19,7 @@ import {
   silentLogger,
   type LeasedProcessor,
   type LockedWorkerOptions,
+  ShardedQueue,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
@@ -192,13 +193,22 @@ test('a user that is denied one command of the scripts: no half of one is run, a
   const jobs = async (): Promise<readonly string[]> =>
     (await redis.keys(`bull:${fixture.namespace}:[1-9]*`)).sort()
   const denied = (...commands: string[]): unknown =>
-    expect.objectContaining({ code: 'QUEUE_DENIED', queue: fixture.namespace, commands })
+    expect.objectContaining({ code: 'QUEUE_DENIED', queue: `bull:${fixture.namespace}`, commands })
   const add = (nr: number): Promise<unknown> => queue.add('charge', { nr })
 
   await expect(add(1)).rejects.toEqual(denied('HINCRBY', 'LPUSH'))
   await expect(queue.setRate('customer:1', { limit: 1, perMs: 1_000 })).rejects.toEqual(
     denied('LPUSH'),
   )
+  const shards = fixture.closing(
+    new ShardedQueue(`${fixture.namespace}-shards`, {
+      ...{ connection, shards: 2, resource: () => 'customer:1' },
+    }),
+  )
+  const queueOfShard = expect.stringMatching(/^\{bull-\d-\d+\}:/) as unknown
+  await expect(shards.add('charge', {})).rejects.toMatchObject({
+    ...{ code: 'QUEUE_DENIED', queue: queueOfShard },
+  })
   await until('the worker fetches', () => errors.length > 1)
   expect(errors).toContainEqual(denied('HINCRBY', 'LPUSH'))
   expect(await jobs()).toEqual([])

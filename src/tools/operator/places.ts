@@ -216,7 +216,7 @@ export class Places {
         const keys = [`${base}meta`, absentKeyIn(base)]
         const text = jsonText({ base, slots: 1, asks: mayChange(path), ...args })
         return this.server.run(script, keys, [text]).catch((error: unknown) => {
-          throw asDenied(error, queueName)
+          throw asDenied(error, `${prefix}:${queueName}`)
         })
       },
     }

@@ -13,7 +13,7 @@
  */
 import { DelayedError, RateLimitError, type Job } from 'bullmq'
 import { systemClock, withinMs } from '../../clock.ts'
-import { type ShutdownError } from '../../errors.ts'
+import type { ShutdownError } from '../../errors.ts'
 import { JobLockLostError, StepNotAwaitedError } from '../../job-errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
