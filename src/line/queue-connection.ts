@@ -183,7 +183,9 @@ export async function addressOf(backend: RedisQueueBackend): Promise<string> {
 export async function whySilent(backend: ConnectedBackend): Promise<string> {
   if (hasEnded(backend)) return ENDED
   const server = serverOf(backend)
-  const problem = (await refusalOf(backend)) ?? (server && (await tlsMismatch(server)))
+  // Both at once: neither hears anything of a server that hangs.
+  const mismatch = server && tlsMismatch(server)
+  const problem = (await refusalOf(backend)) ?? (await mismatch)
   return problem ?? backend.lastError ?? 'it is frozen, overloaded or cut off'
 }
 
