@@ -122,7 +122,7 @@ it('a user that is denied a command changes no limit by half, and is told which'
   ]) {
     const said = await cli([...args, ...denied])
     expect([args[0], said.code]).toEqual([args[0], 1])
-    expect(said.err.replace(/\s+/g, ' ')).toContain(`of queue \`${queue}\` may not call LPUSH, so`)
+    expect(said.err.replace(/\s+/g, ' ')).toContain(`of queue \`bull:${queue}\` may not call LPUSH, so`)
   }
   expect((await cli(['limits', queue, ...denied])).out).toMatch(/^customer:1 +paused \(by/m)
   const why = await cli(['why', queue, 'a', '--resource', 'customer:1', ...denied])
