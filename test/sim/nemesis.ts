@@ -77,7 +77,9 @@ export class Nemesis {
     this.#every(faults.meetMs, () => {
       this.#meet()
     })
-    if (faults.cutOffMs !== undefined) for (const client of options.clients) this.#cutOff(client)
+    if (faults.cutOffMs !== undefined && faults.cutOffAtStart) {
+      for (const client of options.clients) this.#cutOff(client)
+    }
     this.#every(faults.cutOffMs, () => {
       this.#cutOff(options.random.pick(options.clients))
     })

@@ -11,8 +11,8 @@ import type { SeededRandom } from './seeded-random.ts'
  * `sane`: clocks run at about the same rate and agree within the allowed skew. `stepped`: a
  * minority of the masters' clocks step far, or are wrong after a reboot, and are set right later;
  * clients come and go. `jumps`: every clock is stepped, memory is kept. `amnesia`: masters' clocks
- * are stepped and memory is lost, clients' clocks are right. In the last two no client starts late,
- * because it could not see steps of a majority. Every step is long and
+ * are stepped and memory is lost, clients' clocks are right. In the last two no client starts late
+ * or reaches a master late, because it could not see steps of a majority. Every step is long and
  * lasts for longer than any lease: shorter ones are remaining risks in docs/safety.md.
  */
 export const KINDS = ['sane', 'stepped', 'jumps', 'amnesia'] as const
@@ -58,6 +58,8 @@ export interface FaultRates {
   readonly wrongRebootMs: number | undefined
   /** Between two changes of the masters that a client cannot reach. */
   readonly cutOffMs: number | undefined
+  /** Some masters are out of a client's reach from its start. */
+  readonly cutOffAtStart: boolean
   /** Two clients meet on a fresh resource, while the first one's questions are held up. */
   readonly meetMs: number | undefined
   /** Chance that the answer of a master that grants brings a fault about. */
@@ -146,6 +148,7 @@ export function drawScenario(random: SeededRandom, clocks: Clocks): Scenario {
       stepMasterMs: sane ? undefined : some(late ? 0.5 : 0.8, 1_000, 8_000),
       wrongRebootMs: stepped && memoryLoss ? some(0.7, 500, 4_000) : undefined,
       cutOffMs: some(masters === 3 ? 0.6 : 0.2, 500, 4_000),
+      cutOffAtStart: late,
       meetMs: some(0.3, 500, 2_000),
       momentChance: random.pick([0, 0, 0.02]),
     },
