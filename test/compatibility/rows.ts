@@ -276,6 +276,8 @@ export const ROWS: readonly Row[] = [
     'UnrecoverableError ends a job without another attempt': '`UnrecoverableError`',
     'moveToWait and WaitingError: the job runs again at once': { Job: ['moveToWait'] },
     'job.retry of a failed job puts it behind those that wait': { Job: ['retry'] },
+    'job.retry of a parent that has waited for its children puts it behind those that wait':
+      '`job.retry` of a parent that waited for its children',
     'retryJobs runs all that failed again, in their order': { Queue: ['retryJobs'] },
     'retryJobs of completed jobs runs them again': '`retryJobs` of completed jobs',
     'keepLogs and stackTraceLimit of a job that waited in line': {

@@ -448,6 +448,9 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'is resumed while a job runs',
     ],
   ],
+  'compatibility/flows': [
+    ['old-place-is-taken-again-once', 'removed', 'has waited for its children puts it behind'],
+  ],
   'compatibility/added-again': [
     ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
     ['what-was-added-is-sent-before-the-end', 'removed', 'queue.close without await'],
