@@ -439,6 +439,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['work-counts-by-weight', [' / weight', ''], 'weights'],
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
+    ['resumed-queue-looks-for-ready-jobs', ['isAsleep: true', ''], 'a queue that is resumed'],
+    [
+      'forgotten-tenant-stays-forgotten',
+      ['return', "redis.call('HSET', META, TIME_FIELD, 0) time = 0"],
+      'after its queue was obliterated',
+    ],
   ],
   'compatibility/worker': [
     ['forced-close-gives-back-what-waits', 'removed', 'or goes back'],
