@@ -620,6 +620,8 @@ export const ROWS: readonly Row[] = [
     'getNextJob by hand: the customer’s next job comes when the first one is finished': {
       Worker: ['getNextJob'],
     },
+    'getNextJob by hand: a job whose delay has ended waits for those of its customer':
+      '`getNextJob` of a delayed job that is due',
   }),
   differs('The processor runs under a lease.', {
     'processJob of a job that was fetched by hand: the processor runs under a lease': {

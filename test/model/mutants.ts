@@ -465,6 +465,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['started-job-adds-the-next-of-its-scheduler', 'removed', 'a scheduler that is faster'],
   ],
   'compatibility/by-hand': [
+    ['job-fetched-by-hand-comes-in-turn', 'always', 'whose delay has ended'],
     ['job-fetched-by-hand-adds-the-next-of-its-scheduler', 'removed', 'the next one is added'],
     [
       'reply-that-asked-nothing-says-nothing',
