@@ -336,6 +336,10 @@ export const ROWS: readonly Row[] = [
         '`active` events of jobs of a plain `Queue`',
     },
   ),
+  differs('They are started once more where others of their customer are ahead of them.', {
+    'active events and attemptsStarted of a job that is promoted or retried while others run: one more':
+      '`active` events of jobs that are promoted, retried by hand, or due',
+  }),
   same(AS_BULLMQ, {
     'a scheduler that is faster than its jobs keeps two unfinished, and goes on':
       'a scheduler that is faster than its jobs',
