@@ -562,6 +562,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['job-that-may-run-elsewhere-does-not-start', 'never', 'does not repeat'],
   ],
   'worker/locked-worker': [
+    [
+      'token-goes-back-to-its-own-time',
+      ['limitEndsAt() <', 'true or limitEndsAt() <'],
+      'of the rate limit that has ended',
+    ],
     ['step-extends-the-lease', ['< FRESH', '< -FRESH'], 'extends the lease, passes the signal'],
     ['lost-lock-stops-its-job', 'removed', "aborts when BullMQ's lock on the job is lost"],
     ['cancelled-job-does-not-go-back', 'never', 'ends a job that waits for'],
