@@ -345,7 +345,8 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   heard(reply: unknown, askedAt: number, isEnd = false): LineVisit | undefined {
     if (Array.isArray(reply) && Array.isArray(reply[0])) {
       const [fields, jobId, , , told] = reply as readonly unknown[]
-      const [turn, lines = '', burst, slots, share = '', charged] = told as readonly string[]
+      const [turn, lines = '', burst, slots, share = '', charged, limitEndsAt] =
+        told as readonly string[]
       const visit = this.settings.visits?.fetched(String(jobId))
       if (visit === undefined) return undefined
       visit.lockedUntil = askedAt + (this.options.lockDuration ?? Infinity)
@@ -355,6 +356,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
       if (slots) visit.slots = JSON.parse(slots) as Slots
       visit.share = share
       visit.chargedMs = Number(charged)
+      visit.limitEndsAt = Number(limitEndsAt)
       const hash = fields as readonly string[]
       for (let nr = 0; nr < hash.length; nr += 2) {
         if (hash[nr] === RAN) visit.hasRun = true

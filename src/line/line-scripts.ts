@@ -51,6 +51,8 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   getState: { isAsleep: true },
   getStateV2: { isAsleep: true },
   moveJobsToWait: { isAsleep: true },
+  // rule: resumed-queue-looks-for-ready-jobs
+  pause: { isAsleep: true },
   // rule: changed-delay-by-the-clock-of-the-server
   changeDelay: { isAsleep: true, time: 2 },
   addJobScheduler: { removes: true, time: 7 },

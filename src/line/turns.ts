@@ -31,14 +31,15 @@ export async function park(
   lines: LineBackend,
   visit: LineVisit,
 ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
-  const { job, token, resources, join } = visit
+  const { job, token, resources, join, limitEndsAt } = visit
   const { id = '', timestamp } = job
   const delayMs = ASLEEP_DELAY_MS - systemClock.wallNow()
   const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
   await lines.connection.client
   if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
   const askedAt = systemClock.now()
-  const sent = putBack(lines, 'park', id, token, delayMs, { ...stands, ...waiting(lines, visit) })
+  const ours = { ...stands, ...waiting(lines, visit), limitEndsAt }
+  const sent = putBack(lines, 'park', id, token, delayMs, ours)
   join?.done()
   const reply = await sent
   lines.heard(reply, askedAt)

@@ -39,6 +39,8 @@ export abstract class LineVisit extends Expiring {
   share = ''
   /** What its start has counted for its tenant already. */
   chargedMs = 0
+  /** BullMQ's rate limit counts its start until then, on the clock of the queue's Redis. */
+  limitEndsAt = 0
   /** BullMQ's, once it starts the job. */
   job!: Job
   /** BullMQ's lock on it lasts until then, on the monotonic clock. A later renewal may fail. */

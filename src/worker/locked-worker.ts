@@ -289,12 +289,14 @@ export class LockedWorker<
     token: string,
     options?: GetNextJobOptions,
   ): Promise<Job<Data, Result, Name>> {
-    const job = await super.getNextJob(token, options)
-    // BullMQ's type leaves it out.
-    if ((job as Job | undefined) === undefined) return job
-    // rule: job-fetched-by-hand-adds-the-next-of-its-scheduler
-    await this.#runs.addNextOf(job.id ?? '')
-    return job
+    for (;;) {
+      const job = await super.getNextJob(token, options)
+      // BullMQ's type leaves it out.
+      if ((job as Job | undefined) === undefined) return job
+      // rule: job-fetched-by-hand-adds-the-next-of-its-scheduler
+      await this.#runs.addNextOf(job.id ?? '')
+      if (!(await this.#runs.parks(job, token))) return job
+    }
   }
 
   protected override async handleCompleted(

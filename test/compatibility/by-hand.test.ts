@@ -22,6 +22,21 @@ differs(
   },
 )
 
+differs(
+  'getNextJob by hand: a job whose delay has ended waits for those of its customer',
+  async (side) => {
+    const worker = side.worker(() => undefined, { autorun: false })
+    await side.add('a', [1])
+    await side.add('a', [2], { delay: 1 })
+    await side.add('a', [3])
+    await pause(20)
+    const fetches = async (token: string): Promise<number | undefined> =>
+      (await fetched(worker, token, { block: false }))?.data.nr
+    return { first: await fetches('one'), second: await fetches('two') }
+  },
+  { bullmq: { first: 1, second: 3 }, ours: { first: 1, second: undefined } },
+)
+
 same(
   'moveToCompleted by hand fetches the customer’s next job',
   async (side) => {

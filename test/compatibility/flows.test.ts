@@ -55,6 +55,34 @@ same(
 )
 
 same(
+  'job.retry of a parent that has waited for its children puts it behind those that wait',
+  async (side) => {
+    const gate = side.gate()
+    let fails = true
+    side.worker(async (job, { token }) => {
+      if (job.data.nr === 2) await gate.passed
+      if (job.data.nr !== 9) return
+      if (job.data.step === undefined) {
+        const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
+        await side.own.add('child', { customer: 'a', nr: 1 }, { parent })
+        await job.updateData({ ...job.data, step: 'wait' })
+        if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError()
+      }
+      if (fails) throw new Error('on purpose')
+    })
+    const [parent] = await side.add('a', [9])
+    await side.ended(3)
+    await side.add('a', [2, 3])
+    await side.started(2)
+    fails = false
+    await parent?.retry()
+    gate.open()
+    return side.orderAfter(6)
+  },
+  { order: [9, 1, 9, 2, 3, 9] },
+)
+
+same(
   'moveToWaitingChildren with children of the same customer: they run, then the parent continues',
   async (side) => {
     side.worker(async (job, { token }) => {

@@ -100,6 +100,40 @@ differs(
   },
 )
 
+differs(
+  'active events and attemptsStarted of a job that is promoted or retried while others run: one more',
+  async (side) => {
+    const gate = side.gate()
+    let active = 0
+    side
+      .worker(async ({ data, attemptsMade }) => {
+        if (data.nr === 1) await gate.passed
+        if (data.nr === 3 && attemptsMade === 0) throw new Error('on purpose')
+      })
+      .on('active', () => {
+        active++
+      })
+    const [failed] = await side.add('a', [3])
+    await side.until('it has failed', async () => (await failed?.isFailed()) === true)
+    const [, delayed] = [
+      ...(await side.add('a', [1])),
+      ...(await side.add('a', [2], { delay: 60_000 })),
+    ]
+    await side.started(1)
+    await delayed?.promote()
+    await failed?.retry()
+    await pause(150)
+    gate.open()
+    await side.completed(3)
+    const done = await Promise.all([failed, delayed].map((job) => side.own.getJob(job?.id ?? '')))
+    return { order: side.order, active, started: done.map((job) => job?.attemptsStarted) }
+  },
+  {
+    bullmq: { order: [3, 1, 2, 3], active: 4, started: [2, 1] },
+    ours: { order: [3, 1, 2, 3], active: 6, started: [3, 2] },
+  },
+)
+
 same(
   'a limiter counts each job of a plain Queue once',
   async (side) => {

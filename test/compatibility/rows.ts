@@ -276,6 +276,8 @@ export const ROWS: readonly Row[] = [
     'UnrecoverableError ends a job without another attempt': '`UnrecoverableError`',
     'moveToWait and WaitingError: the job runs again at once': { Job: ['moveToWait'] },
     'job.retry of a failed job puts it behind those that wait': { Job: ['retry'] },
+    'job.retry of a parent that has waited for its children puts it behind those that wait':
+      '`job.retry` of a parent that waited for its children',
     'retryJobs runs all that failed again, in their order': { Queue: ['retryJobs'] },
     'retryJobs of completed jobs runs them again': '`retryJobs` of completed jobs',
     'keepLogs and stackTraceLimit of a job that waited in line': {
@@ -334,6 +336,10 @@ export const ROWS: readonly Row[] = [
         '`active` events of jobs of a plain `Queue`',
     },
   ),
+  differs('They are started once more where others of their customer are ahead of them.', {
+    'active events and attemptsStarted of a job that is promoted or retried while others run: one more':
+      '`active` events of jobs that are promoted, retried by hand, or due',
+  }),
   same(AS_BULLMQ, {
     'a scheduler that is faster than its jobs keeps two unfinished, and goes on':
       'a scheduler that is faster than its jobs',
@@ -618,6 +624,8 @@ export const ROWS: readonly Row[] = [
     'getNextJob by hand: the customer’s next job comes when the first one is finished': {
       Worker: ['getNextJob'],
     },
+    'getNextJob by hand: a job whose delay has ended waits for those of its customer':
+      '`getNextJob` of a delayed job that is due',
   }),
   differs('The processor runs under a lease.', {
     'processJob of a job that was fetched by hand: the processor runs under a lease': {

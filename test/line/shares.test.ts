@@ -1,4 +1,5 @@
 /** Shares of lines and tenants on a real queue: work done in proportion, and nothing left of it. */
+import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
 import type {
   LockedQueue,
@@ -239,6 +240,26 @@ describe('tenants', () => {
     await queue.resumeResource('a-2')
     await until('all ran', () => seen.order.length === 13)
     await until('nothing is left', async () => (await leftovers()).length === 0)
+  })
+
+  test('a queue that is resumed has its workers look for the jobs that may start', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk(tasks('a', 1, 2, 1))
+    await queue.pause()
+    await queue.resume()
+    expect(await fixture.redis().zscore(queue.toKey('marker'), '0')).toBe('0')
+  })
+
+  test('a job that ends after its queue was obliterated leaves nothing of its tenant', async () => {
+    const queue = makeQueue(byTenant)
+    await queue.addBulk(tasks('a', 1, 1, 300))
+    // Two, so that the worker waits for a mark, and looks for no job when this one has ended.
+    const { worker, order } = await work({ concurrency: 2 })
+    await until('it runs', () => order.length === 1)
+    const refused = once(worker, 'error')
+    await queue.obliterate({ force: true })
+    await refused
+    expect(await leftovers()).toEqual([])
   })
 
   test('a worker that starts several jobs at once takes them from tenants in turn', async () => {

@@ -439,6 +439,12 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['work-counts-by-weight', [' / weight', ''], 'weights'],
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
+    ['resumed-queue-looks-for-ready-jobs', ['isAsleep: true', ''], 'a queue that is resumed'],
+    [
+      'forgotten-tenant-stays-forgotten',
+      ['return', "redis.call('HSET', META, TIME_FIELD, 0) time = 0"],
+      'after its queue was obliterated',
+    ],
   ],
   'compatibility/worker': [
     ['forced-close-gives-back-what-waits', 'removed', 'or goes back'],
@@ -448,6 +454,9 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'is resumed while a job runs',
     ],
   ],
+  'compatibility/flows': [
+    ['old-place-is-taken-again-once', 'removed', 'has waited for its children puts it behind'],
+  ],
   'compatibility/added-again': [
     ['added-job-is-there-for-the-next-call', 'removed', 'finds the job'],
     ['what-was-added-is-sent-before-the-end', 'removed', 'queue.close without await'],
@@ -456,6 +465,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['started-job-adds-the-next-of-its-scheduler', 'removed', 'a scheduler that is faster'],
   ],
   'compatibility/by-hand': [
+    ['job-fetched-by-hand-comes-in-turn', 'always', 'whose delay has ended'],
     ['job-fetched-by-hand-adds-the-next-of-its-scheduler', 'removed', 'the next one is added'],
     [
       'reply-that-asked-nothing-says-nothing',
@@ -552,6 +562,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['job-that-may-run-elsewhere-does-not-start', 'never', 'does not repeat'],
   ],
   'worker/locked-worker': [
+    [
+      'token-goes-back-to-its-own-time',
+      ['limitEndsAt() <', 'true or limitEndsAt() <'],
+      'of the rate limit that has ended',
+    ],
     ['step-extends-the-lease', ['< FRESH', '< -FRESH'], 'extends the lease, passes the signal'],
     ['lost-lock-stops-its-job', 'removed', "aborts when BullMQ's lock on the job is lost"],
     ['cancelled-job-does-not-go-back', 'never', 'ends a job that waits for'],

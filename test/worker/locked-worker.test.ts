@@ -364,6 +364,28 @@ describe('one signal', () => {
     expect(runs).toEqual(['other'])
   })
 
+  test('a start in vain gives back no token of a time of the rate limit that has ended', async () => {
+    const queue = makeQueue()
+    const gate = fixture.gate()
+    let runs = 0
+    const processor = (): Promise<void> => (runs++, gate.passed)
+    const limiter = { max: 10, duration: 1_000 }
+    const worker = work(await fixture.redlock(), processor, { limiter, autorun: false })
+    const fetch = async (customer: number): Promise<Job<Charge>> => {
+      await add(queue, customer)
+      return worker.getNextJob('token', { block: false })
+    }
+    const first = worker.processJob(await fetch(1), 'token', () => false)
+    await until('it runs', () => runs === 1)
+    const second = await fetch(1)
+    await pause(1.1 * limiter.duration)
+    await fetch(2)
+    await worker.processJob(second, 'token', () => false)
+    expect(await fixture.redis().get(queue.toKey('limiter'))).toBe('1')
+    gate.open()
+    await first
+  })
+
   test('aborts when its own worker is given the job again', async () => {
     const queue = makeQueue()
     const redlock = await fixture.redlock()

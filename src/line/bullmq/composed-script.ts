@@ -24,7 +24,7 @@ interface BullmqScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 31
+const REVISION = 33
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm

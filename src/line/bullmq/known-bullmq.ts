@@ -20,7 +20,7 @@ const STORES =
 const SCRIPTS: Readonly<Record<string, readonly RegExp[]>> = {
   ...{ addParentJob: [STORES], moveToWaitingChildren: [], changePriority: [], removeJob: [] },
   ...{ drain: [], cleanJobsInSet: [], getCounts: [], getJobs: [], getRanges: [] },
-  ...{ getState: [], getStateV2: [], reprocessJob: [] },
+  ...{ getState: [], getStateV2: [], reprocessJob: [], pause: [] },
   addStandardJob: [STORES, /rcall\(pushCmd, targetKey, jobId\)/],
   addPrioritizedJob: [STORES, /rcall\("ZADD", prioritizedKey, score, jobId\)/],
   addDelayedJob: [STORES, /rcall\("ZREM", delayedKey, currentDeduplicatedJobId\)/],

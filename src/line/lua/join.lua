@@ -11,6 +11,8 @@ local function join(id)
   elseif job[2] then redis.call('HSET', BASE .. id, 'redlock:from', math.floor(nowMs())) end
   if not job[1] then return end
   if job[8] then redis.call('ZREM', SPACE .. 'deadlines', placeOf(id, job[2])) end
+  -- rule: old-place-is-taken-again-once
+  if job[3] then redis.call('HDEL', BASE .. id, 'redlock:since') end
   upNext = nil
   local score = scoreFor(nextSeq(), job[3], job[6], job[5])
   for _, resource in ipairs(resourcesOf(job[1])) do

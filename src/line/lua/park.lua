@@ -2,12 +2,13 @@
   A job that has to wait for its turn sleeps behind the others, if it has to. Part of `fetch`.
 
   ARGV  base · slots · id, timestamp: of the job · resources: JSON
-        maxWaitMs, dueAt: see `deadline`
+        maxWaitMs, dueAt: see `deadline` · limitEndsAt: as the worker was told it with the job
   Returns  -100, the slots that are set, since when it could start: it is its turn |
            -101 it is not, and too late to wait | as BullMQ's
   Keeps: the lines of a job stay those that it joined first. A parked job is woken by the job that
   leaves before it: both looks are in one script.
 ]]
+local ROUNDED_MS = 10
 local function park()
   local id = ARGV.id
   local jobKey, place = BASE .. id, placeOf(id, ARGV.timestamp)
@@ -54,9 +55,11 @@ local function park()
     redis.call('ZADD', SPACE .. 'deadlines', string.format('%.0f', deadline), place)
     redis.call('HSET', jobKey, 'redlock:from', math.floor(deadline - ARGV.maxWaitMs))
   end
-  -- A start in vain uses no token of a rate limit.
+  -- A start in vain uses no token of a rate limit. That of a time that has ended is gone.
   local used = tonumber(redis.call('GET', BASE .. 'limiter') or 0)
-  if used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
+  -- rule: token-goes-back-to-its-own-time
+  local isItsTime = limitEndsAt() < ARGV.limitEndsAt + ROUNDED_MS
+  if isItsTime and used > 0 and used < 9007199254740991 then redis.call('DECR', BASE .. 'limiter') end
   if heldUntil then rules('limits').hold({id = id, jobKey = jobKey, lines = lines}, heldUntil)
   elseif not overtaken then wakeHeads(resources, false, '') end
   return withTurn(result)

@@ -75,8 +75,10 @@ local function charge(share, workedMs)
   local weight, tenant = partsOf(share)
   redis.call('ZREM', SPACE .. 'shares', '')
   local time = virtualTime()
-  if not time then redis.call('HSET', META, TIME_FIELD, 0) end
-  local least = math.max(0, (time or 0) - FORGOTTEN_AFTER_MS)
+  -- The queue was idle, or obliterated, before the work ended.
+  -- rule: forgotten-tenant-stays-forgotten
+  if not time then return end
+  local least = math.max(0, time - FORGOTTEN_AFTER_MS)
   -- rule: work-counts-by-weight
   local used = exactly((redis.call('ZSCORE', SPACE .. 'shares', tenant) or least) + workedMs / weight)
   redis.call('ZADD', SPACE .. 'shares', used, tenant)

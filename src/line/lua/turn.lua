@@ -66,11 +66,14 @@ local function seen(...)
   return redis.call(...)
 end
 
+-- When the time ends in which BullMQ's rate limit counts a start now.
+local function limitEndsAt() return math.floor(nowMs()) + redis.call('PTTL', BASE .. 'limiter') end
+
 -- Says to a worker that is given no job what time it is, as result[5], and whether jobs sleep: result[6].
 -- To one that is given a job it says there whether it is the job's turn:
 -- [1] woken | yes | no | none (it has no line) · [2] its lines · [3] its line's burst
 -- [4] the slots of its resource, where they are set · [5] its share
--- [6] ms that its start has counted for its tenant
+-- [6] ms that its start has counted for its tenant · [7] where it may go back, see `limitEndsAt`
 -- `taken`: the job, where it slept, and `burst` of its line.
 local function withTurn(result, taken, burst)
   if type(result) ~= 'table' then return result end
@@ -97,7 +100,8 @@ local function withTurn(result, taken, burst)
     chargedMs = 0
   end
   result[5] = {turn, job.lines or '', taken and burst or job.burst or '',
-    (job.slots or limited or lineSlots) and job.lines and rules('slots').set(job) or '', job.share or '', chargedMs}
+    (job.slots or limited or lineSlots) and job.lines and rules('slots').set(job) or '', job.share or '', chargedMs,
+    (turn == 'no' or turn == 'none') and limitEndsAt() or 0}
   return result
 end
 --- @modules join slots

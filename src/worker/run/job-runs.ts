@@ -17,7 +17,7 @@ import type { ShutdownError } from '../../errors.ts'
 import { JobLockLostError, StepNotAwaitedError } from '../../job-errors.ts'
 import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
-import { dueAt, rest } from '../../line/turns.ts'
+import { dueAt, park, rest } from '../../line/turns.ts'
 import { GIVE_BACK_LIMIT_MS } from '../../line/visit.ts'
 import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
 import type { Logger } from '../../logger.ts'
@@ -147,6 +147,19 @@ export class JobRuns {
     const visit = this.visits.waiting(jobId)
     await visit?.addNext?.()
     if (visit !== undefined) visit.addNext = undefined
+  }
+
+  /** Whether a job that was fetched by hand goes back: others of its line are ahead of it. */
+  async parks(job: Job, token: string): Promise<boolean> {
+    const { lines, ordered } = this.#options
+    const visit = this.visits.waiting(job.id ?? '')
+    // rule: job-fetched-by-hand-comes-in-turn
+    if (!ordered || lines === undefined || visit?.turn !== 'no') return false
+    const resources = JSON.parse(visit.lines) as string[]
+    const answer = await park(lines, Object.assign(visit, { job, token, resources }))
+    if (answer === 'parked') this.visits.drop(visit)
+    else if (answer !== 'late') Object.assign(visit, { turn: 'yes', ...answer })
+    return answer === 'parked'
   }
 
   /** Without it a scheduler ends. */
