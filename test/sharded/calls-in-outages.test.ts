@@ -16,7 +16,7 @@ import { LineBackend } from '../../src/line/line-backend.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
-import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
+import { cli } from '../tools/cli/run-cli.ts'
 import { charges, CUSTOMERS, resourceOf, shardOfCustomer, type Charge } from './charge.ts'
 import { HANGS, REFUSES, useCluster, type Trouble } from './cluster.ts'
 
@@ -169,8 +169,7 @@ test('an estimate waits for no node of another shard', async () => {
 test('leave-lines goes on with the other shards, and names the one that is away', async () => {
   const queue = fixture.queue()
   await queue.addBulk(charges(2))
-  const { fleet, namespace, nodes } = fixture
-  const env = fleetEnv(fleet.urls, namespace, nodes[0]?.url ?? '')
+  const env = { ...fixture.env, BULLMQ_REDLOCK_QUEUE: fixture.nodes[0]?.url }
   const args = ['leave-lines', queue.name, '--yes', '--json', '--prefix', 'bull']
   const thaw = await fixture.inTrouble(HANGS, AWAY)
   const { code, out, err } = await cli(args, { env })

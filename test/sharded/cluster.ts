@@ -2,7 +2,7 @@
  * Sharded queues and workers with a fleet of masters: on its queue's server, or on a Redis Cluster
  * of four nodes.
  */
-import { Redis, type Cluster } from 'ioredis'
+import type { Cluster } from 'ioredis'
 import { afterAll, beforeAll } from 'vitest'
 import {
   ShardedQueue,
@@ -16,6 +16,7 @@ import {
 } from '../../src/index.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { useFleet, type Fixture } from '../fixtures.ts'
+import { tell } from '../support/ask.ts'
 import { startCluster } from '../support/redis-cluster.ts'
 import { resourceOf, type Charge } from './charge.ts'
 
@@ -131,18 +132,4 @@ export const IS_FULL = configured('maxmemory', '1', '0')
 function configured(name: string, begun: string, ended: string): Trouble {
   const sets = (value: string) => (node: TestServer) => tell(node, 'CONFIG', 'SET', name, value)
   return { begin: sets(begun), end: sets(ended) }
-}
-
-/** On a connection of its own. */
-export async function tell(
-  { url }: TestServer,
-  command: string,
-  ...args: readonly string[]
-): Promise<unknown> {
-  const redis = new Redis(url)
-  try {
-    return await redis.call(command, ...args)
-  } finally {
-    redis.disconnect()
-  }
 }

@@ -6,8 +6,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { LeasedProcessor, ShardedQueueOptions, ShardedWorkerOptions } from '../../src/index.ts'
 import { until } from '../fixtures.ts'
+import { tell } from '../support/ask.ts'
 import { charges, CUSTOMERS, resourceOf, shardOfCustomer, type Charge } from './charge.ts'
-import { HANGS, IS_FULL, tell, useCluster, type Trouble } from './cluster.ts'
+import { HANGS, IS_FULL, useCluster, type Trouble } from './cluster.ts'
 
 const fixture = useCluster()
 const LOCK_MS = 1_000

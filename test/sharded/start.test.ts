@@ -2,9 +2,10 @@
 import { expect, test } from 'vitest'
 import type { ShardedQueueEvents, ShardedWorker } from '../../src/index.ts'
 import { until } from '../fixtures.ts'
+import { tell } from '../support/ask.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { charges, CUSTOMERS, type Charge } from './charge.ts'
-import { IS_FULL, tell, useShards } from './cluster.ts'
+import { IS_FULL, useShards } from './cluster.ts'
 
 const fixture = useShards()
 

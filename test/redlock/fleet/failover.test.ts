@@ -1,7 +1,8 @@
 import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { Redlock, silentLogger } from '../../../src/index.ts'
-import { granted, until, useFleet } from '../../fixtures.ts'
+import { granted, useFleet } from '../../fixtures.ts'
+import { hasCopied } from '../../support/has-copied.ts'
 
 const fixture = useFleet({
   masters: 2,
@@ -17,9 +18,7 @@ test('a master that took over the data of a former replica waits, although its p
   fixture.defer(() => Promise.all([a.quit(), b.quit()]))
   const follow = async (replica: Redis, master: { host: string; port: number }): Promise<void> => {
     await replica.replicaof(master.host, master.port)
-    await until('it has the data', async () =>
-      (await replica.info('replication')).includes('master_link_status:up'),
-    )
+    await hasCopied(replica)
   }
   const namespace = fixture.namespace
   const options = { masters: [serverA.url], maxLeaseMs: 30_000, leaseMs: 30_000, namespace }

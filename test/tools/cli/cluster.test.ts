@@ -9,7 +9,8 @@ import { moveSlot, ownerOf, startCluster } from '../../support/redis-cluster.ts'
 import { QueueServer, takesWrites } from '../../../src/tools/operator/queue-server.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
 import { listen } from '../dashboard/harness.ts'
-import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
+import { cli, runningCli, type Said } from './run-cli.ts'
+import { fleetEnv } from '../../support/fleet-env.ts'
 
 const fixture = useFleet({ masters: 1, queue: false })
 let nodes: readonly TestServer[] = []
@@ -33,8 +34,9 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
   })
 
   const say = (args: readonly string[], prefix = '{bull}'): Promise<Said> => {
-    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[index]?.url)
-    return cli(args, { env: { ...env, BULLMQ_REDLOCK_PREFIX: prefix } })
+    const BULLMQ_REDLOCK_QUEUE = nodes[index]?.url
+    const env = { ...fixture.env, BULLMQ_REDLOCK_QUEUE, BULLMQ_REDLOCK_PREFIX: prefix }
+    return cli(args, { env })
   }
 
   it('pause, limit and limits', async () => {
@@ -83,8 +85,8 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
       [1, 2, 1].map((customerId) => ({ name: 'post', data: { customerId } })),
     )
     await using working = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
-      ...fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[index]?.url),
-      ...{ BULLMQ_REDLOCK_PREFIX: '{bull}', QUEUE: name },
+      ...{ ...fixture.env, BULLMQ_REDLOCK_QUEUE: nodes[index]?.url, QUEUE: name },
+      BULLMQ_REDLOCK_PREFIX: '{bull}',
     })
     for (const { id = '' } of jobs) await working.line(new RegExp(`finished ${id}$`))
     working.kill('SIGTERM')
@@ -190,7 +192,8 @@ it('the node of the first shard is away: the page has a row of the queue, and sa
 
 describe('a cluster with troubles', () => {
   const env = (): NodeJS.ProcessEnv => ({
-    ...fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[0]?.url),
+    ...fixture.env,
+    BULLMQ_REDLOCK_QUEUE: nodes[0]?.url,
     BULLMQ_REDLOCK_PREFIX: '{moved}',
   })
 

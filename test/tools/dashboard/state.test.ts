@@ -3,7 +3,8 @@
  */
 import { describe, expect, test } from 'vitest'
 import { Redis } from 'ioredis'
-import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
+import { cli, runningCli } from '../cli/run-cli.ts'
+import { fleetEnv } from '../../support/fleet-env.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import type { DashboardState } from '../../../src/tools/dashboard/state.ts'
 import { invoices, invoiceWorker, serve } from './harness.ts'
@@ -190,8 +191,7 @@ describe('bounds', () => {
 describe('the command', () => {
   test('serves on this machine, and ends with Ctrl-C', async () => {
     await fixture.redlock(LONG)
-    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
-    await using program = runningCli(['dashboard', '--port', '0'], env)
+    await using program = runningCli(['dashboard', '--port', '0'], fixture.env)
     const [, base = ''] = await program.line(/dashboard at (http:\/\/127\.0\.0\.1:\d+)\//)
     const answer = await fetch(`${base}/state`)
     expect(await answer.json()).toMatchObject({ fleet: { voting: 5 } })
