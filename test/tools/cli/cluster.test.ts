@@ -1,5 +1,4 @@
 /** A queue on a Redis Cluster: the address of any node is enough. */
-import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { LockedQueue, ShardedQueue } from '../../../src/index.ts'
 import { shardOf } from '../../../src/sharded/placement.ts'
@@ -219,14 +218,13 @@ describe('a cluster with troubles', () => {
 
   it('slots that no node has: doctor says so; and who would need them is not ready', async () => {
     await fixture.redlock()
-    const clients = nodes.map(({ url }) => new Redis(url))
+    const clients = nodes.map((node) => fixture.redis(node))
     const slot = Number(await clients[0]?.cluster('KEYSLOT', '{lost}'))
     const owner = clients[await ownerOf(clients, '{lost}')]
     const server = new QueueServer(nodes[0]?.url ?? '', 2_000)
     fixture.defer(async () => {
       await owner?.cluster('ADDSLOTS', slot).catch(() => undefined)
       server.close()
-      for (const redis of clients) redis.disconnect()
     })
     for (const redis of clients) await redis.cluster('DELSLOTS', slot).catch(() => undefined)
     await until('it is down', async () => {
@@ -247,11 +245,9 @@ describe('a cluster with troubles', () => {
 
   it('a node that is away: only queues on it are not ready', async () => {
     const server = new QueueServer(nodes[0]?.url ?? '', 500)
-    const clients = nodes.map(({ url }) => new Redis(url))
+    const clients = nodes.map((node) => fixture.redis(node))
     fixture.defer(() => {
       server.close()
-      for (const redis of clients) redis.disconnect()
-      return Promise.resolve()
     })
     const [here = '', there = ''] = await Promise.all(
       [0, 2].map(async (index) => {
@@ -269,7 +265,7 @@ describe('a cluster with troubles', () => {
 
   it('a node that is away: a worker with a shard there is not ready', async () => {
     await fixture.redlock()
-    const clients = nodes.map(({ url }) => new Redis(url))
+    const clients = nodes.map((node) => fixture.redis(node))
     const queue = fixture.namespace
     const covered = (value: string): Promise<unknown> =>
       Promise.all(
@@ -282,7 +278,6 @@ describe('a cluster with troubles', () => {
     fixture.defer(async () => {
       await away?.thaw()
       await covered('yes')
-      for (const redis of clients) redis.disconnect()
     })
     const args = ['--health-port', '0', '--health-host', '127.0.0.1', '--timeout-ms', '500']
     await using working = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts', ...args], {
