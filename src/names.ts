@@ -58,12 +58,13 @@ export function resourcesOf<Subject>(
   const names: readonly unknown[] = Array.isArray(named) ? named : [named]
   if (names.length === 0) throw new ResourceError(jobId, 'returned an empty list')
   for (const name of names) {
-    if (isName(name)) continue
+    const problem = problemOf(name)
+    const gap = problem ? undefined : NOT_A_NAME.exec(name as string)?.[0]
+    if (problem === undefined && gap === undefined) continue
     // A promise is no name; one that is rejected as well must not end the process.
     for (const one of names) void Promise.resolve(one).catch(() => undefined)
-    const gap = NOT_A_NAME.exec(String(name))?.[0] ?? ''
-    const missing = `\`${String(name)}\`: \`${gap}\` names nothing, and all such jobs would wait for each other`
-    throw new ResourceError(jobId, `returned ${problemOf(name) ?? missing}`)
+    const missing = `\`${String(name)}\`: \`${gap ?? ''}\` names nothing, and all such jobs would wait for each other`
+    throw new ResourceError(jobId, `returned ${problem ?? missing}`)
   }
   if (names.length === 1) return names as string[]
   const different = [...new Set(names as string[])].sort()

@@ -22,6 +22,7 @@ import {
   type RedlockOptions,
 } from '../src/index.ts'
 import { startFleet, type Fleet, type TestServer } from '../src/testing/index.ts'
+import { fleetEnv } from './support/fleet-env.ts'
 import { forkProgram } from './support/programs.ts'
 import { undisturbed } from './support/undisturbed.ts'
 
@@ -58,6 +59,8 @@ export interface Fixture {
   plainQueue<Data>(name?: string, options?: Partial<QueueOptions>): Queue<Data>
   /** The prefix that this test's Redlocks share. */
   readonly namespace: string
+  /** It names the test's servers, for the command line. */
+  readonly env: NodeJS.ProcessEnv
   /** A program with its setup in JSON, told to end (SIGTERM) after the test. */
   child(program: URL, setup: object): ChildProcess
   /** Done after the test, in reverse order. */
@@ -158,6 +161,10 @@ export function useFleet(options: Parameters<typeof startFleet>[0] = {}): Fixtur
     },
     get namespace() {
       return currentNamespace()
+    },
+    get env() {
+      const queue = options.queue === false ? undefined : started().queue
+      return fleetEnv(started().urls, currentNamespace(), queue?.url)
     },
     child(program, setup) {
       const stdio = ['ignore', 'inherit', 'inherit', 'ipc'] as const

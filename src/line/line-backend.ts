@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import * as bullmq from 'bullmq'
 import type { BackendFactory, MinimalJob, RedisQueueBackend } from 'bullmq'
 import { allEnded } from '../all-ended.ts'
-import { atEndOfTurn, ownCallback, sleep, systemClock } from '../clock.ts'
+import { atEndOfTurn, ownCallback, systemClock } from '../clock.ts'
 import type { Slots } from '../slots.ts'
 import { ownScript, type ComposedScript } from './bullmq/composed-script.ts'
 import { requireKnownBullmq } from './bullmq/known-bullmq.ts'
@@ -30,7 +30,6 @@ type Method<Name extends keyof RedisQueueBackend> = RedisQueueBackend[Name] exte
 
 const KEEP_ALL = { count: -1 }
 const NO_JOB = { id: '', opts: {} } as MinimalJob
-const REFUSED_PAUSE_MS = 250
 /** From here on `maxWaitMs` is no limit. */
 const ANY_TIME_MS = Number.MAX_SAFE_INTEGER / 2
 
@@ -40,11 +39,6 @@ export function jsonText(value: unknown): string {
   if (!text.includes('\\ud')) return text
   // As a client writes it: half a surrogate pair becomes a replacement character.
   return text.replace(/\\\\|\\ud.../g, (found) => (found === '\\\\' ? found : '\ufffd'))
-}
-
-/** As BullMQ reads it, also of data that are nothing in JSON: it keeps an empty text for these. */
-function dataOf({ data }: { readonly data?: string }): unknown {
-  return JSON.parse(data ?? '{}')
 }
 
 export class LineBackend extends ConnectedBackend implements LineRunner {
@@ -143,7 +137,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const keys = args.slice(0, count)
     // It may take the place of another script, which has more of them.
     while (keys.length < script.numberOfKeys - 1) keys.push(args[0])
-    const asks = mayChange(name) && !this.#allowed.has(script.command)
+    const asks = !this.#allowed.has(script.command) && mayChange(name)
     const text = jsonText({
       base,
       slots: settings.slots,
@@ -191,7 +185,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const looks = { runs: this.settings.visits?.byId.size, worker: this.#name }
     const ours = name === 'moveToActive' ? looks : replaced.ours
     const sent = this.sendTo(client as Client, replaced, args, ours)
-    return FETCHES.includes(name) ? this.#fetched(name, sent) : sent
+    return FETCHES.includes(name) ? this.#fetched(sent) : sent
   }
 
   override moveToCompleted(
@@ -234,7 +228,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   override async addJob(
     ...[job, jobId, parentKeyOpts]: Method<'addJob'>['args']
   ): Method<'addJob'>['reply'] {
-    const placement = this.settings.placement?.(dataOf(job), jobId)
+    const placement = this.settings.placement?.(job.data, jobId)
     const client = await this.connection.client
     return this.addJobToTransaction((placement ?? client) as never, job, jobId, parentKeyOpts)
   }
@@ -244,7 +238,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     if (placement === undefined) return super.addJobs(entries)
     // None is added where one names nothing.
     const placed = entries.map(({ job, jobId, parentKeyOpts }) => {
-      return [placement(dataOf(job), jobId) as never, job, jobId, parentKeyOpts] as const
+      return [placement(job.data, jobId) as never, job, jobId, parentKeyOpts] as const
     })
     await this.connection.client
     return allEnded(placed.map((each) => this.addJobToTransaction(...each)))
@@ -405,17 +399,11 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     return { earlier, done }
   }
 
-  async #fetched(name: string, sent: Promise<unknown>): Promise<unknown> {
+  async #fetched(sent: Promise<unknown>): Promise<unknown> {
     const askedAt = systemClock.now()
-    try {
-      const reply = await sent
-      this.arrived(reply)
-      this.heard(reply, askedAt)
-      return reply
-    } catch (error) {
-      // BullMQ asks again at once when the server refuses to give it a job.
-      if (name === 'moveToActive') await sleep(systemClock, REFUSED_PAUSE_MS)
-      throw error
-    }
+    const reply = await sent
+    this.arrived(reply)
+    this.heard(reply, askedAt)
+    return reply
   }
 }

@@ -12,8 +12,11 @@ export interface LineSettings {
   readonly maxWaitMs?: number | undefined
   /** Of a producer, the order inside a line: that of adding, or BullMQ's of waiting jobs. */
   readonly within?: 'added' | 'priority' | undefined
-  /** How a job stands in line, by its data; undefined for a worker. */
-  readonly placement?: (data: unknown, jobId: string | undefined) => LinePlacement
+  /**
+   * How a job stands in line, by the JSON of its data, which is undefined for data that are nothing
+   * there. No worker has it.
+   */
+  readonly placement?: (data: string | undefined, jobId: string | undefined) => LinePlacement
   /** How many jobs a line has at most; undefined for any number. */
   readonly maxLength?: number | undefined
   /** Which sleeping job of a full line is removed for a new one; undefined for none. */

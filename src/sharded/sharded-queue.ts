@@ -133,7 +133,7 @@ export class ShardedQueue<
     const isOfOneShard = placed.every(({ queue }) => queue === placed[0]?.queue)
     // rule: bulk-is-refused-as-a-whole
     for (const { queue, name, data, opts } of isOfOneShard ? [] : placed) {
-      LineBackend.of(queue).settings.placement?.(data, opts.jobId)
+      LineBackend.of(queue).settings.placement?.(JSON.stringify(data), opts.jobId)
       new this.Job(this, name, data, { ...this.jobsOpts, ...opts }, opts.jobId).toFlowEntry()
     }
     const added = new Map<unknown, Iterator<Job<Data, Result, Name>>>()

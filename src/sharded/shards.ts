@@ -1,7 +1,7 @@
 import type { RedisQueueBackend } from 'bullmq'
 import type { EventEmitter } from 'node:events'
 import { allEnded } from '../all-ended.ts'
-import { Deadlines, Expiring, idleClock, leave, withinMs } from '../clock.ts'
+import { Deadlines, Expiring, idleClock, leave, mustAnswer } from '../clock.ts'
 import {
   QueueDeniedError,
   ShardError,
@@ -59,11 +59,11 @@ class OpenCall extends Expiring {
   }
 
   override expire(): void {
-    const isAlive = this.#backend.getQueueMetaField(SHARDS_FIELD).then(() => true)
-    withinMs(idleClock, PATIENCE_MS, isAlive).then((answers) => {
-      // rule: silent-shard-ends-its-call
-      if (answers !== true) this.#giveUp(new Error(SILENT))
-      else if (this.#isOpen) openCalls.in(PATIENCE_MS, this)
+    const sign = this.#backend.getQueueMetaField(SHARDS_FIELD)
+    // rule: silent-shard-ends-its-call
+    const isAlive = mustAnswer(idleClock, PATIENCE_MS, sign, SILENT)
+    isAlive.then(() => {
+      if (this.#isOpen) openCalls.in(PATIENCE_MS, this)
     }, this.#giveUp)
   }
 }
@@ -110,12 +110,10 @@ export class Shards<Shard extends Part> {
       }
       const call = new OpenCall(shard.getBackend() as RedisQueueBackend, fail)
       // What it throws at once is a rejection too.
-      const answer = new Promise<Answer>((answered) => {
-        answered(question(shard))
-      })
-      answer.then((value) => {
+      const ask = async (): Promise<Awaited<Answer>> => await question(shard)
+      ask().then((value) => {
         call.close()
-        resolve(value as Awaited<Answer>)
+        resolve(value)
       }, fail)
     })
   }

@@ -66,9 +66,9 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     const { lines, bullmq } = queueOptions(options)
     const { resource, slots, rate, tenant, weight } = options
     const hasShares = tenant !== undefined || weight !== undefined
-    const placement = (given: unknown, jobId: string | undefined): LinePlacement => {
+    const placement = (json = '{}', jobId: string | undefined): LinePlacement => {
       this.#comparing ??= this.#compareSettings()
-      const data = given as Data
+      const data = JSON.parse(json) as Data
       const resources = resourcesOf(resource, data, jobId)
       const ofJob = rate?.(data)
       return {
@@ -96,7 +96,7 @@ export class LockedQueue<Data = any, Result = any, Name extends string = string>
     >
   ): Promise<Job<Data, Result, Name>> {
     // rule: template-names-its-resource
-    this.#lines.settings.placement?.(template?.data ?? {}, `repeat:${id}`)
+    this.#lines.settings.placement?.(JSON.stringify(template?.data), `repeat:${id}`)
     return super.upsertJobScheduler(id, repeat, template)
   }
 

@@ -41,7 +41,7 @@ const DRAIN_GRACE_MS = 2_000
 /** How long BullMQ may wait for connections when no job runs any more. */
 const CLOSE_LIMIT_MS = 2_000
 /** Before what was refused is asked again. */
-const REFUSED_MS = 100
+const REFUSED_MS = 250
 /** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
 const MIN_WAIT_MS = 100
 

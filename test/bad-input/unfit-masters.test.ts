@@ -2,7 +2,6 @@
  * Servers that answer and must not vote, and servers that do not answer: each is named, with what
  * to do about it.
  */
-import { Redis } from 'ioredis'
 import { expect, it } from 'vitest'
 import {
   LeaseExistsError,
@@ -21,6 +20,7 @@ import {
   type TestServer,
 } from '../../src/testing/index.ts'
 import { isGranted, until, useClosers } from '../fixtures.ts'
+import { tell } from '../support/ask.ts'
 import { Harness } from '../hazards/harness.ts'
 import { item } from '../support/proxied-masters.ts'
 import { assertNoLeaks } from '../support/leaks.ts'
@@ -136,9 +136,7 @@ it.each([['allkeys-lru'], ['volatile-ttl']])(
     const redlock = await expectOneRefused(evicting, problem, fix)
     await until('two of three grant', () => isGranted(redlock, 'r'))
 
-    const admin = new Redis(evicting.url)
-    await admin.config('SET', 'maxmemory-policy', 'noeviction')
-    admin.disconnect()
+    await tell(evicting, 'CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
     const refused = (): boolean => redlock.status().masters.some(({ state }) => state === 'refused')
     await until('it is looked at again', () => !refused())
   },

@@ -3,7 +3,6 @@
  * comes after the other.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { Redis } from 'ioredis'
 import type { LockCluster } from '../../scripts/lock-servers/lock-cluster.ts'
 import { LOCK_SERVERS, type Kind } from '../../scripts/lock-servers/lock-servers.ts'
 import type { ServiceProcess } from '../../scripts/lock-servers/service-process.ts'
@@ -13,6 +12,7 @@ import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import type { MasterFault, QueueFault } from './plan.ts'
 import { machineMs } from './seen.ts'
 import { MASTERS, Servers } from './servers.ts'
+import { ask, tell } from '../support/ask.ts'
 
 const DURABLE = { appendonly: 'yes', appendfsync: 'always' }
 const REPLICATED = { ...DURABLE, 'repl-diskless-sync-delay': '0' }
@@ -86,7 +86,7 @@ export class Frail implements AsyncDisposable {
       await inSync(old, next)
       const from = machineMs()
       await synced(old)
-      await ask(next, (redis) => redis.replicaof('NO', 'ONE'))
+      await ask(next.url, (redis) => redis.replicaof('NO', 'ONE'))
       await delay(lostMs)
       await this.#queueProxy.refuse()
       this.#queueProxy.redirect(next.port)
@@ -184,24 +184,6 @@ async function faultService(
   else await service.restart()
 }
 
-async function ask<Answer>(
-  { url }: TestServer,
-  question: (redis: Redis) => Promise<Answer>,
-): Promise<Answer> {
-  const redis = new Redis(url)
-  redis.on('error', () => undefined)
-  try {
-    return await question(redis)
-  } finally {
-    redis.disconnect()
-  }
-}
-
-function tell(server: TestServer, ...command: readonly (string | number)[]): Promise<unknown> {
-  const [name = '', ...args] = command
-  return ask(server, (redis) => redis.call(String(name), ...args))
-}
-
 /** A setting of a server, and back to none. */
 function setsFor(server: TestServer, name: string, value: string) {
   const set = (to: string) => (): Promise<unknown> => tell(server, 'CONFIG', 'SET', name, to)
@@ -209,14 +191,14 @@ function setsFor(server: TestServer, name: string, value: string) {
 }
 
 async function follow(replica: TestServer, primary: TestServer): Promise<void> {
-  await ask(replica, (redis) => redis.replicaof(HOST, primary.port))
+  await ask(replica.url, (redis) => redis.replicaof(HOST, primary.port))
   await inSync(primary, replica)
 }
 
 async function inSync(primary: TestServer, replica: TestServer): Promise<void> {
   const until = machineMs() + SYNC_LIMIT_MS
   const isLinked = async (): Promise<boolean> =>
-    (await ask(replica, (redis) => redis.info('replication'))).includes('master_link_status:up')
+    (await ask(replica.url, (redis) => redis.info('replication'))).includes('master_link_status:up')
   while (!(await isLinked())) {
     if (machineMs() > until) throw new Error('The replica does not follow')
     await delay(POLL_MS)
@@ -226,7 +208,7 @@ async function inSync(primary: TestServer, replica: TestServer): Promise<void> {
 
 /** Until all that was written before is on the replica. */
 async function synced(primary: TestServer): Promise<void> {
-  const copies = await ask(primary, async (redis) => {
+  const copies = await ask(primary.url, async (redis) => {
     await redis.set('combination:synced', machineMs())
     return redis.wait(1, SYNC_LIMIT_MS)
   })

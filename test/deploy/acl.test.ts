@@ -11,7 +11,7 @@ import { enrolScript } from '../../src/redlock/fleet/admission.ts'
 import { batchScript } from '../../src/redlock/wire/batch-script.ts'
 import { cli } from '../tools/cli/run-cli.ts'
 import { until, useClosers } from '../fixtures.ts'
-import { ask } from '../testing/ask.ts'
+import { ask } from '../support/ask.ts'
 import { ROOT, textOf } from './files.ts'
 import { RedisProcess } from './redis-process.ts'
 

@@ -12,6 +12,7 @@ import { aofOf } from '../support/aof.ts'
 import { neverTwoHolders } from '../support/undisturbed.ts'
 import type { Harness } from './harness.ts'
 import { ALL, SEEDS, useStage } from './scenario.ts'
+import { hasCopied } from '../support/has-copied.ts'
 
 const stage = useStage({
   masters: 5,
@@ -77,11 +78,7 @@ const losses: readonly (readonly [string, Loss])[] = [
       lostBy(harness, index, async () => {
         const source = harness.masters.server((index + 1) % 5)
         await harness.masters.connection(index).replicaof(source.host, source.port)
-        await until('the replica is in sync', async () =>
-          (await harness.masters.connection(index).info('replication')).includes(
-            'master_link_status:up',
-          ),
-        )
+        await hasCopied(harness.masters.connection(index))
         await harness.masters.connection(index).replicaof('NO', 'ONE')
       }),
   ],

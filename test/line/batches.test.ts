@@ -6,15 +6,13 @@ import { describe, expect, test } from 'vitest'
 import {
   batchProcessor,
   JobLockLostError,
-  LockedWorker,
-  silentLogger,
   type BatchOptions,
   type BatchRun,
-  type LockedQueue,
-  type LockedQueueOptions,
+  type LockedWorker,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
+import { lockedJobs } from '../support/locked-jobs.ts'
 import { upTo } from './calls.ts'
 
 interface Charge {
@@ -23,32 +21,16 @@ interface Charge {
 }
 
 const fixture = useFleet({ masters: 3 })
-const resource = ({ customer }: Charge): string => `customer:${customer}`
-
-function openQueue(options: Partial<LockedQueueOptions<Charge>> = {}): LockedQueue<Charge> {
-  return fixture.lockedQueue<Charge>({ resource, ...options })
-}
-
-async function work(
+const { makeQueue, work: workOn } = lockedJobs<Charge>(
+  fixture,
+  ({ customer }) => `customer:${customer}`,
+  { concurrency: 4 },
+)
+const work = async (
   batch: BatchOptions,
   run: BatchRun<Charge, unknown>,
-  options: Partial<LockedWorkerOptions<Charge>> = {},
-): Promise<LockedWorker<Charge>> {
-  const redlock = options.redlock ?? (await fixture.redlock())
-  const worker = new LockedWorker<Charge>(fixture.namespace, batchProcessor(batch, run), {
-    ...{
-      connection: fixture.connection,
-      logger: silentLogger,
-      concurrency: 4,
-      ...options,
-      redlock,
-    },
-    resource: options.resource ?? (({ data }) => resource(data)),
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close(true))
-  return worker
-}
+  options?: Partial<LockedWorkerOptions<Charge>>,
+): Promise<LockedWorker<Charge>> => workOn(batchProcessor(batch, run), options)
 
 const jobs = (
   count: number,
@@ -94,7 +76,7 @@ describe('a batch', () => {
     ['puts back', (job, token) => job.moveToWait(token), new WaitingError()],
     ['moves to its children', moveToChildren, new WaitingChildrenError()],
   ])('goes on without a job that the processor %s', async (_how, move, moved) => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const errors: unknown[] = []
     const lost: unknown[] = []
     const gate = fixture.gate()
@@ -128,7 +110,7 @@ describe('a batch', () => {
   })
 
   test('comes to an idle worker from one with more lines, and then lines stay where they run', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const lines = ['a', 'b', 'c']
     for (const line of lines) await queue.addBulk(jobs(1_000, line))
     const ranBy = new Map<string, number>()
@@ -160,7 +142,7 @@ describe('a batch', () => {
   })
 
   test('has the next jobs of its line, in order, under one token', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const seen: number[][] = []
     const tokens: number[] = []
     await queue.addBulk(jobs(25))
@@ -186,7 +168,7 @@ describe('a batch', () => {
   })
 
   test('fails job by job; a retried one keeps its place before those behind it', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const events: string[] = []
     await queue.addBulk(jobs(8, 'a', { attempts: 2 }))
     const { seen, run } = recording((batch) =>
@@ -203,7 +185,7 @@ describe('a batch', () => {
   })
 
   test('fails all of its jobs if the processor throws', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(3))
     await work({ size: 3 }, () => Promise.reject(new Error('the bank is away')))
     await until('all have failed', async () => (await queue.getFailedCount()) === 3)
@@ -214,7 +196,7 @@ describe('a batch', () => {
   })
 
   test('fails all of its jobs if the processor omits some', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(2))
     await work({ size: 2 }, () => Promise.resolve([{ status: 'fulfilled', value: 1 }]))
     await until('both have failed', async () => (await queue.getFailedCount()) === 2)
@@ -222,7 +204,7 @@ describe('a batch', () => {
   })
 
   test('that is not full waits for more jobs', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const { seen, run } = recording()
     await work({ size: 4, waitMs: 10_000 }, run)
     for (const { name, data } of jobs(4)) {
@@ -235,7 +217,7 @@ describe('a batch', () => {
   })
 
   test('leaves jobs of other resources alone, and several workers take turns', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const running = new Map<string, number>()
     let most = 0
     const order = new Map<string, number[]>()
@@ -261,7 +243,7 @@ describe('a batch', () => {
   })
 
   test('has no job of a plain queue, and none of a resource that was paused', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const plain = fixture.plainQueue<Charge>()
     await plain.addBulk(jobs(2, 'b'))
     await queue.addBulk(jobs(4))
@@ -281,7 +263,7 @@ describe('a batch', () => {
   })
 
   test('ends before a job that is delayed, and before one of several resources', async () => {
-    const queue = openQueue({ resource: ({ customer }) => customer.split('+') })
+    const queue = makeQueue({ resource: ({ customer }) => customer.split('+') })
     const opts = [{ attempts: 2 }, { attempts: 2, backoff: 800 }]
     for (const [nr, customer] of ['a', 'a', 'a', 'a+b', 'a'].entries()) {
       await queue.add('charge', { customer, nr }, opts[nr] ?? {})
@@ -295,7 +277,7 @@ describe('a batch', () => {
   })
 
   test('has no job that was added while its resource was paused', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const { seen, run } = recording()
     await queue.addBulk(jobs(1))
     await work({ size: 10, waitMs: 1_000 }, run)
@@ -309,7 +291,7 @@ describe('a batch', () => {
   })
 
   test('has no more starts than its rate admits', async () => {
-    const queue = openQueue({ rate: () => ({ limit: 1, perMs: 60_000, burst: 3 }) })
+    const queue = makeQueue({ rate: () => ({ limit: 1, perMs: 60_000, burst: 3 }) })
     const { seen, run } = recording()
     await queue.addBulk(jobs(5))
     await work({ size: 10 }, run)
@@ -319,7 +301,7 @@ describe('a batch', () => {
   })
 
   test('continues when one of its jobs is cancelled, which then fails', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(3, 'a', { attempts: 5 }))
     const ends: AbortSignal[] = []
     const wait = fixture.gate()
@@ -342,7 +324,7 @@ describe('a batch', () => {
   })
 
   test('leaves a job that has moved itself, also when it was cancelled before', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(2))
     const wait = fixture.gate()
     let runs = 0
@@ -372,7 +354,7 @@ describe('a batch', () => {
   })
 
   test('leaves a job that has moved itself, also when a forgotten step fails the others', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(2))
     const errors: string[] = []
     const worker = await work({ size: 2 }, async ([first, second], lease) => {
@@ -391,7 +373,7 @@ describe('a batch', () => {
   })
 
   test('is requeued by drain, in order and without an attempt', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(6))
     let isRunning = false
     const worker = await work({ size: 3 }, async (_batch, lease) => {
@@ -412,7 +394,7 @@ describe('a batch', () => {
   })
 
   test.each(['drain', 'close', 'pause'] as const)('takes no more jobs after %s', async (how) => {
-    const queue = openQueue()
+    const queue = makeQueue()
     const { seen, run } = recording()
     const worker = await work({ size: 10, waitMs: 20_000 }, run)
     await queue.addBulk(jobs(2))
@@ -426,7 +408,7 @@ describe('a batch', () => {
 
   test('that cannot begin returns its jobs to their places', async () => {
     await fixture.undisturbed(async () => {
-      const queue = openQueue()
+      const queue = makeQueue()
       await queue.addBulk(jobs(9))
       const seen: number[][] = []
       const away = fixture.fleet.masters.slice(0, 2)
@@ -457,7 +439,7 @@ describe('a batch', () => {
   })
 
   test('takes no job behind one that another worker may get', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk([...jobs(12, 'a'), ...jobs(12, 'b')])
     const { seen, run } = recording(async (batch) => {
       await delay(5)
@@ -473,7 +455,7 @@ describe('a batch', () => {
   })
 
   test('sleeps as a whole after a rate limit', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(3))
     const starts: number[][] = []
     const run: BatchRun<Charge, unknown> = async (batch, lease) => {
@@ -490,7 +472,7 @@ describe('a batch', () => {
   })
 
   test('holds its line where a job of it has failed for good and the line is blocked by that', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(5))
     const { seen, run } = recording((batch) => allButDeclined(batch, ({ data }) => data.nr === 1))
     await work({ size: 3 }, run, { onFailure: 'block' })
@@ -507,7 +489,7 @@ describe('a batch', () => {
   })
 
   test('stops as a whole when the queue lost the lock on one of its jobs', async () => {
-    const queue = openQueue()
+    const queue = makeQueue()
     await queue.addBulk(jobs(3, 'a', { attempts: 3 }))
     const reasons: unknown[] = []
     let runs = 0
@@ -531,7 +513,7 @@ describe('a batch', () => {
   })
 
   test('has jobs in the order of their priorities, removes them, and keeps to a limiter', async () => {
-    const queue = openQueue({ within: 'priority' })
+    const queue = makeQueue({ within: 'priority' })
     const seen: number[] = []
     for (const nr of [3, 2, 1]) {
       const opts = { priority: nr, removeOnComplete: true }

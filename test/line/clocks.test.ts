@@ -7,7 +7,7 @@ import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { Program } from '../workers/program.ts'
 import { compileShim, type ClockShim, type ShimmedClock } from '../faults/shimmed-clock.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-import { ask } from '../testing/ask.ts'
+import { ask } from '../support/ask.ts'
 
 const HOUR_MS = 3_600_000
 const answer = await compileShim()

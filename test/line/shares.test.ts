@@ -1,13 +1,9 @@
 /** Shares of lines and tenants on a real queue: work done in proportion, and nothing left of it. */
 import { once } from 'node:events'
 import { describe, expect, test } from 'vitest'
-import type {
-  LockedQueue,
-  LockedQueueOptions,
-  LockedWorker,
-  LockedWorkerOptions,
-} from '../../src/index.ts'
+import type { LockedWorker, LockedWorkerOptions } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { lockedJobs } from '../support/locked-jobs.ts'
 
 interface Task {
   readonly tenant: string
@@ -20,10 +16,11 @@ const fixture = useFleet({ masters: 3 })
 const LIMIT_MS = 90_000
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-function makeQueue(options: Partial<LockedQueueOptions<Task>> = {}): LockedQueue<Task> {
-  const resource = ({ tenant, line }: Task): string => `${tenant}-${line}`
-  return fixture.lockedQueue<Task>({ resource, ...options })
-}
+const { makeQueue, work: workOn } = lockedJobs<Task>(
+  fixture,
+  ({ tenant, line }) => `${tenant}-${line}`,
+  { concurrency: 1, removeOnComplete: { count: 0 } },
+)
 
 interface Seen {
   readonly worker: LockedWorker<Task>
@@ -39,23 +36,15 @@ async function work(
   options: Partial<LockedWorkerOptions<Task>> = {},
   failing: (task: Task) => boolean = () => false,
 ): Promise<Seen> {
-  const redlock = await fixture.redlock()
-  const worker = fixture.lockedWorker<Task>(
-    async ({ data }) => {
-      const startedAt = performance.now()
-      seen.order.push(data)
-      if (data.workMs > 0) await pause(data.workMs)
-      const workedMs = performance.now() - startedAt
-      add(seen.worked, data.tenant, workedMs)
-      if (workedMs > data.workMs + STALL_MS) add(seen.stalled, data.tenant, workedMs - data.workMs)
-      if (failing(data)) throw new Error('broken')
-    },
-    {
-      ...{ redlock, concurrency: 1, removeOnComplete: { count: 0 } },
-      resource: ({ data }) => `${data.tenant}-${data.line}`,
-      ...options,
-    },
-  )
+  const worker = await workOn(async ({ data }) => {
+    const startedAt = performance.now()
+    seen.order.push(data)
+    if (data.workMs > 0) await pause(data.workMs)
+    const workedMs = performance.now() - startedAt
+    add(seen.worked, data.tenant, workedMs)
+    if (workedMs > data.workMs + STALL_MS) add(seen.stalled, data.tenant, workedMs - data.workMs)
+    if (failing(data)) throw new Error('broken')
+  }, options)
   const seen: Seen = { worker, order: [], worked: new Map(), stalled: new Map(), requeued: [] }
   worker.on('requeued', ({ data }) => seen.requeued.push(data))
   await worker.waitUntilReady()

@@ -796,7 +796,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   ],
   'sharded/calls-in-outages': [
     ['error-names-its-shard', ['isAway(error)', 'false'], 'refuses'],
-    ['silent-shard-ends-its-call', 'never', 'hangs'],
+    ['silent-shard-ends-its-call', ['PATIENCE_MS', '1e6'], 'hangs'],
     ['old-refusal-is-forgotten', 'never', 'too many'],
     ['refusal-of-a-shard-is-told', ['=== undefined', '!== 0'], 'takes no more clients'],
     ['position-waits-for-no-other-node', ['CLIENTS_LIMIT_MS', '1e6'], 'an estimate waits'],

@@ -4,7 +4,6 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Cluster } from 'ioredis'
-import { Redis } from 'ioredis'
 import { expect, test, vi } from 'vitest'
 import {
   ShardedQueue,
@@ -14,33 +13,21 @@ import {
   type LockedWorker,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { shardOf } from '../../src/sharded/placement.ts'
 import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
-import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
-import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
-import { useCluster } from './cluster.ts'
+import { cli } from '../tools/cli/run-cli.ts'
+import { charges, CUSTOMERS, resourceOf, shardOfCustomer, type Charge } from './charge.ts'
+import { HANGS, REFUSES, useCluster, type Trouble } from './cluster.ts'
 
 const fixture = useCluster()
-const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
 const AWAY = shardOfCustomer('ann')
 const OTHER = CUSTOMERS.find((customer) => shardOfCustomer(customer) !== AWAY) ?? ''
 
-interface Outage {
-  readonly begin: (node: TestServer, redis: Redis, proxy: FaultProxy) => Promise<unknown>
-  readonly end: (node: TestServer, redis: Redis, proxy: FaultProxy) => Promise<unknown>
-  /** It answers what it reads. */
-  readonly reads?: true
-}
-const OUTAGES: Readonly<Record<string, Outage>> = {
-  hangs: { begin: (node) => node.freeze(), end: (node) => node.thaw() },
-  'is cut off': { begin: (_, __, proxy) => proxy.drop(), end: (_, __, proxy) => proxy.pass() },
-  refuses: {
-    begin: (_, redis) => redis.config('SET', 'min-replicas-to-write', '1'),
-    end: (_, redis) => redis.config('SET', 'min-replicas-to-write', '0'),
-    reads: true,
-  },
+const OUTAGES: Readonly<Record<string, (proxy: FaultProxy) => Trouble>> = {
+  hangs: () => HANGS,
+  'is cut off': (proxy) => ({ begin: () => proxy.drop(), end: () => proxy.pass() }),
+  refuses: () => REFUSES,
 }
 
 /** By a proxy to one of its nodes. */
@@ -50,16 +37,11 @@ function connect(proxy: FaultProxy, node: TestServer): Cluster {
   return fixture.cluster(seeds, { natMap })
 }
 
-test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
-  const { begin, end, reads } = OUTAGES[how] as Outage
-  const node = fixture.nodes[AWAY] as TestServer
-  const redis = new Redis(node.url)
-  const proxy = await startProxy(node.port)
-  fixture.defer(async () => {
-    await end(node, redis, proxy)
-    redis.disconnect()
-    await proxy.close()
-  })
+test.each(Object.entries(OUTAGES))('a node %s', async (_, outage) => {
+  const node = fixture.nodeOf(AWAY)
+  const proxy = fixture.closing(await startProxy(node.port))
+  const trouble = outage(proxy)
+  const reads = trouble === REFUSES
   const [ofQueue, ofWorker] = [connect(proxy, node), connect(proxy, node)]
   const queue = fixture.queue({ connection: ofQueue })
   const ran: string[] = []
@@ -72,7 +54,7 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
   const add = (customer: string, nr: number) => queue.add('charge', { customer, nr })
   const [gone, there] = [await add('ann', 0), await add(OTHER, 0)]
   await until('both are done', async () => (await queue.getCompletedCount()) === 2)
-  await begin(node, redis, proxy)
+  const goOn = await fixture.inTrouble(trouble, AWAY)
   const prefix = queue.shards[AWAY]?.opts.prefix ?? ''
 
   const ofOthers = [add(OTHER, 1), queue.getJob(there.id ?? ''), worker.why(there.id ?? '')]
@@ -83,7 +65,7 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
     queue.getJobs(),
     queue.getJobCounts(),
     worker.why(gone.id ?? ''),
-    worker.inspect(resourceOf({ customer: 'ann', nr: 0 })),
+    worker.inspect(resourceOf({ customer: 'ann' })),
   ]
   const changes = [add('ann', 1), queue.pause(), queue.drain(), queue.obliterate({ force: true })]
   const named = `\`${prefix}:${fixture.namespace}\``
@@ -108,7 +90,7 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
   // Else they would send a `pause` again that was given up.
   for (const client of [ofQueue, ofWorker]) client.disconnect()
 
-  await end(node, redis, proxy)
+  await goOn()
   const next = fixture.queue()
   await until('it answers', () => next.resume().then(Boolean.bind(null, true), () => false))
   await fixture.worker(({ data }) => Promise.resolve(void ran.push(`${data.customer}${data.nr}`)))
@@ -118,14 +100,11 @@ test.each(Object.keys(OUTAGES))('a node %s', async (how) => {
 })
 
 test('a node that takes no more clients', async () => {
-  const redis = new Redis((fixture.nodes[AWAY] as TestServer).url)
+  const redis = fixture.redis(fixture.nodeOf(AWAY))
   const [, clients = ''] = await redis.config('GET', 'maxclients')
   const queue = fixture.queue()
   await queue.getJobCounts()
-  fixture.defer(async () => {
-    await redis.config('SET', 'maxclients', clients)
-    redis.disconnect()
-  })
+  fixture.defer(() => redis.config('SET', 'maxclients', clients))
   await redis.config('SET', 'maxclients', '1')
   await redis.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
   const refused = {
@@ -139,10 +118,8 @@ test('a node that takes no more clients', async () => {
 
 test('what starts while a node hangs works on the others', async () => {
   const last = 3
-  const node = fixture.nodes[last] as TestServer
-  fixture.defer(() => node.thaw())
   const redlock = await fixture.redlock()
-  await node.freeze()
+  const thaw = await fixture.inTrouble(HANGS, last)
   const there = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== last)
   // Each connection asks any node for its version, and tells any node its name.
   const names = Array.from({ length: 4 }, (_, nr) => `${fixture.namespace}-${nr}`)
@@ -172,12 +149,10 @@ test('what starts while a node hangs works on the others', async () => {
     })
   })
   await Promise.all(outcomes)
-  await node.thaw() // Before the others take it for dead.
+  await thaw() // Before the others take it for dead.
 })
 
 test('an estimate waits for no node of another shard', async () => {
-  const node = fixture.nodes[AWAY] as TestServer
-  fixture.defer(() => node.thaw())
   const queue = fixture.queue()
   const gate = fixture.gate()
   await fixture.worker(({ data }) => (data.nr === 0 ? Promise.resolve() : gate.passed))
@@ -186,24 +161,17 @@ test('an estimate waits for no node of another shard', async () => {
   await until('one is done', async () => (await queue.getCompletedCount()) === 1)
   await add(1)
   const { id = '' } = await add(2)
-  await node.freeze()
+  await fixture.inTrouble(HANGS, AWAY)
   const position = await queue.position(id)
   expect(position).toMatchObject({ ahead: 1, estimate: expect.anything() as unknown })
-  await node.thaw()
 })
 
 test('leave-lines goes on with the other shards, and names the one that is away', async () => {
-  const node = fixture.nodes[AWAY] as TestServer
   const queue = fixture.queue()
-  const twice = [...CUSTOMERS, ...CUSTOMERS].map((customer) => ({
-    ...{ name: 'charge', data: { customer, nr: 0 } },
-  }))
-  await queue.addBulk(twice)
-  const { fleet, namespace, nodes } = fixture
-  const env = fleetEnv(fleet.urls, namespace, nodes[0]?.url ?? '')
+  await queue.addBulk(charges(2))
+  const env = { ...fixture.env, BULLMQ_REDLOCK_QUEUE: fixture.nodes[0]?.url }
   const args = ['leave-lines', queue.name, '--yes', '--json', '--prefix', 'bull']
-  fixture.defer(() => node.thaw())
-  await node.freeze()
+  const thaw = await fixture.inTrouble(HANGS, AWAY)
   const { code, out, err } = await cli(args, { env })
   const left = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== AWAY).length
   expect([code, JSON.parse(out)]).toEqual([1, { queue: queue.name, jobs: left }])
@@ -211,27 +179,20 @@ test('leave-lines goes on with the other shards, and names the one that is away'
     code: 'SHARD_UNREACHABLE',
     message: expect.stringContaining(`This is shard ${AWAY}, `) as unknown,
   })
-  await node.thaw()
+  await thaw()
   const again = await cli(args, { env })
   expect([again.code, JSON.parse(again.out)]).toMatchObject([0, { jobs: CUSTOMERS.length - left }])
 })
 
 test('while a node refuses the login, listeners hear the other shards, and that one later', async () => {
   const last = 3
-  const redis = new Redis((fixture.nodes[last] as TestServer).url)
+  const redis = fixture.redis(fixture.nodeOf(last))
   const logins = (password: string): Promise<unknown> =>
     redis.config('SET', 'requirepass', password)
-  fixture.defer(async () => {
-    await logins('')
-    redis.disconnect()
-  })
+  fixture.defer(() => logins(''))
   const queue = fixture.queue()
   const addTo = (are: (shard: number) => boolean): Promise<unknown> =>
-    Promise.all(
-      CUSTOMERS.filter((customer) => are(shardOfCustomer(customer))).map((customer) =>
-        queue.add('charge', { customer, nr: 0 }),
-      ),
-    )
+    queue.addBulk(charges(1).filter(({ data }) => are(shardOfCustomer(data.customer))))
   await addTo((shard) => shard === 0)
   await logins('secret')
   // Each connection asks any node for its version, and tells any node its name.
@@ -251,10 +212,9 @@ test('while a node refuses the login, listeners hear the other shards, and that 
 })
 
 test('a node that starts again empty has lost its jobs, and goes on; those of others stay', async () => {
-  const node = fixture.nodes[AWAY] as TestServer
+  const node = fixture.nodeOf(AWAY)
   const queue = fixture.queue()
-  const charges = CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr: 0 } }))
-  await queue.addBulk(charges)
+  await queue.addBulk(charges(1))
   const kept = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== AWAY)
   await node.kill()
   await node.restart()
@@ -273,13 +233,6 @@ test('a node that starts again empty has lost its jobs, and goes on; those of ot
 })
 
 test('a shard that was refused long ago takes no permit too many', async () => {
-  const redis = new Redis((fixture.nodes[AWAY] as TestServer).url)
-  const refuse = (replicas: '0' | '1'): Promise<unknown> =>
-    redis.config('SET', 'min-replicas-to-write', replicas)
-  fixture.defer(async () => {
-    await refuse('0')
-    redis.disconnect()
-  })
   const queue = fixture.queue()
   const gate = fixture.gate()
   let [now, most, done] = [0, 0, 0]
@@ -293,12 +246,12 @@ test('a shard that was refused long ago takes no permit too many', async () => {
   const refusals: string[] = []
   worker.on('error', ({ message }) => refusals.push(message))
   await worker.inspect('customer:ann')
-  await refuse('1')
+  const goOn = await fixture.inTrouble(REFUSES, AWAY)
   void worker.run()
   await until('it is refused', () => refusals.some((said) => said.startsWith('NOREPLICAS')))
   await delay(500) // Also what it asks for a job.
   await worker.pause(true)
-  await refuse('0')
+  await goOn()
   await delay(1_500) // Longer than a server may be silent with its permits.
   const both = ['ann', OTHER].map((customer) => ({ name: 'charge', data: { customer, nr: 0 } }))
   await queue.addBulk(both)

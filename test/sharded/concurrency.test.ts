@@ -4,54 +4,38 @@ import { Worker } from 'bullmq'
 import { expect, test, vi } from 'vitest'
 import {
   batchProcessor,
-  type LockedWorker,
-  ShardedQueue,
-  ShardedWorker,
-  silentLogger,
   type LeasedProcessor,
+  type LockedWorker,
+  type ShardedWorker,
   type ShardedWorkerOptions,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
-import { shardOf } from '../../src/sharded/placement.ts'
-import { aborted, until, useFleet } from '../fixtures.ts'
+import { aborted, until } from '../fixtures.ts'
+import { resourceOf, shardOfCustomer, type Charge } from './charge.ts'
+import { useShards } from './cluster.ts'
 
-const SHARDS = 4
-const fixture = useFleet({ masters: 1 })
-interface Call {
-  readonly name: string
-  readonly nr: number
-}
-/** Names of resources, by shard. */
-const NAMES = Array.from({ length: SHARDS }, (_, shard) =>
-  Array.from({ length: 400 }, (_, nr) => `r${nr}`).filter((name) => shardOf([name], 4) === shard),
+const fixture = useShards()
+/** Of each shard. */
+const NAMES = [0, 1, 2, 3].map((shard) =>
+  Array.from({ length: 400 }, (_, nr) => `r${nr}`).filter(
+    (name) => shardOfCustomer(name) === shard,
+  ),
 )
 
-function makeQueue(): ShardedQueue<Call> {
-  const { connection, namespace } = fixture
-  const options = { connection, shards: SHARDS, resource: ({ name }: Call) => name }
-  return fixture.closing(new ShardedQueue<Call>(namespace, options))
-}
-
-async function makeWorker(
+const makeWorker = (
   concurrency: number,
-  processor: LeasedProcessor<Call, unknown>,
-  options: Partial<ShardedWorkerOptions<Call>> = {},
-): Promise<ShardedWorker<Call>> {
-  const worker = new ShardedWorker<Call>(fixture.namespace, processor, {
-    ...{ connection: fixture.connection, shards: SHARDS, redlock: await fixture.redlock() },
-    ...{ resource: (job) => job.data.name, concurrency, logger: silentLogger, ...options },
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close(true))
-  return worker
-}
+  processor: LeasedProcessor<Charge, unknown>,
+  options: Partial<ShardedWorkerOptions<Charge>> = {},
+): Promise<ShardedWorker<Charge>> => fixture.worker(processor, { concurrency, ...options })
 
-/** Jobs of other resources each, of one shard. */
-const jobsOf = (shard: number, count: number): { name: string; data: Call }[] =>
-  (NAMES[shard] ?? []).slice(0, count).map((name, nr) => ({ name: 'call', data: { name, nr } }))
+/** Of a customer each, of one shard. */
+const jobsOf = (shard: number, count: number): { name: string; data: Charge }[] =>
+  (NAMES[shard] ?? [])
+    .slice(0, count)
+    .map((customer, nr) => ({ name: 'charge', data: { customer, nr } }))
 
 test.each([1, 2, 5, 12])('%i run at once over all shards, never more', async (concurrency) => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   let [now, most, done] = [0, 0, 0]
   await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 30)))
   await makeWorker(concurrency, async () => {
@@ -65,7 +49,7 @@ test.each([1, 2, 5, 12])('%i run at once over all shards, never more', async (co
 })
 
 test('a shard with all the work has all of it', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const gate = fixture.gate()
   let now = 0
   await makeWorker(12, async () => {
@@ -83,11 +67,11 @@ test('a shard with all the work has all of it', async () => {
 })
 
 test('a shard that gets work is given its share of a busy process', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const now = [0, 0, 0, 0]
   let isOver = false
-  const run = async ({ data: { name, nr } }: { readonly data: Call }): Promise<void> => {
-    const shard = shardOf([name], SHARDS)
+  const run = async ({ data: { customer, nr } }: { readonly data: Charge }): Promise<void> => {
+    const shard = shardOfCustomer(customer)
     now[shard] = (now[shard] ?? 0) + 1
     await pause(isOver ? 0 : 12 + 3 * nr) // So that no two end together.
     now[shard] = (now[shard] ?? 0) - 1
@@ -106,11 +90,11 @@ test('a shard that gets work is given its share of a busy process', async () => 
 })
 
 test('a shard that waits takes one permit of all that end at once', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const [first, rest] = [fixture.gate(), fixture.gate()]
   const running = new Map<string, number>()
-  const run = async ({ data: { name, nr } }: { readonly data: Call }): Promise<void> => {
-    running.set(name, nr)
+  const run = async ({ data: { customer, nr } }: { readonly data: Charge }): Promise<void> => {
+    running.set(customer, nr)
     await (nr < 8 ? first : rest).passed
   }
   // A job whose burst is spent would leave its line to the others.
@@ -132,11 +116,11 @@ test('a shard that waits takes one permit of all that end at once', async () => 
 })
 
 test('a shard goes on from job to job while all permits are taken', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const gate = fixture.gate()
   let done = 0
-  await makeWorker(2, async ({ data: { name } }) => {
-    if (shardOf([name], SHARDS) === 0) await gate.passed
+  await makeWorker(2, async ({ data: { customer } }) => {
+    if (shardOfCustomer(customer) === 0) await gate.passed
     done++
   })
   await queue.addBulk([...jobsOf(0, 1), ...jobsOf(3, 20)])
@@ -146,10 +130,10 @@ test('a shard goes on from job to job while all permits are taken', async () => 
 })
 
 test('with one permit, no backlog keeps other shards waiting', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const order: number[] = []
-  await makeWorker(1, async ({ data: { name } }) => {
-    order.push(shardOf([name], SHARDS))
+  await makeWorker(1, async ({ data: { customer } }) => {
+    order.push(shardOfCustomer(customer))
     await pause(5)
   })
   await queue.addBulk([...jobsOf(0, 90), ...jobsOf(0, 90), ...jobsOf(0, 90)])
@@ -162,7 +146,7 @@ test('with one permit, no backlog keeps other shards waiting', async () => {
 
 test('a process that is full leaves a job to one that is not', () =>
   fixture.undisturbed(async () => {
-    const queue = makeQueue()
+    const queue = fixture.queue()
     const gate = fixture.gate()
     let full = 0
     await makeWorker(2, async () => {
@@ -172,11 +156,11 @@ test('a process that is full leaves a job to one that is not', () =>
     await queue.addBulk(jobsOf(0, 2))
     await until('one is full', () => full === 2)
     const ran: string[] = []
-    await makeWorker(2, ({ data: { name } }) => Promise.resolve(ran.push(name)))
+    await makeWorker(2, ({ data: { customer } }) => Promise.resolve(ran.push(customer)))
     await pause(300) // All its shards wait for a mark.
     for (const [index, shard] of [1, 2, 3, 1, 2, 3, 1, 2, 3].entries()) {
       const startedAt = performance.now()
-      await queue.add('call', { name: NAMES[shard]?.[index] ?? '', nr: 0 })
+      await queue.add('charge', { customer: NAMES[shard]?.[index] ?? '', nr: 0 })
       await until('the other ran it', () => ran.length === index + 1)
       // BullMQ looks without a mark after five seconds.
       expect(performance.now() - startedAt).toBeLessThan(2_500)
@@ -185,11 +169,11 @@ test('a process that is full leaves a job to one that is not', () =>
   }))
 
 test('a permit that comes free while a mark is put back is given to its shard', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const gate = fixture.gate()
   const ran: number[] = []
-  const worker = await makeWorker(1, async ({ data: { name } }) => {
-    const shard = shardOf([name], SHARDS)
+  const worker = await makeWorker(1, async ({ data: { customer } }) => {
+    const shard = shardOfCustomer(customer)
     if (shard === 0) await gate.passed
     ran.push(shard)
   })
@@ -216,7 +200,7 @@ test('a permit that comes free while a mark is put back is given to its shard', 
 })
 
 test('it changes while it works', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   let [now, done] = [0, 0]
   const worker = await makeWorker(2, async () => {
     now++
@@ -238,7 +222,7 @@ test('it changes while it works', async () => {
 })
 
 test('failing, requeued and batched jobs give their permits back', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   let [now, most, runs] = [0, 0, 0]
   const run = async (nr: number): Promise<void> => {
     most = Math.max(most, ++now)
@@ -248,7 +232,9 @@ test('failing, requeued and batched jobs give their permits back', async () => {
     if (nr % 3 === 0) throw new Error('no')
   }
   const redlock = await fixture.redlock()
-  const held = await redlock.acquire(NAMES[1]?.[1] ?? '', { autoExtend: true })
+  const held = await redlock.acquire(resourceOf({ customer: NAMES[1]?.[1] ?? '' }), {
+    autoExtend: true,
+  })
   const worker = await makeWorker(3, (job) => run(job.data.nr), { redlock, burstMs: 0 })
   await queue.addBulk([0, 1, 2, 3].flatMap((shard) => [...jobsOf(shard, 20), ...jobsOf(shard, 20)]))
   await until('all but two ended', () => runs === 158)
@@ -260,7 +246,7 @@ test('failing, requeued and batched jobs give their permits back', async () => {
   let batches = 0
   await makeWorker(
     2,
-    batchProcessor<Call>({ size: 5 }, async (jobs) => {
+    batchProcessor<Charge>({ size: 5 }, async (jobs) => {
       most = Math.max(most, ++now)
       await pause(2)
       now--
@@ -278,7 +264,7 @@ test('failing, requeued and batched jobs give their permits back', async () => {
 })
 
 test('pause, resume, drain and close end the wait for a permit', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const gate = fixture.gate()
   const told: string[] = []
   let now = 0
@@ -324,13 +310,15 @@ test('one that is closed before it has begun tells no error', async () => {
 })
 
 test('a lock service for each shard', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const redlock = await Promise.all(
     [0, 1, 2, 3].map((shard) => fixture.redlock({ namespace: `${fixture.namespace}-${shard}` })),
   )
   const ran: string[] = []
-  await makeWorker(4, ({ data: { name } }) => Promise.resolve(ran.push(name)), { redlock })
-  const held = await redlock[3]?.acquire(NAMES[3]?.[0] ?? '', { autoExtend: true })
+  await makeWorker(4, ({ data: { customer } }) => Promise.resolve(ran.push(customer)), { redlock })
+  const held = await redlock[3]?.acquire(resourceOf({ customer: NAMES[3]?.[0] ?? '' }), {
+    autoExtend: true,
+  })
   await queue.addBulk([0, 1, 2, 3].flatMap((shard) => jobsOf(shard, 1)))
   await until('three ran', () => ran.length === 3)
   await pause(200)
@@ -340,7 +328,7 @@ test('a lock service for each shard', async () => {
 })
 
 test('drain says that the processor of one shard ignored its signal', async () => {
-  const queue = makeQueue()
+  const queue = fixture.queue()
   const gate = fixture.gate()
   let started = false
   const worker = await makeWorker(4, () => {

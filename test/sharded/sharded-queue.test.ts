@@ -1,6 +1,5 @@
 /** Every operation of a sharded queue on a Redis Cluster of four nodes, and every refusal. */
 import { FlowProducer, Queue, type Job, type JobType } from 'bullmq'
-import { Redis } from 'ioredis'
 import { describe, expect, test, vi } from 'vitest'
 import {
   LockedQueue,
@@ -13,19 +12,13 @@ import { LineBackend } from '../../src/line/line-backend.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
 import { slotOf } from '../../src/slot-of.ts'
 import { LENT } from '../../src/sharded/sharded-queue.ts'
-import type { TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
-import { useCluster } from './cluster.ts'
+import { charges, CUSTOMERS, resourceOf, shardOfCustomer, type Charge } from './charge.ts'
+import { HANGS, REFUSES, useCluster } from './cluster.ts'
 
 const fixture = useCluster()
-const shardOfCustomer = (customer: string): number => shardOf([`customer:${customer}`], 4)
 const one = 'ann'
 const two = CUSTOMERS.find((each) => shardOfCustomer(each) !== shardOfCustomer(one)) ?? ''
-const charges = (each: number): { name: string; data: Charge }[] =>
-  Array.from({ length: each }, (_, nr) =>
-    CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr } })),
-  ).flat()
 const nrs = (jobs: readonly Job<Charge>[]): string[] =>
   jobs.map(({ data }) => `${data.customer}${data.nr}`)
 
@@ -565,18 +558,7 @@ describe('the whole queue', () => {
   })
 })
 
-/** How the server of a node is in trouble. Returns how it goes on. */
-const TROUBLES = {
-  hangs: async (node: TestServer) => {
-    await node.freeze()
-    return () => node.thaw()
-  },
-  refuses: async (node: TestServer) => {
-    const redis = fixture.redis(node)
-    await redis.config('SET', 'min-replicas-to-write', '1')
-    return () => redis.config('SET', 'min-replicas-to-write', '0')
-  },
-}
+const TROUBLES = { hangs: HANGS, refuses: REFUSES }
 type Trouble = keyof typeof TROUBLES
 
 test.each<[Trouble, string]>([
@@ -587,7 +569,7 @@ test.each<[Trouble, string]>([
 ])('a node that %s at %s leaves its share', async (trouble, when) => {
   const queue = fixture.queue()
   const [gate, ran] = [fixture.gate(), [] as string[]]
-  const redlock = await fixture.redlock({ masterTimeoutMs: 1_500 })
+  const redlock = await fixture.redlock()
   let isThere = false
   const arrive = async (): Promise<void> => {
     isThere = true
@@ -597,7 +579,7 @@ test.each<[Trouble, string]>([
     if (customer === one) await lease.step('charge', arrive)
     ran.push(customer)
   }
-  const name = resourceOf({ customer: one, nr: 0 })
+  const name = resourceOf({ customer: one })
   const other = await fixture.redlock()
   const held = when === 'a requeue' ? await other.acquire(name, { autoExtend: true }) : undefined
   if (held !== undefined) {
@@ -614,13 +596,10 @@ test.each<[Trouble, string]>([
   const shard = shardOfCustomer(one)
   const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
   for (const customer of others) await queue.add('charge', { customer, nr: 0 })
-  const goOn = await TROUBLES[trouble](fixture.nodes[shard] as TestServer)
-  try {
-    gate.open() // What it asks next is not answered.
-    await until('the others have run', () => ran.length === others.length, 20_000)
-  } finally {
-    await goOn()
-  }
+  const goOn = await fixture.inTrouble(TROUBLES[trouble], shard)
+  gate.open() // What it asks next is not answered.
+  await until('the others have run', () => ran.length === others.length, 20_000)
+  await goOn()
   await held?.release()
   await until('it has run', () => ran.includes(one))
   for (const customer of CUSTOMERS) await queue.add('charge', { customer, nr: 1 })
@@ -643,8 +622,7 @@ test.each<Trouble>(['hangs', 'refuses'])(
       until(`${count} have run`, () => ran.length === count)
     await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'first', data: { customer, nr: 0 } })))
     await haveRun(8)
-    const servers = fixture.nodes.map(({ url }) => new Redis(url))
-    fixture.defer(() => Promise.all(servers.map((server) => server.quit())))
+    const servers = fixture.nodes.map((node) => fixture.redis(node))
     await until('every shard waits for a job, and none for a permit', async () => {
       const said = await Promise.all(servers.map((server) => server.info('clients')))
       return said.every((clients) => clients.includes('blocked_clients:1'))
@@ -653,14 +631,11 @@ test.each<Trouble>(['hangs', 'refuses'])(
     await haveRun(9)
     const shard = shardOfCustomer(one)
     const others = CUSTOMERS.filter((customer) => shardOfCustomer(customer) !== shard)
-    const goOn = await TROUBLES[trouble](fixture.nodes[shard] as TestServer)
-    try {
-      gate.open() // Its end is not taken.
-      for (const customer of others) await queue.add('charge', { customer, nr: 2 })
-      await haveRun(9 + others.length)
-    } finally {
-      await goOn()
-    }
+    const goOn = await fixture.inTrouble(TROUBLES[trouble], shard)
+    gate.open() // Its end is not taken.
+    for (const customer of others) await queue.add('charge', { customer, nr: 2 })
+    await haveRun(9 + others.length)
+    await goOn()
     await queue.add('charge', { customer: one, nr: 3 })
     await haveRun(10 + others.length)
   },
@@ -676,17 +651,14 @@ test('a node that gives no jobs takes no turn of the others', async () => {
     ({ data }) => shardOfCustomer(data.customer) !== shardOfCustomer(one),
   )
   await until('some have run', () => ran > 20)
-  const goOn = await TROUBLES.refuses(fixture.nodes[shardOfCustomer(one)] as TestServer)
-  try {
-    await until('it was asked for a second', () => refused > 5)
-    await queue.addBulk(more) // The first ones may be done.
-    const [ranBefore, refusedBefore] = [ran, refused]
-    await until('others have run', () => ran > ranBefore + 100)
-    // It was once asked for every second job of the others.
-    expect(refused - refusedBefore).toBeLessThan((ran - ranBefore) / 4)
-  } finally {
-    await goOn()
-  }
+  const goOn = await fixture.inTrouble(REFUSES, shardOfCustomer(one))
+  await until('it was asked for a second', () => refused > 5)
+  await queue.addBulk(more) // The first ones may be done.
+  const [ranBefore, refusedBefore] = [ran, refused]
+  await until('others have run', () => ran > ranBefore + 100)
+  // It was once asked for every second job of the others.
+  expect(refused - refusedBefore).toBeLessThan((ran - ranBefore) / 4)
+  await goOn()
   await until('all have run', () => ran === 60 * CUSTOMERS.length + more.length)
 })
 
@@ -793,10 +765,7 @@ describe('refusals', () => {
       const worker = await fixture.worker(() => Promise.resolve(), { shards, autorun: false })
       await expect(worker.run()).rejects.toMatchObject({ code: 'SHARDS_DIFFER', isOwnFault: true })
       expect(worker.isRunning()).toBe(false)
-      const events = new ShardedQueueEvents(fixture.namespace, {
-        ...{ connection: fixture.connect(), shards, autorun: false },
-      })
-      fixture.defer(() => events.close())
+      const events = fixture.events({ shards, autorun: false })
       await expect(events.run()).rejects.toMatchObject({ code: 'SHARDS_DIFFER' })
     }
     const told: unknown[] = []

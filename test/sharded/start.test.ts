@@ -1,30 +1,21 @@
 /** What starts while the server of the first shard refuses to be asked. */
-import { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
-import { ShardedQueue, ShardedQueueEvents, ShardedWorker, silentLogger } from '../../src/index.ts'
-import { until, useFleet } from '../fixtures.ts'
+import type { ShardedQueueEvents, ShardedWorker } from '../../src/index.ts'
+import { until } from '../fixtures.ts'
+import { tell } from '../support/ask.ts'
 import { watchLeaks } from '../support/leaks.ts'
-import { CUSTOMERS, resourceOf, type Charge } from './charge.ts'
+import { charges, CUSTOMERS, type Charge } from './charge.ts'
+import { IS_FULL, useShards } from './cluster.ts'
 
-const fixture = useFleet({ masters: 1 })
-
-function makeQueue(): ShardedQueue<Charge> {
-  const options = { connection: fixture.connection, shards: 4, resource: resourceOf }
-  return fixture.closing(new ShardedQueue<Charge>(fixture.namespace, options))
-}
+const fixture = useShards()
 
 /** Jobs in all shards, and a server that is full. Returns how to make room. */
 async function full(): Promise<() => Promise<unknown>> {
-  const { url } = fixture.fleet.queue
-  const queue = makeQueue()
-  await queue.addBulk(CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr: 1 } })))
-  const redis = new Redis(url)
-  const makeRoom = (): Promise<unknown> => redis.config('SET', 'maxmemory', '0')
-  fixture.defer(async () => {
-    await makeRoom()
-    redis.disconnect()
-  })
-  await redis.config('SET', 'maxmemory', '1')
+  const server = fixture.fleet.queue
+  await fixture.queue().addBulk(charges(1))
+  const makeRoom = (): Promise<unknown> => IS_FULL.end(server)
+  fixture.defer(makeRoom)
+  await IS_FULL.begin(server)
   return makeRoom
 }
 
@@ -35,20 +26,12 @@ interface Started {
 }
 
 async function started(shards = 4): Promise<Started> {
-  const { connection } = fixture
-  const redlock = await fixture.redlock()
   const ran: string[] = []
   const errors: Error[] = []
-  const worker = new ShardedWorker<Charge>(
-    fixture.namespace,
-    ({ data }) => Promise.resolve(ran.push(data.customer)),
-    {
-      ...{ connection, shards, redlock, concurrency: 4 },
-      ...{ resource: (job) => resourceOf(job.data), logger: silentLogger },
-    },
-  )
+  const worker = await fixture.worker(({ data }) => Promise.resolve(ran.push(data.customer)), {
+    ...{ shards, concurrency: 4 },
+  })
   worker.on('error', (error) => errors.push(error))
-  fixture.defer(() => worker.close(true))
   return { worker, ran, errors }
 }
 
@@ -81,8 +64,8 @@ test('pause, resume and close need no answer', async () => {
 test('a worker that closes before its server has answered leaves no timer', async () => {
   const redlock = await fixture.redlock()
   const leaks = watchLeaks({ settleMs: 4_000 })
-  const worker = new ShardedWorker(fixture.namespace, () => Promise.resolve(), {
-    ...{ connection: { port: 1 }, shards: 2, redlock, resource: () => 'a', logger: silentLogger },
+  const worker = await fixture.worker(() => Promise.resolve(), {
+    ...{ connection: { port: 1 }, shards: 2, redlock },
   })
   let errors = 0
   worker.on('error', () => errors++)
@@ -108,35 +91,23 @@ test('another number of shards is told once, also where it is resumed', async ()
 })
 
 test('events are heard when it answers', async () => {
-  const { host, port, url } = fixture.fleet.queue
-  const queue = makeQueue()
+  const server = fixture.fleet.queue
+  const queue = fixture.queue()
   await queue.waitUntilReady()
-  const redis = new Redis(url)
-  const allow = (): Promise<unknown> => redis.call('ACL', 'SETUSER', 'default', '+hget')
-  fixture.defer(async () => {
-    await allow()
-    redis.disconnect()
-  })
-  await redis.call('ACL', 'SETUSER', 'default', '-hget')
+  const allow = (): Promise<unknown> => tell(server, 'ACL', 'SETUSER', 'default', '+hget')
+  fixture.defer(allow)
+  await tell(server, 'ACL', 'SETUSER', 'default', '-hget')
   const errors: string[] = []
-  const make = (): ShardedQueueEvents => {
-    const events = new ShardedQueueEvents(fixture.namespace, {
-      connection: { host, port },
-      shards: 4,
-    })
-    events.on('error', ({ message }) => errors.push(message))
-    fixture.defer(() => events.close())
-    return events
-  }
+  const make = (): ShardedQueueEvents =>
+    fixture.events().on('error', ({ message }) => errors.push(message))
   const [events, other] = [make(), make()]
   await until('both say so', () => errors.filter((one) => one.startsWith('NOPERM')).length === 2)
   await other.close()
   await allow()
   const heard = new Set<string>()
   events.on('waiting', ({ jobId }) => heard.add(jobId.slice(0, 1)))
-  const jobs = CUSTOMERS.map((customer) => ({ name: 'charge', data: { customer, nr: 1 } }))
   await until('all shards are heard', async () => {
-    await queue.addBulk(jobs)
+    await queue.addBulk(charges(1))
     return heard.size === 4
   })
 })

@@ -4,7 +4,7 @@ import { ShardedQueue, ShardedWorker, silentLogger } from '../../src/index.ts'
 import { shardOf } from '../../src/sharded/placement.ts'
 import type { DashboardState } from '../../src/tools/dashboard/state.ts'
 import { until, useFleet } from '../fixtures.ts'
-import { cli, fleetEnv } from '../tools/cli/run-cli.ts'
+import { cli } from '../tools/cli/run-cli.ts'
 import { serve } from '../tools/dashboard/harness.ts'
 
 const fixture = useFleet({ masters: 1 })
@@ -71,8 +71,7 @@ test('the command line: why, doctor, limits, retry, skip, cancel, leave-lines', 
   )
   await failAll(queue)
   const jobs = await queue.addBulk(NAMES.map((name) => ({ name: 'call', data: { name } })))
-  const { fleet, namespace } = fixture
-  const env = fleetEnv(fleet.urls, namespace, fleet.queue.url)
+  const { namespace, env } = fixture
   const run = async (...args: string[]): Promise<string> => {
     const { out, err } = await cli([...args, '--prefix', namespace], { env })
     return out + err
@@ -106,8 +105,7 @@ test('of an id that jobs of several shards have, no job is acted on', async () =
   const queue = makeQueue()
   const jobId = `mine-${fixture.namespace}`
   for (const name of NAMES) await queue.add('call', { name }, { jobId })
-  const { fleet, namespace } = fixture
-  const env = fleetEnv(fleet.urls, namespace, fleet.queue.url)
+  const { namespace, env } = fixture
   const run = (...args: string[]): ReturnType<typeof cli> =>
     cli([...args, '--prefix', namespace], { env })
   for (const act of [['why'], ['retry'], ['skip'], ['cancel', '--yes', '--job']] as const) {

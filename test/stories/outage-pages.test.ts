@@ -3,7 +3,6 @@
  * and shows everything again when the outage is over.
  */
 import { expect, it } from 'vitest'
-import { LockedQueue } from '../../src/index.ts'
 import type { DashboardState } from '../../src/tools/dashboard/state.ts'
 import type { ResourceDetail } from '../../src/tools/operator/resource-view.ts'
 import { dashboardHandler } from '../../src/tools/dashboard/index.ts'
@@ -16,14 +15,14 @@ assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 
 it.each(Object.entries<Outage>(OUTAGES))('%s', async (_name, outage) => {
-  const { fleet, namespace } = fixture
+  const { namespace } = fixture
   const redlock = await fixture.redlock({ leaseMs: 300_000, maxLeaseMs: 300_000 })
   await granted(redlock, 'customer:42')
   const queue = `q-${namespace}`
-  const locked = new LockedQueue<{ customer: number }>(queue, {
-    connection: { url: fleet.queue.url },
-    resource: ({ customer }) => `customer:${customer}`,
-  })
+  const locked = fixture.lockedQueue<{ customer: number }>(
+    { resource: ({ customer }) => `customer:${customer}` },
+    queue,
+  )
   for (const jobId of ['a', 'b']) await locked.add('post', { customer: 42 }, { jobId })
   await locked.close()
   const handler = fixture.closing(dashboardHandler(optionsFor(fixture, { timeoutMs: 3_000 })))

@@ -3,8 +3,7 @@
  * command that waits for a dead server without a limit fails by the time limit of its row.
  */
 import { expect, it, vi } from 'vitest'
-import { LockedQueue } from '../../src/index.ts'
-import { cli, fleetEnv, runningCli, type Said } from '../tools/cli/run-cli.ts'
+import { cli, runningCli, type Said } from '../tools/cli/run-cli.ts'
 import { granted, until, useFleet } from '../fixtures.ts'
 import { assertNoLeaks } from '../support/leaks.ts'
 import { hasQuorum, OUTAGES, strike, type Outage, type OutageName } from './outages.ts'
@@ -75,18 +74,18 @@ const QUEUE_PROBLEMS = { dead: 'ECONNREFUSED', silent: 'no reply within' } as co
 
 /** A lease on `customer:42`, the job `a` that waits for it, and the outage. */
 async function scene(outage: Outage): Promise<{ queue: string; env: NodeJS.ProcessEnv }> {
-  const { fleet, namespace } = fixture
+  const { namespace } = fixture
   const redlock = await fixture.redlock({ leaseMs: LEASE_MS, maxLeaseMs: LEASE_MS })
   await granted(redlock, 'customer:42')
   const queue = `q-${namespace}`
-  const locked = new LockedQueue<{ customerId: number }>(queue, {
-    connection: { url: fleet.queue.url },
-    resource: ({ customerId }) => `customer:${customerId}`,
-  })
+  const locked = fixture.lockedQueue<{ customerId: number }>(
+    { resource: ({ customerId }) => `customer:${customerId}` },
+    queue,
+  )
   await locked.add('post', { customerId: 42 }, { jobId: 'a' })
   await locked.close()
   await strike(fixture, outage)
-  return { queue, env: { ...fleetEnv(fleet.urls, namespace, fleet.queue.url), ...QUICK } }
+  return { queue, env: { ...fixture.env, ...QUICK } }
 }
 
 it.each(Object.keys(OUTAGES) as OutageName[])('commands: %s', async (name) => {

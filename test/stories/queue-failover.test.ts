@@ -11,6 +11,8 @@ import { until, useFleet } from '../fixtures.ts'
 import { startProxy, type FaultProxy } from '../support/proxy.ts'
 import { startSentinels, type Sentinels } from '../support/sentinels.ts'
 import { Load } from './queue-load.ts'
+import { ask } from '../support/ask.ts'
+import { hasCopied } from '../support/has-copied.ts'
 
 const fixture = useFleet({ masters: 3, queue: false })
 const LAG_MS = 700
@@ -29,11 +31,7 @@ async function startServers(): Promise<Servers> {
   const replicaof = `127.0.0.1 ${link.port}`
   const replica = await startServer({ name: 'second', config: { ...config, replicaof } })
   fixture.defer(() => replica.close())
-  const redis = new Redis(replica.url)
-  await until('it has copied', async () =>
-    (await redis.info('replication')).includes('master_link_status:up'),
-  )
-  redis.disconnect()
+  await ask(replica.url, hasCopied)
   return { master, replica, link }
 }
 

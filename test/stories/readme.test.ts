@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { takePort } from '../../src/testing/free-port.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { until } from '../fixtures.ts'
-import { ask, ping } from '../testing/ask.ts'
+import { ask, ping } from '../support/ask.ts'
 import { examplesOf, packedApp, ROOT, succeeded, type PackedApp } from './packed-app.ts'
 
 vi.setConfig({ testTimeout: 300_000, hookTimeout: 300_000 })

@@ -3,6 +3,7 @@ import { Redis } from 'ioredis'
 import { startServer, type ServerConfig, type TestServer } from '../../src/testing/index.ts'
 import { takePort } from '../../src/testing/free-port.ts'
 import { until } from '../fixtures.ts'
+import { hasCopied } from './has-copied.ts'
 
 export const SLOTS = 16_384
 
@@ -56,9 +57,7 @@ export async function startCluster({
   const [first, last] = [clients[0], clients[masters]]
   if (last !== undefined) {
     await last.call('CLUSTER', 'REPLICATE', String(await first?.call('CLUSTER', 'MYID')))
-    await until('the replica has copied', async () =>
-      (await last.info('replication')).includes('master_link_status:up'),
-    )
+    await hasCopied(last)
   }
   for (const redis of clients) redis.disconnect()
   return nodes

@@ -1,6 +1,6 @@
 /** A `work` process that serves /metrics, and the Prometheus that may scrape it. */
 import { Queue } from 'bullmq'
-import { fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
+import { runningCli } from '../tools/cli/run-cli.ts'
 import type { Fixture } from '../fixtures.ts'
 import { findProgram } from '../../scripts/find-program.ts'
 
@@ -29,11 +29,10 @@ export interface ScrapedWorker {
 
 export async function startScrapedWorker(fixture: Fixture): Promise<ScrapedWorker> {
   await fixture.redlock(LEASE)
-  const { namespace } = fixture
-  const { host, port, url } = fixture.fleet.queue
-  const queue = fixture.closing(new Queue(namespace, { connection: { host, port } }))
+  const { namespace, connection } = fixture
+  const queue = fixture.closing(new Queue(namespace, { connection }))
   const health = ['--health-port', '0', '--health-host', '127.0.0.1', '--drain-ms', '100']
-  const env = { ...fleetEnv(fixture.fleet.urls, namespace, url), QUEUE: namespace }
+  const env = { ...fixture.env, QUEUE: namespace }
   const worker = runningCli(['work', MODULE, ...health], env)
   fixture.defer(async () => {
     worker.kill('SIGTERM')

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { engineProblem } from '../../src/testing/container-server.ts'
 import { startFleet, startServer } from '../../src/testing/index.ts'
-import { ping } from './ask.ts'
+import { ping } from '../support/ask.ts'
 import { serverCases } from './server-cases.ts'
 
 const START_LIMIT_MS = 120_000

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { type Fleet, startFleet, startServer, type TestServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX } from '../../src/testing/reaper.ts'
 import { assertNoLeaks, watchLeaks } from '../support/leaks.ts'
-import { ask, ping } from './ask.ts'
+import { ask, ping } from '../support/ask.ts'
 import { serverCases } from './server-cases.ts'
 
 assertNoLeaks()

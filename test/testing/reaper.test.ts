@@ -10,7 +10,7 @@ import { startServer } from '../../src/testing/index.ts'
 import { DIRECTORY_PREFIX, takeDirectory } from '../../src/testing/reaper.ts'
 import { findServerBinary } from '../../src/testing/choose-backend.ts'
 import { watchLeaks, type LeakWatch } from '../support/leaks.ts'
-import { ping } from './ask.ts'
+import { ping } from '../support/ask.ts'
 import { nodeArgs } from '../support/programs.ts'
 
 const HOLDER = join(import.meta.dirname, 'fleet-holder-child.ts')

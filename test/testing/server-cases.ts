@@ -1,7 +1,7 @@
 /** What a server does that tests start, as a process and in a container. */
 import { afterEach, expect, it } from 'vitest'
 import { startServer, type ServerOptions, type TestServer } from '../../src/testing/index.ts'
-import { ask, ping } from './ask.ts'
+import { ask, ping } from '../support/ask.ts'
 
 export function serverCases(options: ServerOptions = {}): void {
   let server: TestServer

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import * as original from '../../src/index.ts'
 import { aborted, MAX_LEASE_MS, until, useFleet } from '../fixtures.ts'
-import { chargesOf, type Charge } from './charges.ts'
+import { chargesOf, type Charge } from '../support/locked-jobs.ts'
 
 const { LeaseLostError, RedlockError, silentLogger } = original
 const fixture = useFleet({ masters: 3 })

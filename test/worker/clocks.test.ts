@@ -10,10 +10,10 @@ import {
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ClockAheadError, listen, type JobLease, type Lease } from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-import { chargesOf, type Charge, type Charges } from './charges.ts'
+import { chargesOf, type Charge, type LockedJobs } from '../support/locked-jobs.ts'
 
 const fixture = useFleet({ masters: 3 })
-const { connection, makeQueue, work: workOn } = chargesOf(fixture)
+const { makeQueue, work: workOn } = chargesOf(fixture)
 
 afterEach(() => {
   vi.restoreAllMocks()
@@ -28,7 +28,7 @@ function setClock(aheadMs: number): void {
 }
 
 /** With leases so long that the masters accept a clock that is seconds off. */
-const work: Charges['work'] = async (processor, options = {}) => {
+const work: LockedJobs<Charge>['work'] = async (processor, options = {}) => {
   const redlock = options.redlock ?? (await fixture.redlock({ maxLeaseMs: 30_000 }))
   return workOn(processor, { ...options, redlock })
 }
@@ -114,7 +114,7 @@ describe.each([5_000, -5_000])('with a clock that is %i ms ahead', (aheadMs) => 
     'the delay of a parent, whose last child %s, ends by the clock of the server',
     async (how) => {
       const queue = makeQueue()
-      const flows = fixture.closing(new FlowProducer({ connection: connection() }))
+      const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
       const { namespace: queueName } = fixture
       const data = { customer: 'a' }
       const opts = how === 'ends' ? {} : { delay: 600_000, ignoreDependencyOnFailure: true }
@@ -270,7 +270,7 @@ test('what a job waited is measured from when it could run: not its delay, its c
     if (name === 'part') await pause(600)
     if (name === 'fails' && fails) throw new Error('declined')
   })
-  const flows = fixture.closing(new FlowProducer({ connection: connection() }))
+  const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
   const queueName = fixture.namespace
   const { job: parent } = await flows.add({
     ...{ name: 'whole', queueName, data: { customer: 'a' } },
@@ -280,7 +280,9 @@ test('what a job waited is measured from when it could run: not its delay, its c
     ...{ name: 'whole', queueName, data: { customer: 'e' } },
     children: [{ name: 'part', queueName: `${queueName}-plain`, data: {} }],
   })
-  const plain = new Worker(`${queueName}-plain`, () => pause(600), { connection: connection() })
+  const plain = new Worker(`${queueName}-plain`, () => pause(600), {
+    connection: fixture.connection,
+  })
   fixture.defer(() => plain.close())
   const delayed = await queue.add('delayed', { customer: 'c' }, { delay: 100 })
   await delayed.changeDelay(700)
@@ -310,7 +312,7 @@ test.each([
     await queue.add('charge', { customer: 'a' })
     vi.restoreAllMocks()
   } else {
-    const flows = fixture.closing(new FlowProducer({ connection: connection() }))
+    const flows = fixture.closing(new FlowProducer({ connection: fixture.connection }))
     const queueName = fixture.namespace
     await flows.add({
       ...{ name: 'whole', queueName, data: { customer: 'a' } },
@@ -322,7 +324,7 @@ test.each([
       ],
     })
     const plain = new Worker(`${queueName}-plain`, () => Promise.resolve(), {
-      connection: connection(),
+      connection: fixture.connection,
     })
     fixture.defer(() => plain.close())
   }

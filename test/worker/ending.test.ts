@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { batchProcessor, Redlock, silentLogger } from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-import { chargesOf, type Charge } from './charges.ts'
+import { chargesOf, type Charge } from '../support/locked-jobs.ts'
 import { Program } from '../workers/program.ts'
 
 const fixture = useFleet({ masters: 3 })

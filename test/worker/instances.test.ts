@@ -5,7 +5,7 @@ import { cancelRequests } from '../../src/line/cancel.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { disconnectNow } from '../../src/line/queue-connection.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
-import { chargesOf, type Charge } from './charges.ts'
+import { chargesOf, type Charge } from '../support/locked-jobs.ts'
 
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))

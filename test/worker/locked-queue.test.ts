@@ -13,6 +13,7 @@ import {
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { lockedJobs } from '../support/locked-jobs.ts'
 
 interface Charge {
   readonly customer: string
@@ -22,10 +23,9 @@ interface Charge {
 const fixture = useFleet({ masters: 3 })
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms))
 
-function makeQueue(options: { readonly maxWaitMs?: number } = {}): LockedQueue<Charge> {
-  const resource = ({ customer }: Charge): string => `customer:${customer}`
-  return fixture.lockedQueue<Charge>({ resource, ...options })
-}
+const { makeQueue, work } = lockedJobs<Charge>(fixture, ({ customer }) => `customer:${customer}`, {
+  concurrency: 4,
+})
 
 interface Work {
   readonly runs: number[]
@@ -42,22 +42,16 @@ async function startWorkers(
   const inside = new Map<string, number>()
   const redlock = await fixture.redlock()
   for (let index = 0; index < count; index++) {
-    fixture.lockedWorker<Charge>(
-      async ({ data: { customer, nr } }) => {
-        seen.runs.push(nr)
-        const now = (inside.get(customer) ?? 0) + 1
-        inside.set(customer, now)
-        seen.most = Math.max(seen.most, now)
-        await pause(stepMs)
-        inside.set(customer, now - 1)
-        return nr
-      },
-      {
-        ...{ redlock, concurrency: 4 },
-        resource: (job) => `customer:${job.data.customer}`,
-        ...options,
-      },
-    )
+    const run = async ({ data: { customer, nr } }: { readonly data: Charge }): Promise<number> => {
+      seen.runs.push(nr)
+      const now = (inside.get(customer) ?? 0) + 1
+      inside.set(customer, now)
+      seen.most = Math.max(seen.most, now)
+      await pause(stepMs)
+      inside.set(customer, now - 1)
+      return nr
+    }
+    await work(run, { redlock, ...options })
   }
   return seen
 }
@@ -121,10 +115,9 @@ test.each([
 
 test('a scheduler goes on after jobs that fail before they start', async () => {
   const queue = makeQueue()
-  const redlock = await fixture.redlock()
   const seen: (string | undefined)[] = []
-  const worker = fixture.lockedWorker<Charge>(() => Promise.resolve(), {
-    ...{ redlock, autorun: false },
+  const worker = await work(() => Promise.resolve(), {
+    autorun: false,
     resource: () => {
       throw new Error('it has none')
     },
@@ -185,10 +178,7 @@ test('a client that the user has given keeps nothing of a queue that was closed'
   const client = fixture.redis()
   await client.ping()
   const before = client.listenerCount('error')
-  const queue = fixture.lockedQueue<Charge>({
-    connection: client,
-    resource: ({ customer }) => `customer:${customer}`,
-  })
+  const queue = makeQueue({ connection: client })
   await queue.add('charge', { customer: 'ann', nr: 1 })
   await queue.close()
   expect(client.listenerCount('error')).toBe(before)

@@ -178,8 +178,7 @@ test('a worker that pauses while the cluster is down has paused when it is back'
   const pausing = worker.pause().then(() => true)
   gate.open()
   await until('its job has ended', () => !worker.isRunning())
-  const clients = nodes.map(({ url }) => new Redis(url))
-  fixture.defer(() => Promise.all(clients.map((client) => client.quit())))
+  const clients = nodes.map((node) => fixture.redis(node))
   const slot = String(await clients[0]?.call('CLUSTER', 'KEYSLOT', 'unused'))
   const owner = clients[await ownerOf(clients, 'unused')] as Redis
   const isWhole = async (): Promise<boolean> => {
@@ -199,13 +198,10 @@ test('a worker that pauses while the cluster is down has paused when it is back'
 }, 60_000)
 
 test('nodes that refuse the login keep no queue and no worker of another node from their jobs', async () => {
-  const clients = nodes.map(({ url }) => new Redis(url))
+  const clients = nodes.map((node) => fixture.redis(node))
   const logins = (rule: string): Promise<unknown> =>
     Promise.all(others.map((client) => client.config('SET', 'requirepass', rule)))
-  fixture.defer(async () => {
-    await logins('')
-    for (const client of clients) client.disconnect()
-  })
+  fixture.defer(() => logins(''))
   const owner = await ownerOf(clients, '{bull}')
   const others = clients.filter((_, nr) => nr !== owner)
   await logins('secret')

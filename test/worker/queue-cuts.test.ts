@@ -7,15 +7,14 @@ import { expect, test } from 'vitest'
 import {
   batchProcessor,
   LineFullError,
-  silentLogger,
   type LeasedProcessor,
-  type LockedQueue,
   type LockedQueueOptions,
   type LockedWorker,
   type LockedWorkerOptions,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { until, useFleet } from '../fixtures.ts'
+import { lockedJobs } from '../support/locked-jobs.ts'
 import { startProxy } from '../support/proxy.ts'
 
 type Data = { nr: number }
@@ -26,22 +25,9 @@ const LOCK_MS = 1_000
 const OUTAGE_MS = 3 * LOCK_MS
 const HOUR_MS = 3_600_000
 
-function queueOf(options: Partial<LockedQueueOptions<Data>> = {}): LockedQueue<Data> {
-  return fixture.lockedQueue<Data>({ resource: ({ nr }) => `customer:${nr}`, ...options })
-}
-
-async function work(
-  processor: LeasedProcessor<Data, unknown>,
-  options: Partial<LockedWorkerOptions<Data>> = {},
-): Promise<LockedWorker<Data>> {
-  const worker = fixture.lockedWorker<Data>(processor, {
-    ...{ redlock: await fixture.redlock(), logger: silentLogger },
-    ...{ resource: ({ data }) => `customer:${data.nr}`, lockDuration: LOCK_MS },
-    ...{ stalledInterval: LOCK_MS, ...options },
-  })
-  worker.on('error', () => undefined)
-  return worker
-}
+const { makeQueue, work } = lockedJobs<Data>(fixture, ({ nr }) => `customer:${nr}`, {
+  ...{ lockDuration: LOCK_MS, stalledInterval: LOCK_MS },
+})
 
 function queuePort(): number {
   return fixture.fleet.queue.port
@@ -83,7 +69,7 @@ test.each(COMBINATIONS)(
   fixture.together(COMBINATIONS, async (how) => {
     const { ofQueue, ofWorker, isBatch, isLate } = COMBINED[how] ?? {}
     const { queue: server } = fixture.fleet
-    const queue = queueOf(ofQueue)
+    const queue = makeQueue(ofQueue)
     const gate = fixture.gate()
     const ran: string[] = []
     const one: LeasedProcessor<Data, unknown> = async ({ id = '' }, lease) => {
@@ -133,7 +119,7 @@ async function endRefused(
 ): Promise<LockedWorker<Data>> {
   const redis = fixture.redis()
   fixture.defer(() => redis.call(...TAKE))
-  const queue = queueOf()
+  const queue = makeQueue()
   const gate = fixture.gate()
   let runs = 0
   const worker = await work(async () => {
@@ -178,7 +164,7 @@ test('a job whose end does not leave its client is done once', async () => {
   fixture.defer(() => {
     nodeRedis.disconnect()
   })
-  const queue = queueOf()
+  const queue = makeQueue()
   const gate = fixture.gate()
   const ran: (string | undefined)[] = []
   const processor: LeasedProcessor<Data, unknown> = async ({ id }) => {
@@ -217,7 +203,7 @@ test('an add whose reply is lost is sent again, as with BullMQ; with a jobId the
   const connection = { port: proxy.port, retryStrategy: () => 20 }
   const counts: (number | undefined)[] = []
   const direct = fixture.plainQueue()
-  for (const queue of [queueOf({ connection }), fixture.plainQueue(undefined, { connection })]) {
+  for (const queue of [makeQueue({ connection }), fixture.plainQueue(undefined, { connection })]) {
     for (const opts of [{}, { jobId: 'invoice-7' }]) {
       queue.on('error', () => undefined)
       await queue.obliterate({ force: true })
@@ -238,7 +224,7 @@ test('an add that is sent again may find its own job in a full line; with a jobI
   const answers: unknown[] = []
   const direct = fixture.plainQueue()
   for (const opts of [{}, { jobId: 'invoice-7' }]) {
-    const queue = queueOf({ connection, maxLength: 1 })
+    const queue = makeQueue({ connection, maxLength: 1 })
     queue.on('error', () => undefined)
     await queue.obliterate({ force: true })
     await proxy.dropReplies()
@@ -255,7 +241,7 @@ test('an add that is sent again may find its own job in a full line; with a jobI
 
 test('a job that runs elsewhere meanwhile is not ended by its first run', async () => {
   const proxy = fixture.closing(await startProxy(queuePort()))
-  const queue = queueOf()
+  const queue = makeQueue()
   const [first, second] = [fixture.gate(), fixture.gate()]
   const ran: string[] = []
   const isRunning = (count: number) => (): boolean => ran.length === count
@@ -299,7 +285,7 @@ async function shiftRecord(shifted: (at: number) => number): Promise<void> {
 }
 
 test('jobs of a dead worker run again although every check is late', async () => {
-  const queue = queueOf()
+  const queue = makeQueue()
   const everyMs = 25
   const worker = await work(() => Promise.resolve(), {
     ...{ autorun: false, skipStalledCheck: true, stalledInterval: everyMs },
@@ -322,7 +308,7 @@ test('jobs of a dead worker run again although every check is late', async () =>
 })
 
 test('where checks are rare, each one spares, and one follows it soon', async () => {
-  const queue = queueOf()
+  const queue = makeQueue()
   const options = { stalledInterval: 60_000, lockDuration: LOCK_MS }
   const dead = await work(() => Promise.resolve(), { ...options, autorun: false })
   const job = await queue.add('charge', { nr: 1 })
@@ -342,7 +328,7 @@ test('where checks are rare, each one spares, and one follows it soon', async ()
 })
 
 test('jobs of a dead worker run again although the server has set its clock back', async () => {
-  const queue = queueOf()
+  const queue = makeQueue()
   const everyMs = 100
   const worker = await work(() => Promise.resolve(), {
     ...{ autorun: false, skipStalledCheck: true, stalledInterval: everyMs },
@@ -384,7 +370,7 @@ function patienceMs({ options }: Pick<Redis, 'options'>): number {
 }
 
 test('a command is given up no sooner than with plain BullMQ', async () => {
-  const [locked, plain] = [queueOf(), fixture.plainQueue()]
+  const [locked, plain] = [makeQueue(), fixture.plainQueue()]
   const clients = await Promise.all(
     [locked, plain].map((queue) => queue.getBackend().connection.client as Promise<unknown>),
   )

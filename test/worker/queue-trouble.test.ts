@@ -10,47 +10,27 @@ import { Worker, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { describe, expect, test, vi } from 'vitest'
 import { systemClock, withinMs } from '../../src/clock.ts'
+import type { LockedWorker } from '../../src/index.ts'
 import {
   JobLockLostError,
   LockedQueue,
-  LockedWorker,
   QueueUnreachableError,
   ShardedQueueEvents,
-  silentLogger,
-  type LeasedProcessor,
-  type LockedWorkerOptions,
   ShardedQueue,
 } from '../../src/index.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
 import { startServer, type TestServer } from '../../src/testing/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
+import { lockedJobs } from '../support/locked-jobs.ts'
 import { watchLeaks } from '../support/leaks.ts'
 import { Program } from '../workers/program.ts'
 import { startProxy } from '../support/proxy.ts'
 
 const fixture = useFleet({ masters: 3 })
-const resource = ({ data }: Job<{ nr: number }>): string => `customer:${data.nr % 10}`
-
-function lockedQueue(): LockedQueue<{ nr: number }> {
-  const queue = fixture.lockedQueue<{ nr: number }>({
-    resource: ({ nr }) => `customer:${nr}`,
-  })
-  queue.on('error', () => undefined)
-  return queue
+interface Charge {
+  readonly nr: number
 }
-
-async function work(
-  processor: LeasedProcessor<{ nr: number }, unknown>,
-  options: Partial<LockedWorkerOptions<{ nr: number }>> = {},
-): Promise<LockedWorker<{ nr: number }>> {
-  const worker = new LockedWorker<{ nr: number }>(fixture.namespace, processor, {
-    connection: { url: fixture.fleet.queue.url },
-    ...{ redlock: await fixture.redlock(), resource, logger: silentLogger, ...options },
-  })
-  worker.on('error', () => undefined)
-  fixture.defer(() => worker.close(true))
-  return worker
-}
+const { makeQueue, work } = lockedJobs<Charge>(fixture, ({ nr }) => `customer:${nr % 10}`)
 
 const CUT = ['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']
 /** How each refusal begins and ends. BullMQ gets jobs out in between, so that they meet it. */
@@ -74,7 +54,7 @@ describe('before the processor is called, no attempt is used', () => {
   test.each(Object.entries(REFUSALS))('%s', async (_what, [begin, end]) => {
     const redis = fixture.redis()
     await redis.call('ACL', 'SETUSER', 'jobs', 'on', '>secret', 'allkeys', 'allchannels', '+@all')
-    const queue = fixture.plainQueue<{ nr: number }>()
+    const queue = fixture.plainQueue<Charge>()
     const { host, port } = fixture.fleet.queue
     const connection = { host, port, username: 'jobs', password: 'secret' }
     await queue.addBulk(
@@ -143,7 +123,7 @@ describe.each(['completed', 'failed'] as const)('the end of a job that has %s', 
         await gate.passed
         if (state === 'failed') throw new Error('no money')
       })
-      const queue = fixture.plainQueue<{ nr: number }>()
+      const queue = fixture.plainQueue<Charge>()
       const job = await queue.add('charge', { nr: 1 })
       await until('it runs', () => runs > 0)
       await redis.call(...(begin as [string]))
@@ -183,9 +163,7 @@ test('a user that is denied one command of the scripts: no half of one is run, a
   await set('reset', 'on', '>secret', '~*', '&*', '+@all', '-lpush', '-hincrby')
   const { host, port } = fixture.fleet.queue
   const connection = { host, port, username: 'clerk', password: 'secret' }
-  const queue = fixture.lockedQueue<{ nr: number }>({
-    ...{ connection, resource: ({ nr }) => `customer:${nr}` },
-  })
+  const queue = makeQueue({ connection })
   const ran: number[] = []
   const worker = await work(({ data }) => Promise.resolve(ran.push(data.nr)), { connection })
   const errors: unknown[] = []
@@ -266,9 +244,7 @@ test('a server that refuses while BullMQ asks for its version serves when it tak
     if (asked === 2) client.write('-LOADING Redis is loading the dataset in memory\r\n')
     else server.write(sent)
   })
-  const queue = fixture.lockedQueue<{ nr: number }>({
-    ...{ connection, resource: ({ nr }) => `customer:${nr}` },
-  })
+  const queue = makeQueue({ connection })
   queue.on('error', () => undefined)
   await queue.add('charge', { nr: 1 })
   expect(asked).toBe(3)
@@ -291,7 +267,7 @@ test('a job whose end meets a server that takes no more clients is done once', a
   const worker = await work(run, { connection })
   const errors: string[] = []
   worker.on('error', ({ message }) => errors.push(message))
-  const queue = fixture.plainQueue<{ nr: number }>()
+  const queue = fixture.plainQueue<Charge>()
   const job = await queue.add('charge', { nr: 1 })
   await until('it runs', () => runs === 1)
   isFull = true
@@ -307,7 +283,7 @@ test('a replica that refuses many calls at once is left once', async () => {
   const warnings: Error[] = []
   const warn = (warning: Error): unknown => warnings.push(warning)
   process.on('warning', warn)
-  const [redis, queue] = [fixture.redis(), lockedQueue()]
+  const [redis, queue] = [fixture.redis(), makeQueue()]
   await queue.waitUntilReady()
   await redis.replicaof('127.0.0.1', '1')
   fixture.defer(() => redis.replicaof('NO', 'ONE'))
@@ -328,7 +304,7 @@ test('a replica that refuses many calls at once is left once', async () => {
 test('a queue that still loads its data: no attempt is used, and the jobs run when it has', async () => {
   const server = fixture.closing(await startServer())
   const connection = { host: server.host, port: server.port }
-  const queue = fixture.plainQueue<{ nr: number }>(fixture.namespace, { connection })
+  const queue = fixture.plainQueue<Charge>(fixture.namespace, { connection })
   queue.on('error', () => undefined)
   await queue.addBulk(
     Array.from({ length: 20 }, (_, nr) => ({ name: 'charge', data: { nr }, opts: {} })),
@@ -411,12 +387,9 @@ test.each(OUTAGES)(
     const connection = { port: how === 'refusing' ? proxy.port : server.port }
     const redlock = await fixture.redlock()
     const ran = new Set<string>()
-    const workers = PAUSES.map((_, index) => {
-      const process = ({ name }: Job): Promise<unknown> => Promise.resolve(ran.add(name))
-      const options = { connection, redlock, resource, logger: silentLogger }
-      const worker = fixture.lockedWorker(process, options, `queue-${index}`)
-      return worker.on('error', () => undefined)
-    })
+    const process = ({ name }: Job): Promise<unknown> => Promise.resolve(ran.add(name))
+    const starting = PAUSES.map((_, nr) => work(process, { connection, redlock }, `queue-${nr}`))
+    const workers = await Promise.all(starting)
     await Promise.all(workers.map((worker) => worker.waitUntilReady()))
     await until('they fetch', () => workers.every((each) => each.isRunning() && !each.isStarting()))
     await delay(200) // Now they wait for jobs.
@@ -488,7 +461,7 @@ async function closesWhileSilent(): Promise<void> {
 
 async function closesWhenSlowServerHasTaken(): Promise<void> {
   const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
-  const queue = new LockedQueue<{ nr: number }>(fixture.namespace, {
+  const queue = new LockedQueue<Charge>(fixture.namespace, {
     connection: { url: proxy.url },
     resource: ({ nr }) => `customer:${nr}`,
   })
@@ -531,7 +504,7 @@ test('a worker whose given client was closed says so, and goes on when it is con
   await connection.quit()
   await until('it says so', () => errors.some((each) => each.includes('connect it again')), 15_000)
   await connection.connect()
-  await fixture.plainQueue<{ nr: number }>().add('charge', { nr: 1 })
+  await fixture.plainQueue<Charge>().add('charge', { nr: 1 })
   await until('the job runs', () => runs === 1, 10_000)
 })
 
@@ -632,7 +605,7 @@ describe('a worker that stops', () => {
   })
 
   test('with its Redlock, at the same moment: the signal aborts, and the job is requeued', async () => {
-    const queue = fixture.plainQueue<{ nr: number }>()
+    const queue = fixture.plainQueue<Charge>()
     const reasons: unknown[] = []
     const redlock = await fixture.redlock()
     const worker = await work(
@@ -671,7 +644,7 @@ describe('a worker that stops', () => {
 
 test('a worker that is cut off from the queue alone stops its job when its lock has run out', async () => {
   const proxy = fixture.closing(await startProxy(fixture.fleet.queue.port))
-  const queue = fixture.plainQueue<{ nr: number }>()
+  const queue = fixture.plainQueue<Charge>()
   let reason: unknown
   let isRunning = false
   const worker = await work(

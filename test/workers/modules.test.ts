@@ -1,6 +1,6 @@
 /** The example workers as the image runs them: modules for `work`. */
 import { expect, test } from 'vitest'
-import { fleetEnv, runningCli } from '../tools/cli/run-cli.ts'
+import { runningCli } from '../tools/cli/run-cli.ts'
 import { LockedQueue } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { Program } from './program.ts'
@@ -16,7 +16,7 @@ const fixture = useFleet({ masters: 3 })
 
 async function env(): Promise<NodeJS.ProcessEnv> {
   await fixture.redlock({ leaseMs: 10_000, maxLeaseMs: 30_000 })
-  return fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+  return fixture.env
 }
 
 /** Adds the first strikes of the file. Returns how many operators they have. */

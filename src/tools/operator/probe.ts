@@ -216,7 +216,7 @@ const ROUND_TRIPS = 5
 const NEEDED_REPLICAS = 'min-replicas-to-write'
 
 /** @throws Error for a server that still loads its data; what ioredis throws. */
-export async function surveyServer(redis: Redis): Promise<ServerSurvey> {
+async function surveyServer(redis: Redis): Promise<ServerSurvey> {
   const info = parseInfo(await redis.info())
   if (isLoading(info)) throw new Error(LOADING)
   const [appendfsync, save] = [await setting(redis, 'appendfsync'), await setting(redis, 'save')]

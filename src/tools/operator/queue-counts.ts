@@ -55,9 +55,7 @@ async function countsOf(places: Places, queue: string): Promise<readonly QueueCo
 type Five = [number, number, number, number, number]
 
 /** One row for each queue: the numbers of its shards are added. */
-export function summed<Row extends { readonly queue: string }>(
-  rows: readonly Row[],
-): readonly Row[] {
+function summed<Row extends { readonly queue: string }>(rows: readonly Row[]): readonly Row[] {
   const queues = [...new Set(rows.map(({ queue }) => queue))]
   return queues.map((queue) => added(rows.filter((row) => row.queue === queue)))
 }

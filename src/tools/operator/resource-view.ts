@@ -63,7 +63,7 @@ function mostVotes(seen: readonly Seen[]): number {
 }
 
 /** One view of every master, with the holder's whole token. */
-export async function seeResource(fleet: FleetProbe, resource: string): Promise<readonly Seen[]> {
+async function seeResource(fleet: FleetProbe, resource: string): Promise<readonly Seen[]> {
   const inspect = callOf({ verb: 'inspect', resources: [resource] })
   const answers = await fleet.each((probe) => fleet.call(probe, inspect))
   return answers.map((answer) =>

@@ -263,7 +263,7 @@ function mayPass(lease: Lease, { slots, lines }: Visit): boolean {
 }
 
 /** @param runs how many jobs run here. */
-export function moveBehind(
+function moveBehind(
   { usedMs, share, chargedMs }: Pick<Visit, 'usedMs' | 'share' | 'chargedMs'>,
   workedMs: number,
   usualBurstMs: number,

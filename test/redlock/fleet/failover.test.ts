@@ -1,7 +1,9 @@
-import { Redis } from 'ioredis'
+import type { Redis } from 'ioredis'
 import { expect, test } from 'vitest'
 import { Redlock, silentLogger } from '../../../src/index.ts'
-import { granted, until, useFleet } from '../../fixtures.ts'
+import type { TestServer } from '../../../src/testing/index.ts'
+import { granted, useFleet } from '../../fixtures.ts'
+import { hasCopied } from '../../support/has-copied.ts'
 
 const fixture = useFleet({
   masters: 2,
@@ -10,16 +12,11 @@ const fixture = useFleet({
 })
 
 test('a master that took over the data of a former replica waits, although its process never restarted', async () => {
-  const [a, b] = fixture.fleet.masters.map(({ url }) => new Redis(url))
-  const [serverA, serverB] = fixture.fleet.masters
-  if (a === undefined || b === undefined) throw new Error('unreachable')
-  if (serverA === undefined || serverB === undefined) throw new Error('unreachable')
-  fixture.defer(() => Promise.all([a.quit(), b.quit()]))
+  const [serverA, serverB] = fixture.fleet.masters as [TestServer, TestServer]
+  const [a, b] = [fixture.redis(serverA), fixture.redis(serverB)]
   const follow = async (replica: Redis, master: { host: string; port: number }): Promise<void> => {
     await replica.replicaof(master.host, master.port)
-    await until('it has the data', async () =>
-      (await replica.info('replication')).includes('master_link_status:up'),
-    )
+    await hasCopied(replica)
   }
   const namespace = fixture.namespace
   const options = { masters: [serverA.url], maxLeaseMs: 30_000, leaseMs: 30_000, namespace }

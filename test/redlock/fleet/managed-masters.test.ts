@@ -5,12 +5,12 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Redis } from 'ioredis'
 import { afterAll, expect, test } from 'vitest'
 import { LockedQueue, LockedWorker, Redlock, silentLogger } from '../../../src/index.ts'
 import { takePort } from '../../../src/testing/free-port.ts'
 import { startServer, type TestServer } from '../../../src/testing/index.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
+import { tell } from '../../support/ask.ts'
 import { SLOTS } from '../../support/redis-cluster.ts'
 import { cli } from '../../tools/cli/run-cli.ts'
 
@@ -77,12 +77,10 @@ test('in cluster mode: refused, with what to do', async () => {
   const busPort = await takePort('127.0.0.1')
   const config = { 'cluster-enabled': 'yes', 'cluster-port': String(busPort) }
   const server = fixture.closing(await startServer({ config }))
-  const redis = new Redis(server.url)
-  await redis.call('CLUSTER', 'ADDSLOTSRANGE', 0, SLOTS - 1)
+  await tell(server, 'CLUSTER', 'ADDSLOTSRANGE', 0, SLOTS - 1)
   await until('it serves', async () =>
-    String(await redis.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+    String(await tell(server, 'CLUSTER', 'INFO')).includes('cluster_state:ok'),
   )
-  redis.disconnect()
   const redlock = fixture.closing(new Redlock({ masters: [server.url], logger: silentLogger }))
   await expect(redlock.ready()).rejects.toThrow(/cluster node; use a server without cluster mode/)
   const { out } = await cli(['doctor', '--master', server.url], {})

@@ -20,7 +20,7 @@ import {
   type TestServer,
 } from '../../../src/testing/index.ts'
 import { until } from '../../fixtures.ts'
-import { ask as askAt } from '../../testing/ask.ts'
+import { ask as askAt } from '../../support/ask.ts'
 import { item } from '../../support/proxied-masters.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 

@@ -4,8 +4,9 @@ import { expect, it } from 'vitest'
 import { systemClock } from '../../../src/clock.ts'
 import { readServerFacts, type ServerFacts } from '../../../src/redlock/wire/server-facts.ts'
 import { startServer, type ServerConfig, type TestServer } from '../../../src/testing/index.ts'
-import { until, useClosers } from '../../fixtures.ts'
+import { useClosers } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
+import { hasCopied } from '../../support/has-copied.ts'
 
 assertNoLeaks()
 const { closing } = useClosers()
@@ -92,9 +93,7 @@ it('sees a replica, and that memory which was replaced once is not its own', asy
   const server = await start(DURABLE)
   const replicate = async (redis: Redis): Promise<void> => {
     await redis.replicaof(other.host, other.port)
-    await until('it has the data of the other', async () =>
-      (await redis.info('replication')).includes('master_link_status:up'),
-    )
+    await hasCopied(redis)
   }
   expect(await facts(server, replicate)).toMatchObject({ role: 'slave' })
   const promote = (redis: Redis): Promise<unknown> => redis.replicaof('NO', 'ONE')

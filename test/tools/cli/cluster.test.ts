@@ -1,5 +1,4 @@
 /** A queue on a Redis Cluster: the address of any node is enough. */
-import { Redis } from 'ioredis'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { LockedQueue, ShardedQueue } from '../../../src/index.ts'
 import { shardOf } from '../../../src/sharded/placement.ts'
@@ -9,7 +8,8 @@ import { moveSlot, ownerOf, startCluster } from '../../support/redis-cluster.ts'
 import { QueueServer, takesWrites } from '../../../src/tools/operator/queue-server.ts'
 import { dashboardHandler } from '../../../src/tools/dashboard/index.ts'
 import { listen } from '../dashboard/harness.ts'
-import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
+import { cli, runningCli, type Said } from './run-cli.ts'
+import { fleetEnv } from '../../support/fleet-env.ts'
 
 const fixture = useFleet({ masters: 1, queue: false })
 let nodes: readonly TestServer[] = []
@@ -33,8 +33,9 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
   })
 
   const say = (args: readonly string[], prefix = '{bull}'): Promise<Said> => {
-    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[index]?.url)
-    return cli(args, { env: { ...env, BULLMQ_REDLOCK_PREFIX: prefix } })
+    const BULLMQ_REDLOCK_QUEUE = nodes[index]?.url
+    const env = { ...fixture.env, BULLMQ_REDLOCK_QUEUE, BULLMQ_REDLOCK_PREFIX: prefix }
+    return cli(args, { env })
   }
 
   it('pause, limit and limits', async () => {
@@ -83,8 +84,8 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
       [1, 2, 1].map((customerId) => ({ name: 'post', data: { customerId } })),
     )
     await using working = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], {
-      ...fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[index]?.url),
-      ...{ BULLMQ_REDLOCK_PREFIX: '{bull}', QUEUE: name },
+      ...{ ...fixture.env, BULLMQ_REDLOCK_QUEUE: nodes[index]?.url, QUEUE: name },
+      BULLMQ_REDLOCK_PREFIX: '{bull}',
     })
     for (const { id = '' } of jobs) await working.line(new RegExp(`finished ${id}$`))
     working.kill('SIGTERM')
@@ -190,7 +191,8 @@ it('the node of the first shard is away: the page has a row of the queue, and sa
 
 describe('a cluster with troubles', () => {
   const env = (): NodeJS.ProcessEnv => ({
-    ...fleetEnv(fixture.fleet.urls, fixture.namespace, nodes[0]?.url),
+    ...fixture.env,
+    BULLMQ_REDLOCK_QUEUE: nodes[0]?.url,
     BULLMQ_REDLOCK_PREFIX: '{moved}',
   })
 
@@ -216,14 +218,13 @@ describe('a cluster with troubles', () => {
 
   it('slots that no node has: doctor says so; and who would need them is not ready', async () => {
     await fixture.redlock()
-    const clients = nodes.map(({ url }) => new Redis(url))
+    const clients = nodes.map((node) => fixture.redis(node))
     const slot = Number(await clients[0]?.cluster('KEYSLOT', '{lost}'))
     const owner = clients[await ownerOf(clients, '{lost}')]
     const server = new QueueServer(nodes[0]?.url ?? '', 2_000)
     fixture.defer(async () => {
       await owner?.cluster('ADDSLOTS', slot).catch(() => undefined)
       server.close()
-      for (const redis of clients) redis.disconnect()
     })
     for (const redis of clients) await redis.cluster('DELSLOTS', slot).catch(() => undefined)
     await until('it is down', async () => {
@@ -244,11 +245,9 @@ describe('a cluster with troubles', () => {
 
   it('a node that is away: only queues on it are not ready', async () => {
     const server = new QueueServer(nodes[0]?.url ?? '', 500)
-    const clients = nodes.map(({ url }) => new Redis(url))
+    const clients = nodes.map((node) => fixture.redis(node))
     fixture.defer(() => {
       server.close()
-      for (const redis of clients) redis.disconnect()
-      return Promise.resolve()
     })
     const [here = '', there = ''] = await Promise.all(
       [0, 2].map(async (index) => {
@@ -266,7 +265,7 @@ describe('a cluster with troubles', () => {
 
   it('a node that is away: a worker with a shard there is not ready', async () => {
     await fixture.redlock()
-    const clients = nodes.map(({ url }) => new Redis(url))
+    const clients = nodes.map((node) => fixture.redis(node))
     const queue = fixture.namespace
     const covered = (value: string): Promise<unknown> =>
       Promise.all(
@@ -279,7 +278,6 @@ describe('a cluster with troubles', () => {
     fixture.defer(async () => {
       await away?.thaw()
       await covered('yes')
-      for (const redis of clients) redis.disconnect()
     })
     const args = ['--health-port', '0', '--health-host', '127.0.0.1', '--timeout-ms', '500']
     await using working = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts', ...args], {

@@ -12,9 +12,11 @@ import {
 } from '../../../src/testing/index.ts'
 import type { Diagnosis } from '../../../src/tools/operator/diagnosis.ts'
 import { compileShim } from '../../faults/shimmed-clock.ts'
-import { ask } from '../../testing/ask.ts'
+import { ask } from '../../support/ask.ts'
+import { hasCopied } from '../../support/has-copied.ts'
 import { until, useClosers } from '../../fixtures.ts'
-import { cli, fleetEnv, type Said } from './run-cli.ts'
+import { cli, type Said } from './run-cli.ts'
+import { fleetEnv } from '../../support/fleet-env.ts'
 
 const NAMESPACE = 'doctor'
 const { add, closing } = useClosers()
@@ -22,15 +24,26 @@ const { add, closing } = useClosers()
 const fleetOf = async (masters: number, config: ServerConfig = {}): Promise<Fleet> =>
   closing(await startFleet({ masters, queue: false, config }))
 
-async function bootstrapped(masters: number, config: ServerConfig = {}) {
+const openLock = ({ urls: masters }: Pick<Fleet, 'urls'>): Redlock =>
+  new Redlock({ masters, namespace: NAMESPACE, logger: silentLogger })
+
+async function bootstrapped(masters: number, config: ServerConfig = {}): Promise<Fleet> {
   const fleet = await fleetOf(masters, config)
-  await using redlock = new Redlock({
-    masters: fleet.urls,
-    namespace: NAMESPACE,
-    logger: silentLogger,
-  })
+  await using redlock = openLock(fleet)
   await redlock.bootstrap({ newFleet: true })
   return fleet
+}
+
+const run = ({ urls }: Pick<Fleet, 'urls'>, ...args: readonly string[]): Promise<Said> =>
+  cli(args, { env: fleetEnv(urls, NAMESPACE) })
+
+/** What it says for machines. */
+const diagnose = async (
+  fleet: Pick<Fleet, 'urls'>,
+  ...args: readonly string[]
+): Promise<Said & { readonly found: Diagnosis }> => {
+  const said = await run(fleet, 'doctor', '--json', ...args)
+  return { ...said, found: said.json<Diagnosis>() }
 }
 
 function codes(diagnosis: Diagnosis, where: string): readonly string[] {
@@ -44,16 +57,13 @@ const hostOf = (url: string): string => new URL(url).host
 describe('doctor', () => {
   it('a healthy fleet: exit code 0, in words and for machines', async () => {
     const fleet = await bootstrapped(3, { requirepass: 'geheim' })
-    const env = fleetEnv(fleet.urls, NAMESPACE)
-    const said = await cli(['doctor'], { env })
+    const said = await run(fleet, 'doctor')
     expect(said).toMatchObject({ code: 0, err: '' })
     expect(said.out).toContain('healthy: 3 of 3 masters vote, 2 are needed; 1 more may fail')
     expect(said.out).not.toContain('geheim')
     expect(said.out).not.toContain('\u001b[') // Not a terminal: no colours.
-    const machine = await cli(['doctor', '--json'], { env })
-    expect(machine.json<Diagnosis>()).toMatchObject({
-      ...{ healthy: true, voting: 3, quorum: 2, margin: 1 },
-    })
+    const machine = await diagnose(fleet)
+    expect(machine.found).toMatchObject({ healthy: true, voting: 3, quorum: 2, margin: 1 })
     expect(machine.out).not.toContain('geheim')
   })
 
@@ -73,21 +83,19 @@ describe('doctor', () => {
       await first.kill()
       await restarting
     })
-    const look = (): Promise<Said> =>
-      cli(['doctor', '--json'], { env: fleetEnv(fleet.urls, NAMESPACE) })
-    let said = await look()
+    let said = await diagnose(fleet)
     const named = (): { fact: string; fix: string } | undefined =>
-      said
-        .json<Diagnosis>()
-        .findings.find(({ where, severity }) => where === hostOf(first.url) && severity === 'error')
+      said.found.findings.find(
+        ({ where, severity }) => where === hostOf(first.url) && severity === 'error',
+      )
     // It may still run, or not listen yet.
     await until('it loads', async () => {
-      said = await look()
+      said = await diagnose(fleet)
       return named()?.fact.includes('LOADING') === true
     })
     expect(said.code).toBe(1)
     expect(named()?.fix).toBe('wait: it answers when it has read its data')
-    expect(said.json<Diagnosis>()).toMatchObject({ voting: 2, quorum: 2 })
+    expect(said.found).toMatchObject({ voting: 2, quorum: 2 })
   })
 
   it('one master stopped, one that evicts, one whose clock is an hour off: each is named, with the fix', async (context) => {
@@ -106,8 +114,7 @@ describe('doctor', () => {
       await evicting.restart({ config: { 'maxmemory-policy': 'allkeys-lru' } })
       shim.clock(late.port).step(-3_600_000)
 
-      const env = fleetEnv(fleet.urls, NAMESPACE)
-      const said = await cli(['doctor'], { env })
+      const said = await run(fleet, 'doctor')
       expect(said.code).toBe(3) // Its clock is so far behind that clients do not count it.
       expect(said.out).toContain(`${hostOf(stopped.url)}: does not answer: `)
       expect(said.out).toContain('ECONNREFUSED')
@@ -121,7 +128,7 @@ describe('doctor', () => {
       expect(shim.clock(late.port).looks).toBeGreaterThan(0)
 
       shim.clock(late.port).step(2 * 3_600_000)
-      const ahead = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
+      const { found: ahead } = await diagnose(fleet)
       expect(codes(ahead, hostOf(late.url))).toEqual(['clock'])
       expect(ahead).toMatchObject({ voting: 2, margin: -1 })
     }
@@ -130,7 +137,7 @@ describe('doctor', () => {
   it('just a quorum: exit code 1, because one more failure stops everything', async () => {
     const fleet = await bootstrapped(3)
     await fleet.masters[0]?.kill()
-    const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+    const said = await run(fleet, 'doctor')
     expect(said.code).toBe(1)
     expect(said.out).toContain('just a quorum votes (2 of 3)')
   })
@@ -139,12 +146,12 @@ describe('doctor', () => {
     const fleet = await bootstrapped(5)
     const down = fleet.masters.slice(0, 3)
     for (const master of down) await master.kill()
-    const env = fleetEnv(fleet.urls, NAMESPACE)
     const names = down.map(({ url }) => hostOf(url))
-    const said = await cli(['doctor'], { env: { ...env, COLUMNS: '400' } })
+    const env = { ...fleetEnv(fleet.urls, NAMESPACE), COLUMNS: '400' }
+    const said = await cli(['doctor'], { env })
     expect(said.out).toContain(`${names.join(', ')}: does not answer: connect ECONNREFUSED\n`)
-    const { findings } = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
-    const facts = findings.flatMap(({ code, fact }) => (code === 'unreachable' ? [fact] : []))
+    const { found } = await diagnose(fleet)
+    const facts = found.findings.flatMap(({ code, fact }) => (code === 'unreachable' ? [fact] : []))
     expect(facts).toEqual(names.map((name) => `does not answer: connect ECONNREFUSED ${name}`))
   })
 
@@ -157,21 +164,16 @@ describe('doctor', () => {
     await frozen?.freeze()
     const wrong = locked.url.replace('geheim', 'falsch')
     const urls = [...fleet.urls, `redis://localhost:${first?.port ?? 0}`, wrong]
-    const said = await cli(
-      ['doctor', '--json', '--timeout-ms', '3000', '--max-lease-ms', '20000'],
-      {
-        env: fleetEnv(urls, NAMESPACE),
-      },
-    )
-    const diagnosis = said.json<Diagnosis>()
-    const at = (index: number): readonly string[] => codes(diagnosis, hostOf(urls[index] ?? ''))
+    const limits = ['--timeout-ms', '3000', '--max-lease-ms', '20000']
+    const { found, ...said } = await diagnose({ urls }, ...limits)
+    const at = (index: number): readonly string[] => codes(found, hostOf(urls[index] ?? ''))
     expect(at(0)).toEqual(expect.arrayContaining(['max-lease-differs', 'fleet-size-differs']))
     expect(at(1)).toContain('replica')
     expect(at(2)).toContain('not-enrolled') // It came back without its memory.
     expect(at(3)).toEqual(['unreachable'])
     expect(at(5)).toContain('same-server')
     expect(at(6)).toEqual(['unreachable'])
-    const refused = diagnosis.findings.find(({ where }) => where === hostOf(wrong))
+    const refused = found.findings.find(({ where }) => where === hostOf(wrong))
     expect(refused).toMatchObject({ fix: 'correct the user and the password in its URL' })
     expect(said.out + said.err).not.toMatch(/geheim|falsch/)
     expect(said.code).toBe(3)
@@ -182,14 +184,9 @@ describe('doctor', () => {
     const [first] = fleet.masters
     const [, replica = ''] = fleet.urls
     await ask(replica, (redis) => redis.replicaof('127.0.0.1', first?.port ?? 0))
-    await until('it has copied the other', () =>
-      ask(replica, async (redis) =>
-        (await redis.info('replication')).includes('master_link_status:up'),
-      ),
-    )
-    const said = await cli(['doctor', '--json'], { env: fleetEnv(fleet.urls, NAMESPACE) })
-    const found = codes(said.json<Diagnosis>(), hostOf(replica))
-    expect(found).toEqual(['replica'])
+    await ask(replica, hasCopied)
+    const { found } = await diagnose(fleet)
+    expect(codes(found, hostOf(replica))).toEqual(['replica'])
   })
 
   it('a master that takes no more clients says so, to a worker too', async () => {
@@ -197,7 +194,7 @@ describe('doctor', () => {
     const [url = ''] = fleet.urls
     await ask(url, async (redis) => {
       await redis.config('SET', 'maxclients', '1')
-      const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, NAMESPACE) })
+      const said = await run(fleet, 'doctor')
       expect(said.out).toContain('does not answer: ERR max number of clients reached')
       expect(said.out).toContain('fix: raise its `maxclients`')
       await using redlock = new Redlock({ masters: fleet.urls, logger: silentLogger })
@@ -211,47 +208,33 @@ describe('doctor', () => {
 
   it('a restart with durable memory, and the quarantine after one without', async () => {
     const fleet = await bootstrapped(3, { appendonly: 'yes', appendfsync: 'everysec' })
-    const env = fleetEnv(fleet.urls, NAMESPACE)
     const [first] = fleet.masters
     await first?.restart()
-    const before = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
-    expect(codes(before, hostOf(fleet.urls[0] ?? ''))).toEqual(['restarted'])
-    await using redlock = new Redlock({
-      masters: fleet.urls,
-      namespace: NAMESPACE,
-      logger: silentLogger,
-    })
+    const [url = ''] = fleet.urls
+    expect(codes((await diagnose(fleet)).found, hostOf(url))).toEqual(['restarted'])
+    await using redlock = openLock(fleet)
     await redlock.ready()
-    const after = (await cli(['doctor', '--json'], { env })).json<Diagnosis>()
-    expect(codes(after, hostOf(fleet.urls[0] ?? ''))).toEqual(['quarantined'])
+    expect(codes((await diagnose(fleet)).found, hostOf(url))).toEqual(['quarantined'])
   })
 
   it('a master that was copied: connected workers count it', async () => {
     const fleet = await bootstrapped(1)
     const { host, port } = fleet.masters[0] ?? { host: '', port: 0 }
     const replica = closing(await startServer({ config: { replicaof: `${host} ${port}` } }))
-    await until('it is copied', () =>
-      ask(replica.url, async (redis) =>
-        (await redis.info('replication')).includes('master_link_status:up'),
-      ),
-    )
-    const env = fleetEnv(fleet.urls, NAMESPACE)
-    const said = await cli(['doctor', '--json'], { env })
-    expect(said).toMatchObject({ code: 1 })
-    const diagnosis = said.json<Diagnosis>()
-    expect(codes(diagnosis, hostOf(fleet.urls[0] ?? ''))).toEqual(['copied'])
-    expect(diagnosis).toMatchObject({ voting: 1 })
+    await ask(replica.url, hasCopied)
+    const { code, found } = await diagnose(fleet)
+    expect(code).toBe(1)
+    expect(codes(found, hostOf(fleet.urls[0] ?? ''))).toEqual(['copied'])
+    expect(found).toMatchObject({ voting: 1 })
   })
 
   it('a queue that evicts, keeps nothing, and is a lock master', async () => {
     const fleet = await bootstrapped(1)
     const evicting = closing(await startServer({ config: { 'maxmemory-policy': 'volatile-lru' } }))
     const look = async (queue: string): Promise<readonly string[]> => {
-      const said = await cli(['doctor', '--json', '--queue-redis', queue], {
-        env: fleetEnv(fleet.urls, NAMESPACE),
-      })
-      expect(said.code).toBe(1)
-      return codes(said.json<Diagnosis>(), `queue ${hostOf(queue)}`)
+      const { code, found } = await diagnose(fleet, '--queue-redis', queue)
+      expect(code).toBe(1)
+      return codes(found, `queue ${hostOf(queue)}`)
     }
     expect(await look(evicting.url)).toEqual(['evicts', 'persistence'])
     expect(await look(fleet.urls[0] ?? '')).toEqual(['persistence', 'same-server'])
@@ -259,7 +242,6 @@ describe('doctor', () => {
 
   it('keys that never expire: the first few of each master and their count, with the fix', async () => {
     const fleet = await bootstrapped(3)
-    const env = fleetEnv(fleet.urls, NAMESPACE)
     const [, url = ''] = fleet.urls
     const kinds = ['lease', 'fence', 'wait', 'next', 'tomb']
     await ask(url, (redis) =>
@@ -269,36 +251,35 @@ describe('doctor', () => {
       ),
     )
     await ask(url, (redis) => redis.set(`${NAMESPACE}:lease:y`, '1', 'PX', 60_000))
-    const said = await cli(['doctor', '--json'], { env })
-    expect(said.code).toBe(1)
+    const { code, found } = await diagnose(fleet)
+    expect(code).toBe(1)
     const named = ['fence:x', 'flag', 'lease:x', 'next:x', 'tomb:x'].map(
       (key) => `${NAMESPACE}:${key}`,
     )
-    expect(said.json<Diagnosis>()).toMatchObject({ healthy: false, voting: 3 })
-    expect(said.json<Diagnosis>().findings[0]).toEqual({
+    expect(found).toMatchObject({ healthy: false, voting: 3 })
+    expect(found.findings[0]).toEqual({
       ...{ severity: 'warning', code: 'no-expiry', where: hostOf(url) },
       fact: `keys that never expire: ${named.join(', ')}, and 1 more`,
       fix: expect.stringContaining('`bullmq-redlock release --yes NAME` for a lease') as string,
     })
-    expect((await cli(['release', 'x', '--yes'], { env })).code).toBe(0)
+    expect((await run(fleet, 'release', 'x', '--yes')).code).toBe(0)
     await ask(url, (redis) => redis.pexpire(`${NAMESPACE}:fence:x`, 60_000))
     const others = ['wait:x', 'next:x', 'tomb:x', 'flag'].map((key) => `${NAMESPACE}:${key}`)
     await ask(url, (redis) => redis.del(...others))
-    expect((await cli(['doctor'], { env })).code).toBe(0)
+    expect((await run(fleet, 'doctor')).code).toBe(0)
   })
 
   it('a new fleet: says that it must be used or bootstrapped, and `bootstrap` does it', async () => {
     const fleet = await fleetOf(3)
-    const env = fleetEnv(fleet.urls, NAMESPACE)
-    const fresh = await cli(['doctor'], { env })
+    const fresh = await run(fleet, 'doctor')
     expect(fresh.code).toBe(3)
     expect(fresh.out).toContain('no worker has used it under namespace `doctor` yet')
 
-    const unasked = await cli(['bootstrap'], { env })
+    const unasked = await run(fleet, 'bootstrap')
     expect(unasked.code).toBe(2)
     expect(unasked.err).toContain('Re-run with --yes to confirm')
-    const done = await cli(['bootstrap', '--yes', '--max-lease-ms', '4000'], { env })
+    const done = await run(fleet, 'bootstrap', '--yes', '--max-lease-ms', '4000')
     expect(done).toMatchObject({ code: 0, out: '3 of 3 masters vote, with maxLeaseMs 4000\n' })
-    expect((await cli(['doctor'], { env })).code).toBe(0)
+    expect((await run(fleet, 'doctor')).code).toBe(0)
   })
 })

@@ -11,7 +11,7 @@ import type { LockedQueue } from '../../../src/index.ts'
 import { LockedWorker, type LockedQueueOptions } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { cli, fleetEnv, runningCli, type Said } from './run-cli.ts'
+import { cli, runningCli, type Said } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
@@ -27,10 +27,7 @@ beforeEach(async () => {
   fixture.defer(() => rm(used, { recursive: true }))
 })
 
-const env = (): NodeJS.ProcessEnv => ({
-  ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
-  QUEUE: queue,
-})
+const env = (): NodeJS.ProcessEnv => ({ ...fixture.env, QUEUE: queue })
 const say = (...args: readonly string[]): Promise<Said> => cli(args, { env: env() })
 
 interface Data {

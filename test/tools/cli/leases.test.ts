@@ -11,7 +11,8 @@ import {
 import type { ForcedRelease } from '../../../src/tools/operator/resource-view.ts'
 import { granted, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { cli, fleetEnv, type Said } from './run-cli.ts'
+import { cli, type Said } from './run-cli.ts'
+import { fleetEnv } from '../../support/fleet-env.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ queue: false })

@@ -8,15 +8,13 @@ import type { JobSince } from '../../../src/tools/operator/jobs.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
-import { cli, fleetEnv, type Said } from './run-cli.ts'
+import { cli, type Said } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 5 })
 const LONG = { leaseMs: 20_000, maxLeaseMs: 20_000 }
 
-const env = (): NodeJS.ProcessEnv =>
-  fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
-const say = (...args: readonly string[]): Promise<Said> => cli(args, { env: env() })
+const say = (...args: readonly string[]): Promise<Said> => cli(args, { env: fixture.env })
 
 async function kill(count: number): Promise<void> {
   for (const master of fixture.fleet.masters.slice(0, count)) await master.kill()

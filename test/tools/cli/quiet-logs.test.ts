@@ -1,11 +1,10 @@
 /** What `work` says of an outage: once, then once a minute with a count, and that it is over. */
 import { expect, it } from 'vitest'
 import { setTimeout as delay } from 'node:timers/promises'
-import { LockedQueue } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
-import { fleetEnv, runningCli } from './run-cli.ts'
+import { runningCli } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
@@ -13,10 +12,7 @@ const MODULE = 'test/tools/cli/ledger-worker-child.ts'
 const OUTAGE_MS = 2_000
 
 const queueName = (): string => `q-${fixture.namespace}`
-const env = (): NodeJS.ProcessEnv => ({
-  ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
-  QUEUE: queueName(),
-})
+const env = (): NodeJS.ProcessEnv => ({ ...fixture.env, QUEUE: queueName() })
 
 /** A worker that has no job. */
 async function waitingWorker(): Promise<ReturnType<typeof runningCli>> {
@@ -34,9 +30,7 @@ const LOADS = ['no job', 'a job that runs']
 const hangs = async (load: string): Promise<void> => {
   await using working = await waitingWorker()
   if (load === 'a job that runs') {
-    const jobs = new LockedQueue(queueName(), {
-      ...{ connection: { url: fixture.fleet.queue.url }, resource: () => 'customer:1' },
-    })
+    const jobs = fixture.lockedQueue({ resource: () => 'customer:1' }, queueName())
     await jobs.add('post', { customerId: 1, untilStopped: true })
     await jobs.close()
     await working.line(/started 1/)

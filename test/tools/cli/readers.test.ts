@@ -8,7 +8,6 @@ import type { LockedQueue } from '../../../src/index.ts'
 import { nodeArgs } from '../../support/programs.ts'
 import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { fleetEnv } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 1 })
@@ -19,10 +18,7 @@ type Running = ChildProcessByStdio<null, Readable, Readable>
 
 function start(...args: readonly string[]): Running {
   const child = spawn(process.execPath, [...MAIN, ...args], {
-    env: {
-      ...{ PATH: process.env['PATH'], QUEUE: fixture.namespace },
-      ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
-    },
+    env: { ...fixture.env, PATH: process.env['PATH'], QUEUE: fixture.namespace },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   fixture.defer(async () => {

@@ -9,11 +9,10 @@ import { afterEach, expect, it, vi } from 'vitest'
 import type { Cli } from '../../../src/tools/cli/cli.ts'
 import type { RunnableWorker } from '../../../src/tools/cli/work/load-workers.ts'
 import { reporter } from '../../../src/tools/cli/work/reporter.ts'
-import { LockedQueue } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
 import { openRedis } from './open-redis.ts'
-import { cli, fleetEnv, runningCli } from './run-cli.ts'
+import { cli, runningCli } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 1 })
@@ -74,14 +73,13 @@ it.each(REFUSALS)('%s: no worker is ready, and `why` answers', async (_name, say
   const queue = `q-${fixture.namespace}`
   const { url } = fixture.fleet.queue
   await fixture.redlock({ leaseMs: 6_000 })
-  const locked = new LockedQueue(queue, { connection: { url }, resource: () => 'customer:1' })
+  const locked = fixture.lockedQueue({ resource: () => 'customer:1' }, queue)
   await locked.add('post', {}, { jobId: 'a' })
   await locked.pause()
   await locked.close()
-  const env = fleetEnv(fixture.fleet.urls, fixture.namespace, url)
   await using working = runningCli(
     ['work', MODULE, '--health-port', '0', '--health-host', '127.0.0.1'],
-    { ...env, QUEUE: queue },
+    { ...fixture.env, QUEUE: queue },
   )
   const [, base = ''] = await working.line(/health at (http:\S+)\/healthz/)
   const ready = async (): Promise<{ readonly queueRedis?: string }> => {
@@ -92,11 +90,13 @@ it.each(REFUSALS)('%s: no worker is ready, and `why` answers', async (_name, say
   fixture.defer(() => heal(redis))
   await fall(redis)
   await until('it says so', async () => says.test((await ready()).queueRedis ?? ''))
-  const why = await cli(['why', queue, 'a'], { env })
+  const why = await cli(['why', queue, 'a'], { env: fixture.env })
   // A replica may have copied its master by now, and lost the queue.
   expect(why.out + why.err).toMatch(/waits for a free worker|There is no queue/)
   expect(why.err).not.toContain('does not answer')
-  expect((await cli(['doctor'], { env })).out).toMatch(/error +queue .*(refuse.? writes|replica)/)
+  expect((await cli(['doctor'], { env: fixture.env })).out).toMatch(
+    /error +queue .*(refuse.? writes|replica)/,
+  )
   await heal(redis)
   await until('it is ready again', async () => (await fetch(`${base}/readyz`)).status === 200)
   working.kill('SIGTERM')
@@ -109,8 +109,7 @@ it('a user that is denied a command changes no limit by half, and is told which'
   const rules = ['reset', 'on', '>secret', '~*', '&*', '+@all', '-lpush']
   await redis.call('ACL', 'SETUSER', 'clerk', ...rules)
   const queue = `q-${fixture.namespace}`
-  const locked = new LockedQueue(queue, { connection: { url }, resource: () => 'customer:1' })
-  fixture.defer(() => locked.close())
+  const locked = fixture.lockedQueue({ resource: () => 'customer:1' }, queue)
   await locked.pauseResource('customer:1')
   await locked.add('post', {}, { jobId: 'a' })
   const denied = ['--queue-redis', `redis://clerk:secret@${host}:${port}`]
@@ -122,7 +121,9 @@ it('a user that is denied a command changes no limit by half, and is told which'
   ]) {
     const said = await cli([...args, ...denied])
     expect([args[0], said.code]).toEqual([args[0], 1])
-    expect(said.err.replace(/\s+/g, ' ')).toContain(`of queue \`bull:${queue}\` may not call LPUSH, so`)
+    expect(said.err.replace(/\s+/g, ' ')).toContain(
+      `of queue \`bull:${queue}\` may not call LPUSH, so`,
+    )
   }
   expect((await cli(['limits', queue, ...denied])).out).toMatch(/^customer:1 +paused \(by/m)
   const why = await cli(['why', queue, 'a', '--resource', 'customer:1', ...denied])

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { cliInShell, fleetEnv } from './run-cli.ts'
+import { cliInShell } from './run-cli.ts'
 
 assertNoLeaks()
 const fixture = useFleet({ masters: 3 })
@@ -29,7 +29,7 @@ function terminal(args: readonly string[], env: NodeJS.ProcessEnv = {}): Termina
     cwd: ROOT,
     env: {
       ...{ PATH: process.env['PATH'], HOME: process.env['HOME'], TERM: 'xterm' },
-      ...fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url),
+      ...fixture.env,
       ...env,
     },
   })

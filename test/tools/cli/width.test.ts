@@ -1,9 +1,8 @@
 /** What the command line prints fits 80 columns, in a pipe too, and loses nothing. */
 import { describe, expect, it } from 'vitest'
-import { LockedQueue } from '../../../src/index.ts'
 import { buildProgram } from '../../../src/tools/cli/program.ts'
 import { granted, useFleet } from '../../fixtures.ts'
-import { cli, fleetEnv } from './run-cli.ts'
+import { cli } from './run-cli.ts'
 
 const fixture = useFleet({ masters: 5 })
 const COLUMNS = { COLUMNS: '80' }
@@ -37,15 +36,14 @@ it('leases, doctor, inspect, why, release: every line fits', async () => {
   const redlock = await fixture.redlock({ leaseMs: 20_000, maxLeaseMs: 20_000, owner })
   await granted(redlock, 'customer:42')
   const queue = `q-${namespace}`
-  const locked = new LockedQueue<{ customer: number }>(queue, {
-    connection: { url: fleet.queue.url },
-    resource: ({ customer }) => `customer:${customer}`,
-  })
-  fixture.defer(() => locked.close())
+  const locked = fixture.lockedQueue<{ customer: number }>(
+    { resource: ({ customer }) => `customer:${customer}` },
+    queue,
+  )
   const jobs = [await locked.add('a', { customer: 42 }), await locked.add('b', { customer: 42 })]
   await locked.pauseResource('customer:42', { by: 'ann', reason: 'a migration of the ledger' })
   await fleet.masters[0]?.kill()
-  const env = { ...fleetEnv(fleet.urls, namespace, fleet.queue.url), ...COLUMNS }
+  const env = { ...fixture.env, ...COLUMNS }
   const commands: readonly (readonly string[])[] = [
     ['leases'],
     ['doctor'],

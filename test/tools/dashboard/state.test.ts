@@ -2,8 +2,8 @@
  * What the page is told: leases, lines and changes, from real servers, within bounds.
  */
 import { describe, expect, test } from 'vitest'
-import { Redis } from 'ioredis'
-import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
+import { cli, runningCli } from '../cli/run-cli.ts'
+import { fleetEnv } from '../../support/fleet-env.ts'
 import { granted, until, useFleet } from '../../fixtures.ts'
 import type { DashboardState } from '../../../src/tools/dashboard/state.ts'
 import { invoices, invoiceWorker, serve } from './harness.ts'
@@ -162,11 +162,10 @@ describe('bounds', () => {
     await queue.addBulk(
       Array.from({ length: 300 }, () => ({ name: 'x', data: { customer: '42' } })),
     )
-    const redis = new Redis(fixture.fleet.queue.url)
+    const redis = fixture.redis()
     await redis.config('RESETSTAT')
     const { lines } = await (await serve(fixture, { prefix: fixture.namespace })).state()
     const used = await redis.info('commandstats')
-    redis.disconnect()
     expect(lines).toMatchObject({ lines: [{ jobs: 300 }] })
     expect(lines).toHaveProperty('lines.0.first.length', 3)
     expect(used).toMatch(/cmdstat_zcard:/)
@@ -176,22 +175,20 @@ describe('bounds', () => {
   test('simultaneous readers share one snapshot', async () => {
     await fixture.redlock(LONG)
     const served = await serve(fixture, { everyMs: 60_000 })
-    const redis = new Redis(fixture.fleet.urls[0] ?? '')
+    const redis = fixture.redis(fixture.fleet.masters[0])
     const scans = async (): Promise<number> =>
       Number(/cmdstat_scan:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0)
     const before = await scans()
     const states = await Promise.all(Array.from({ length: 20 }, () => served.state()))
     expect(new Set(states.map(({ at }) => at)).size).toBe(1)
     expect((await scans()) - before).toBe(1)
-    redis.disconnect()
   })
 })
 
 describe('the command', () => {
   test('serves on this machine, and ends with Ctrl-C', async () => {
     await fixture.redlock(LONG)
-    const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
-    await using program = runningCli(['dashboard', '--port', '0'], env)
+    await using program = runningCli(['dashboard', '--port', '0'], fixture.env)
     const [, base = ''] = await program.line(/dashboard at (http:\/\/127\.0\.0\.1:\d+)\//)
     const answer = await fetch(`${base}/state`)
     expect(await answer.json()).toMatchObject({ fleet: { voting: 5 } })

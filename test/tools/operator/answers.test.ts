@@ -23,7 +23,7 @@ import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
 import { fleetView } from '../../../src/tools/operator/lock-view.ts'
 import { granted, until, useFleet, type Fixture } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
-import { cli, fleetEnv, runningCli, type Said } from '../cli/run-cli.ts'
+import { cli, runningCli, type Said } from '../cli/run-cli.ts'
 import type { ResourcePage } from '../../../src/tools/operator/resource-view.ts'
 import type { JobDetail } from '../../../src/tools/operator/jobs.ts'
 import type { JobExplanation } from '../../../src/tools/operator/queue-view.ts'
@@ -125,8 +125,8 @@ class Scene {
 
   /** A job whose worker, of another process, is gone. */
   async abandoned(signal: NodeJS.Signals): Promise<string> {
-    const { fleet, namespace } = fixture
-    const env = { ...fleetEnv(fleet.urls, namespace, fleet.queue.url), QUEUE: this.queue }
+    const { fleet, env: named } = fixture
+    const env = { ...named, QUEUE: this.queue }
     const child = runningCli(['work', 'test/tools/cli/ledger-worker-child.ts'], env)
     fixture.defer(() => child[Symbol.asyncDispose]())
     const id = await this.add(1, { customerId: 1, isDeaf: true } as object)
@@ -673,7 +673,7 @@ it.each(Object.keys(STATES))('%s', async (name) => {
   await queueRedis.config('SET', 'appendonly', 'yes')
   fixture.defer(() => queueRedis.flushall()) // Each state has a queue's Redis of its own.
   const scene = new Scene()
-  const env = fleetEnv(fixture.fleet.urls, fixture.namespace, fixture.fleet.queue.url)
+  const { env } = fixture
   const ask = async (...args: readonly string[]): Promise<{ text: Said; json: Said }> => {
     const both = async (): Promise<{ text: Said; json: Said }> => ({
       text: await cli(args, { env }),

@@ -7,8 +7,9 @@ import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
 import { resizeFleet } from '../../../src/tools/operator/resize.ts'
 import { planResize, type ResizeTarget } from '../../../src/tools/operator/resize-plan.ts'
 import { granted, until } from '../../fixtures.ts'
-import { ask } from '../../testing/ask.ts'
-import { cli, fleetEnv, runningCli } from '../cli/run-cli.ts'
+import { ask } from '../../support/ask.ts'
+import { cli, runningCli } from '../cli/run-cli.ts'
+import { fleetEnv } from '../../support/fleet-env.ts'
 
 const NAMESPACE = 'resize'
 const KEPT = { appendonly: 'yes', appendfsync: 'everysec' }

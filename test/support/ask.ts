@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis'
+import type { TestServer } from '../../src/testing/index.ts'
 
 /** Asks over one connection that answers or fails, and never tries again. */
 export async function ask<T>(url: string, question: (redis: Redis) => Promise<T>): Promise<T> {
@@ -21,4 +22,13 @@ export async function ask<T>(url: string, question: (redis: Redis) => Promise<T>
 
 export function ping(url: string): Promise<string> {
   return ask(url, (redis) => redis.ping())
+}
+
+/** One command that ioredis need not know. */
+export function tell(
+  { url }: Pick<TestServer, 'url'>,
+  command: string,
+  ...args: readonly (string | number)[]
+): Promise<unknown> {
+  return ask(url, (redis) => redis.call(command, ...args))
 }
