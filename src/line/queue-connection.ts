@@ -14,6 +14,7 @@ import {
   type Connection,
   type UnreadyClient,
 } from './reconnecting.ts'
+import { hideLogin } from '../redact.ts'
 import { slotOf } from '../slot-of.ts'
 import { unlessTold } from '../unless-told.ts'
 
@@ -59,7 +60,10 @@ export abstract class ConnectedBackend extends Backend {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.options = queue.opts
-    this.on('error', (error: Error) => (this.lastError = withoutStop(messageOf(error))))
+    this.on('error', (error: Error) => {
+      hideLogin(error) // Before the listeners of the queue, or of its user.
+      this.lastError = withoutStop(messageOf(error))
+    })
     this.on('ready', () => (this.lastError = undefined))
   }
 
