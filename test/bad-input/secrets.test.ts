@@ -253,11 +253,9 @@ it('what a queue tells of a password that is refused does not repeat it', async 
   const connections = [{ host: server.host, port: server.port, password: SECRET }, own]
   for (const connection of connections) {
     const queue = new LockedQueue('q', { connection, prefix: '{q}', resource: () => 'r' })
-    const [error] = (await new Promise((told) => {
-      queue.on('error', (...said) => {
-        told(said)
-      })
-    }))
+    const error = await new Promise((told) => {
+      queue.on('error', told)
+    })
     expect(inspect(error, { depth: 9 })).toContain('WRONGPASS')
     expect(inspect(error, { depth: 9 })).not.toContain(SECRET)
     await queue.close()
