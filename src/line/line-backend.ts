@@ -282,7 +282,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const visit = how?.skipAttempt === true ? visits?.byId.get(jobId) : undefined
     const told = visit && {
       ...how,
-      fieldsToUpdate: { ...how?.fieldsToUpdate, [visit.hasRun ? RAN : BACK]: '1' },
+      fieldsToUpdate: { ...how?.fieldsToUpdate, [BACK]: '1', ...(visit.hasRun && { [RAN]: '1' }) },
     }
     const moved = super.moveToDelayed(jobId, timestamp, delay, token, told ?? how)
     const found = await this.#moves(jobId, moved)

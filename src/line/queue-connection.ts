@@ -146,6 +146,11 @@ export abstract class ConnectedBackend extends Backend {
     return lines ? (JSON.parse(lines) as string[]) : undefined
   }
 
+  /** Whether a worker put it among the delayed jobs, because it had no lease for it. */
+  async wasGivenBack(jobId: string): Promise<boolean> {
+    return (await (await this.connection.client).hget(this.toKey(jobId), 'redlock:back')) === '1'
+  }
+
   /** When the delay of a job ends; undefined for one that has none. */
   async dueAt(jobId: string): Promise<Date | undefined> {
     const score = await (await this.connection.client).zscore(this.toKey('delayed'), jobId)

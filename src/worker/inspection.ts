@@ -274,7 +274,11 @@ async function whyWaits(
   }
   const due = state === 'delayed' ? await sources.lines.dueAt(id) : undefined
   if (due !== undefined && due.getTime() > systemClock.wallNow()) {
-    return `Job ${id} (delayed) waits for ${describeDelay(due)}.`
+    if (!(await sources.lines.wasGivenBack(id))) {
+      return `Job ${id} (delayed) waits for ${describeDelay(due)}.`
+    }
+    const held = await holderOf(resources, sources)
+    return `Job ${id} (delayed) has no lease${held}. It is tried again at ${due.toISOString()}.`
   }
   const since = new Date(processedOn).toISOString()
   const does =
@@ -298,6 +302,13 @@ async function workerOrLease(
   return lease?.ungranted === undefined
     ? startIn(lines)
     : `a quorum of the lock masters: ${lease.ungranted}`
+}
+
+/** Who has the lease of a job without a place, as far as its resource is named. */
+async function holderOf([resource]: readonly string[], { locks }: QueueSources): Promise<string> {
+  const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
+  if (lease?.ungranted !== undefined) return `: ${lease.ungranted}`
+  return lease?.holder ? `: ${lease.holder.name} holds \`${lease.resource}\`` : ''
 }
 
 /** Of a job that has a place there. */

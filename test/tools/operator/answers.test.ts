@@ -420,6 +420,25 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await until('it runs', async () => (await plain.getActiveCount()) === 1)
     return { job: id ?? '', why: /has been in progress since 20\d\d-\S+Z\. It has no/ }
   },
+  "a job: another client has the lease, with order 'relaxed'": async (scene) => {
+    await leaseOf('script-7', 'customer:1')
+    const { id = '' } = await scene.plain().add('post', { customer: 1 })
+    await scene.work({ order: 'relaxed' })
+    const isBack = async (): Promise<boolean> => (await scene.plain().getDelayedCount()) === 1
+    await until('it waits for longer', async () => {
+      const tries = await scene.plain().getJobLogs(id)
+      return tries.count > 3 && (await isBack())
+    })
+    const again = 'It is tried again at 20\\d\\d-\\S+Z\\.|has been in progress'
+    return {
+      job: id,
+      why: new RegExp(`\\(delayed\\) has no lease\\. ${again}`),
+      whyOfWorker: new RegExp(
+        `\\(delayed\\) has no lease: script-7 \\S+ holds \`customer:1\`\\. ${again}`,
+      ),
+      inspect: /customer:1 is held by script-7/,
+    }
+  },
   'a job: does not exist': async (scene) => {
     await scene.work()
     await scene.busy(2)
