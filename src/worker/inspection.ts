@@ -161,10 +161,10 @@ function describeWait(
   if (lockLapsed) return `a worker that takes it over: ${LAPSED}`
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') {
-    const commands = `\`${commandLine`retry ${queue} ${jobId}`}\`, or \`${commandLine`skip ${queue} ${jobId}`}\``
+    const commands = `${commandLine`retry ${queue} ${jobId}`}, or ${commandLine`skip ${queue} ${jobId}`}`
     return `${commands}: it holds the line because it failed: ${withoutStop(failedReason)}`
   }
-  const closed = describeClosed(limits, `\`${commandLine`resume ${queue} ${resource}`}\``)
+  const closed = describeClosed(limits, commandLine`resume ${queue} ${resource}`)
   if (closed !== undefined && (delayedUntil === undefined || limits.asleepUntil !== undefined)) {
     return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
   }
@@ -181,7 +181,7 @@ function describeWait(
   if (holder !== undefined && slots <= 1) {
     const { name, freeInMs } = holder
     return freeInMs < 0
-      ? `the lease of ${name}, which never ends: \`${commandLine`release --yes ${resource}`}\``
+      ? `the lease of ${name}, which never ends: ${commandLine`release --yes ${resource}`}`
       : `the lease of ${name}, for another ${freeInMs} ms if it is not extended`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
@@ -263,13 +263,13 @@ async function whyWaits(
   const entry = found?.line.find(({ jobId }) => jobId === id)
   if (found !== undefined && entry !== undefined) return whyInLine(entry, found)
   if (state === 'failed') {
-    const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
+    const again = commandLine`retry ${job.queueName} ${id}`
     return `Job ${id} has failed: ${withoutStop(shortReason(failedReason))}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })
     const [, queue = '', child] = /([^:]+):([^:]+)$/.exec(unprocessed[0] ?? '') ?? []
-    const one = child && ` One of them: \`${commandLine`why ${queue} ${child}`}\`.`
+    const one = child && ` One of them: ${commandLine`why ${queue} ${child}`}.`
     return `Job ${id} (${state}) waits for its children to end.${one ?? ''}`
   }
   const due = state === 'delayed' ? await sources.lines.dueAt(id) : undefined

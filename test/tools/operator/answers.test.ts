@@ -395,7 +395,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       ),
       line: /^failed: `bullmq-redlock retry .+: card declined\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['line-held'],
-      doctorSays: new RegExp(`fix: bullmq-redlock retry ${scene.queue} ${first}`),
+      doctorSays: new RegExp(`fix: \`bullmq-redlock retry ${scene.queue} ${first}\`, or \``),
     }
   },
   'a job: waits for its children': async (scene) => {

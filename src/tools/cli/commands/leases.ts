@@ -105,7 +105,7 @@ export const release: CommandSpec = {
       out.result(
         { resource, masters: [], free: false, slots },
         () =>
-          `${slotsTable(view, slots, out)}\n\nnothing was changed: name one slot, such as \`${example}\``,
+          `${slotsTable(view, slots, out)}\n\nnothing was changed: name one slot, such as ${example}`,
       )
       return answeredByQuorum(cli, coverageOf(view), EXIT.attention)
     }
