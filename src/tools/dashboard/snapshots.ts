@@ -201,7 +201,8 @@ export class Snapshots {
     const changes = this.#watch.seen(leases, now, at)
     const counts = 'problem' in queues || places?.missingNames !== undefined ? null : queues
     const history = this.#history.add(at, leases, changes, counts, rates)
-    const lines = await this.#lines(leases, diagnosis, '')
+    // A server that has just been silent is not asked again.
+    const lines = 'problem' in queues ? queues : await this.#lines(leases, diagnosis, '')
     const ofJobs = { queues, rates, oldest, failed }
     const snapshot = { at, diagnosis, leases, changes, lines, history, ...ofJobs }
     this.#last = { snapshot, takenAt: systemClock.now() }
