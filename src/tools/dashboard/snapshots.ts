@@ -191,7 +191,7 @@ export class Snapshots {
         places && countJobs(places).catch(problemOf),
         // Where the queue's Redis does not answer, its findings and its counts say so.
         this.#finished?.look().catch(nothing),
-        places && standingJobs(places).catch(() => undefined),
+        places && standingJobs(places),
         places && failedJobs(places).catch(nothing),
       ],
     )

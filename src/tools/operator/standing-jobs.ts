@@ -7,6 +7,7 @@ import { systemClock } from '../../clock.ts'
 import { findingsOf, type Finding } from '../../services/service-health.ts'
 import { censusOf, type Census } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
+import { messageOf } from '../../message-of.ts'
 import { duration } from './words.ts'
 import type { Places } from './places.ts'
 import type { JobSince } from './jobs.ts'
@@ -23,8 +24,20 @@ export interface StandingJobs {
   readonly oldest: JobSince | undefined
 }
 
-/** Of all queues. */
+/** Of all queues. A diagnosis finds why a server tells nothing, unless it denies a command. */
 export async function standingJobs(places: Places): Promise<StandingJobs> {
+  return ofQueues(places).catch((error: unknown) => {
+    const findings = findingsOf(`queue ${places.server.name}`, (report) => {
+      const said = messageOf(error)
+      if (!said.startsWith('NOPERM')) return
+      const fix = 'give this user the rights in deploy/redis/queue.acl'
+      report('warning', 'jobs-denied', `its jobs were not looked at: ${said}`, fix)
+    })
+    return { findings, oldest: undefined }
+  })
+}
+
+async function ofQueues(places: Places): Promise<StandingJobs> {
   const all = await places.each(async (queue) => {
     const shards = (await places.of(queue)).map(async (place) => {
       const census = await censusOf(place, true)

@@ -122,7 +122,9 @@ it('a user that is denied a command changes no limit by half, and is told which'
   ]) {
     const said = await cli([...args, ...denied])
     expect([args[0], said.code]).toEqual([args[0], 1])
-    expect(said.err.replace(/\s+/g, ' ')).toContain(`of queue \`bull:${queue}\` may not call LPUSH, so`)
+    expect(said.err.replace(/\s+/g, ' ')).toContain(
+      `of queue \`bull:${queue}\` may not call LPUSH, so`,
+    )
   }
   expect((await cli(['limits', queue, ...denied])).out).toMatch(/^customer:1 +paused \(by/m)
   const why = await cli(['why', queue, 'a', '--resource', 'customer:1', ...denied])
@@ -226,4 +228,21 @@ it('an error of the worker itself is no outage that ends', async () => {
   ready()
   await vi.advanceTimersByTimeAsync(60_000)
   expect(said).toEqual(['q: ERR Error running script: script: 3b14149c, on @user_script:74.'])
+})
+
+it('a user who may run no script: doctor does not call the queue healthy', async () => {
+  const { fleet, namespace } = fixture
+  await fixture.redlock()
+  const queue = new LockedQueue(`q-${namespace}`, {
+    ...{ connection: { url: fleet.queue.url }, resource: () => 'customer:1' },
+  })
+  await queue.add('post', {})
+  await queue.close()
+  const redis = openRedis(fleet.queue.url, fixture)
+  await redis.acl('SETUSER', 'jobs', 'on', '>secret', '~*', '+@all', '-eval', '-evalsha')
+  fixture.defer(() => redis.acl('DELUSER', 'jobs'))
+  const url = fleet.queue.url.replace('://', '://jobs:secret@')
+  const { code, out } = await cli(['doctor'], { env: fleetEnv(fleet.urls, namespace, url) })
+  expect(out).toMatch(/warning +queue \S+: its jobs were not looked at: NOPERM .*'evalsha'/)
+  expect(code).toBe(1)
 })
