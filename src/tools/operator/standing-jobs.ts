@@ -61,12 +61,12 @@ async function ofQueues(places: Places): Promise<StandingJobs> {
 function together(shards: readonly Census[]): Census {
   const worst = (rank: (census: Census) => number): Census =>
     shards.reduce((a, b) => (rank(b) > rank(a) ? b : a))
-  const { oldest, oldestSinceMs } = worst((census) => -(census.oldestSinceMs ?? Infinity))
+  const { oldest, oldestSinceMs, oldestMs } = worst((census) => -(census.oldestSinceMs ?? Infinity))
   const { fullAtMs, fullResource } = worst((census) => census.fullAtMs)
   const { waiting, held, refused, dropped } = added(shards)
   return {
     ...worst(({ behind = -1 }) => behind),
-    ...{ oldest, oldestSinceMs, fullAtMs, fullResource, waiting, held, refused, dropped },
+    ...{ oldest, oldestSinceMs, oldestMs, fullAtMs, fullResource, waiting, held, refused, dropped },
   } as Census
 }
 
@@ -76,17 +76,16 @@ function checkJobs(
   stands: Standstill | undefined,
   isPart: boolean,
 ): readonly Finding[] {
-  const { waiting, oldest: oldestId = '', oldestSinceMs = 0, held, heldResource = '' } = census
+  const { waiting, oldest: oldestId = '', oldestMs, held, heldResource = '' } = census
   const { holder = '', failedReason = '', behind = 0, fullAtMs, fullResource } = census
   const { refused, dropped, ofWorker = '', ofProducer = '' } = census
   return findingsOf(`queue ${queue}`, (report) => {
-    const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
     const some = `${isPart ? 'at least ' : ''}${jobs(waiting)}`
-    const oldest = `job ${oldestId} has waited for ${duration(Math.max(0, ageMs))}`
+    const oldest = `job ${oldestId} has waited for ${duration(oldestMs)}`
     if (stands !== undefined) {
       const fact = `${some}, and ${oldest}: ${stands.fact}`
       report('warning', 'queue-stands', fact, stands.fix)
-    } else if (ageMs > LONG_MS) {
+    } else if (oldestMs > LONG_MS) {
       const fix = `see why: ${commandLine`why ${queue} ${oldestId}`}`
       report('note', 'long-wait', `${some}, and ${oldest}`, fix)
     }
