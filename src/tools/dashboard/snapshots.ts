@@ -4,7 +4,7 @@
  */
 import { instant, sleep, systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
-import { withFindings, type Diagnosis } from '../operator/diagnosis.ts'
+import { withFindings, withUngranted, type Diagnosis } from '../operator/diagnosis.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import {
@@ -15,7 +15,7 @@ import {
   type JobSince,
 } from '../operator/jobs.ts'
 import { checkLeases, type LiveLeases } from '../operator/live-leases.ts'
-import { withUngranted, type LockView } from '../operator/lock-view.ts'
+import type { LockView } from '../operator/lock-view.ts'
 import {
   countJobs,
   FinishedCounter,
