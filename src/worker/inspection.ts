@@ -272,44 +272,30 @@ async function whyWaits(
     const one = child && ` One of them: ${commandLine`why ${queue} ${child}`}.`
     return `Job ${id} (${state}) waits for its children to end.${one ?? ''}`
   }
-  const due = state === 'delayed' ? await sources.lines.dueAt(id) : undefined
-  if (due !== undefined && due.getTime() > systemClock.wallNow()) {
-    if (!(await sources.lines.wasGivenBack(id))) {
-      return `Job ${id} (delayed) waits for ${describeDelay(due)}.`
-    }
-    const held = await holderOf(resources, sources)
-    return `Job ${id} (delayed) has no lease${held}. It is tried again at ${due.toISOString()}.`
+  const { locks, lines } = sources
+  const due = state === 'delayed' ? await lines.dueAt(id) : undefined
+  const isDue = due === undefined || due.getTime() <= systemClock.wallNow()
+  if (!isDue && !(await lines.wasGivenBack(id))) {
+    return `Job ${id} (delayed) waits for ${describeDelay(due)}.`
   }
   const since = new Date(processedOn).toISOString()
-  const does =
-    state === 'active'
-      ? `has been in progress since ${since}`
-      : `waits for ${await workerOrLease(resources, sources)}`
-  const why =
-    due === undefined
-      ? 'has no place in a line: it was not added through a ' +
-        "LockedQueue, or its workers keep no lines (order: 'relaxed')"
-      : `was due at ${due.toISOString()}`
-  return `Job ${id} (${state}) ${does}. It ${why}.`
+  if (state === 'active')
+    return `Job ${id} (active) has been in progress since ${since}. ${NO_PLACE}`
+  // Workers fetch no job while no lease is granted.
+  const [resource] = resources
+  const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
+  const none = lease?.ungranted && `a quorum of the lock masters: ${lease.ungranted}`
+  if (isDue) {
+    const waits = `Job ${id} (${state}) waits for ${none ?? (await startIn(lines))}.`
+    return `${waits} ${due === undefined ? NO_PLACE : `It was due at ${due.toISOString()}.`}`
+  }
+  const held = lease?.holder && `the lease of ${lease.holder.name} on \`${lease.resource}\``
+  return `Job ${id} (delayed) waits for ${none ?? held ?? 'a lease'}, and is tried again at ${due.toISOString()}.`
 }
 
-/** What a job without a place waits for: workers fetch none while no lease is granted. */
-async function workerOrLease(
-  [resource]: readonly string[],
-  { locks, lines }: QueueSources,
-): Promise<string> {
-  const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
-  return lease?.ungranted === undefined
-    ? startIn(lines)
-    : `a quorum of the lock masters: ${lease.ungranted}`
-}
-
-/** Who has the lease of a job without a place, as far as its resource is named. */
-async function holderOf([resource]: readonly string[], { locks }: QueueSources): Promise<string> {
-  const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
-  if (lease?.ungranted !== undefined) return `: ${lease.ungranted}`
-  return lease?.holder ? `: ${lease.holder.name} holds \`${lease.resource}\`` : ''
-}
+const NO_PLACE =
+  'It has no place in a line: it was not added through a ' +
+  "LockedQueue, or its workers keep no lines (order: 'relaxed')."
 
 /** Of a job that has a place there. */
 function whyInLine(entry: LineEntry, { line, lease, resource }: ResourceInspection): string {

@@ -429,12 +429,12 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       const tries = await scene.plain().getJobLogs(id)
       return tries.count > 3 && (await isBack())
     })
-    const again = 'It is tried again at 20\\d\\d-\\S+Z\\.|has been in progress'
+    const again = ', and is tried again at 20\\d\\d-\\S+Z\\.|has been in progress'
     return {
       job: id,
-      why: new RegExp(`\\(delayed\\) has no lease\\. ${again}`),
+      why: new RegExp(`\\(delayed\\) waits for a lease${again}`),
       whyOfWorker: new RegExp(
-        `\\(delayed\\) has no lease: script-7 \\S+ holds \`customer:1\`\\. ${again}`,
+        `\\(delayed\\) waits for the lease of script-7 \\S+ on \`customer:1\`${again}`,
       ),
       inspect: /customer:1 is held by script-7/,
     }
