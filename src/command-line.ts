@@ -5,9 +5,12 @@ export function quoted(name: string): string {
   return PLAIN.test(name) ? name : `'${name.replaceAll("'", `'\\''`)}'`
 }
 
-/** A command of `bullmq-redlock` for people to copy: names as they are, after its options. */
+/**
+ * A command of `bullmq-redlock` for people to copy, in backquotes, so that no line breaks in it:
+ * names as they are, after its options.
+ */
 export function commandLine(words: TemplateStringsArray, ...names: readonly string[]): string {
   const shown = names.map(quoted)
   if (names.some((name) => name.startsWith('-'))) shown.unshift(`-- ${shown.shift() ?? ''}`)
-  return `bullmq-redlock ${String.raw({ raw: words }, ...shown)}`
+  return `\`bullmq-redlock ${String.raw({ raw: words }, ...shown)}\``
 }

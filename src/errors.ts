@@ -57,7 +57,7 @@ export class LineFullError extends RedlockError {
     super(
       `The line of \`${resource}\` in queue \`${queue}\` is full: it has ${maxLength} unfinished jobs. ` +
         `The job was not added. Add it later, raise \`maxLength\`, or set \`whenFull\`; ` +
-        `\`${commandLine`inspect ${resource}`}\` shows what the line waits for.`,
+        `${commandLine`inspect ${resource}`} shows what the line waits for.`,
     )
     this.queue = queue
     this.resource = resource

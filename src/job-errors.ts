@@ -62,7 +62,7 @@ export class WaitedTooLongError extends RedlockError {
     const [first = ''] = resources
     super(
       `The job waited for \`${label}\` longer than \`maxWaitMs\` (${maxWaitMs}). ` +
-        `Run \`${commandLine`inspect ${first}`}\` to see why, or raise \`maxWaitMs\`.`,
+        `Run ${commandLine`inspect ${first}`} to see why, or raise \`maxWaitMs\`.`,
     )
     this.resource = label
     this.maxWaitMs = maxWaitMs

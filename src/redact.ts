@@ -12,6 +12,17 @@ export function redacted(text: string): string {
   })
 }
 
+/** What a server says to a login: ioredis adds the command to the error, and so the password. */
+export function hideLogin(error: unknown): void {
+  const { command, lastNodeError } = (error ?? {}) as {
+    readonly command?: { readonly name?: unknown; args?: unknown }
+    readonly lastNodeError?: unknown
+  }
+  // rule: refused-login-shows-no-password
+  if (command !== undefined && /^(?:hello|auth)$/i.test(String(command.name))) command.args = []
+  if (lastNodeError !== undefined) hideLogin(lastNodeError)
+}
+
 const PLACE = /^(\[[\da-f:.]+\]|[\w.-]*)(:\d+)?(\/\d*)?([?#=]\*{3})?$/i
 
 /**

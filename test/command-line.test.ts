@@ -7,18 +7,20 @@ import { withOptions } from '../src/tools/operator/shown-commands.ts'
 test.each(['customer:42', 'gpu#3', 'two words', "it's", '$(date)', 'a;b', '', '#1', '~root'])(
   'a shell reads the name `%s` of a command that is shown as it is',
   (name) => {
-    const shown = commandLine`release --yes ${name}`
+    const shown = commandLine`release --yes ${name}`.slice(1, -1)
     const words = execFileSync('sh', ['-c', `printf '%s|' ${shown}`], { encoding: 'utf8' })
     expect(words).toBe(`bullmq-redlock|release|--yes|${name}|`)
   },
 )
 
 test('a name that begins with a hyphen is no option of a command', () => {
-  expect(commandLine`retry ${'invoices'} ${'-7a'}`).toBe('bullmq-redlock retry -- invoices -7a')
+  expect(commandLine`retry ${'invoices'} ${'-7a'}`).toBe('`bullmq-redlock retry -- invoices -7a`')
 })
 
 test('a plain name needs no quotes', () => {
-  expect(commandLine`why invoices ${'customer:42'}`).toBe('bullmq-redlock why invoices customer:42')
+  expect(commandLine`why invoices ${'customer:42'}`).toBe(
+    '`bullmq-redlock why invoices customer:42`',
+  )
 })
 
 test('a command that is shown has the options that were given and that it takes', () => {

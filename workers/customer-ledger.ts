@@ -14,7 +14,7 @@ export default async ({
   prefix,
 }: WorkerContext): Promise<LockedWorker<Strike, PostingResult>> => {
   const url = process.env['DATABASE_URL']
-  if (url === undefined) throw new Error('Set DATABASE_URL: the ledger is in PostgreSQL')
+  if (!url) throw new Error('Set DATABASE_URL: the ledger is in PostgreSQL')
   const ledger = await Ledger.connect(url)
   const worker = new LockedWorker<Strike, PostingResult>(
     'customer-ledger',

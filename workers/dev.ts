@@ -12,6 +12,7 @@ import { LockedQueue } from '../src/index.ts'
 import { QUEUE, resourceOf, type Order } from './dev-worker.ts'
 import { Closing, watchSignals } from './demo/stopping.ts'
 import { startNewFleet } from './new-fleet.ts'
+import { runProgram } from './run-program.ts'
 
 const HELP = `Starts what a developer needs: three lock masters, the queue, a worker that reloads, the dashboard, and jobs.
 
@@ -82,4 +83,4 @@ function watched(args: readonly string[], env: NodeJS.ProcessEnv, closing: Closi
   })
 }
 
-process.exit(await main())
+await runProgram(main)

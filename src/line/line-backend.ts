@@ -16,7 +16,7 @@ import type { LineSettings } from './line-settings.ts'
 import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { DENIES, says } from './refusals.ts'
-import { asDenied, mayChange } from './rights.ts'
+import { asRefused, mayChange } from './rights.ts'
 import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import { BACK, FROM, RAN } from './turns.ts'
@@ -153,7 +153,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     } catch (error) {
       // rule: rights-are-asked-for-after-a-refusal
       if (says(error, DENIES)) this.#allowed.clear()
-      throw asDenied(error, this.qualifiedName)
+      throw asRefused(error, this.qualifiedName)
     }
   }
 
@@ -276,7 +276,7 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const visit = how?.skipAttempt === true ? visits?.byId.get(jobId) : undefined
     const told = visit && {
       ...how,
-      fieldsToUpdate: { ...how?.fieldsToUpdate, [visit.hasRun ? RAN : BACK]: '1' },
+      fieldsToUpdate: { ...how?.fieldsToUpdate, [BACK]: '1', ...(visit.hasRun && { [RAN]: '1' }) },
     }
     const moved = super.moveToDelayed(jobId, timestamp, delay, token, told ?? how)
     const found = await this.#moves(jobId, moved)

@@ -14,6 +14,7 @@ import {
   type Connection,
   type UnreadyClient,
 } from './reconnecting.ts'
+import { hideLogin } from '../redact.ts'
 import { slotOf } from '../slot-of.ts'
 import { unlessTold } from '../unless-told.ts'
 
@@ -59,7 +60,10 @@ export abstract class ConnectedBackend extends Backend {
     const toKey = (type: string): string => inner.toKey(type)
     super(connection, name, keys, toKey, queue.opts, blockingConnection, ownsConnection)
     this.options = queue.opts
-    this.on('error', (error: Error) => (this.lastError = withoutStop(messageOf(error))))
+    this.on('error', (error: Error) => {
+      hideLogin(error) // Before the listeners of the queue, or of its user.
+      this.lastError = withoutStop(messageOf(error))
+    })
     this.on('ready', () => (this.lastError = undefined))
   }
 
@@ -140,6 +144,11 @@ export abstract class ConnectedBackend extends Backend {
   async recordedResources(jobId: string): Promise<readonly string[] | undefined> {
     const lines = await (await this.connection.client).hget(this.toKey(jobId), 'redlock:lines')
     return lines ? (JSON.parse(lines) as string[]) : undefined
+  }
+
+  /** Whether a worker put it among the delayed jobs, because it had no lease for it. */
+  async wasGivenBack(jobId: string): Promise<boolean> {
+    return (await (await this.connection.client).hget(this.toKey(jobId), 'redlock:back')) === '1'
   }
 
   /** When the delay of a job ends; undefined for one that has none. */

@@ -11,8 +11,12 @@ export function mayChange(name: string): boolean {
   return !READS.test(name)
 }
 
-/** What to throw for what a script was refused with. */
-export function asDenied(error: unknown, queue: string): unknown {
+/** What to throw for what a script, or a question with several keys, was refused with. */
+export function asRefused(error: unknown, queue: string): unknown {
+  if (messageOf(error).startsWith('CROSSSLOT')) {
+    const fix = 'give its prefix in braces, such as {bull}, wherever the queue is used'
+    return new Error(`The Redis of queue \`${queue}\` is a cluster: ${fix}`, { cause: error })
+  }
   const [, commands] = DENIED.exec(messageOf(error)) ?? []
   return commands === undefined ? error : new QueueDeniedError(queue, commands.split(' '))
 }

@@ -161,10 +161,10 @@ function describeWait(
   if (lockLapsed) return `a worker that takes it over: ${LAPSED}`
   if (state === 'active') return 'nothing: it is being processed'
   if (state === 'failed') {
-    const commands = `\`${commandLine`retry ${queue} ${jobId}`}\`, or \`${commandLine`skip ${queue} ${jobId}`}\``
+    const commands = `${commandLine`retry ${queue} ${jobId}`}, or ${commandLine`skip ${queue} ${jobId}`}`
     return `${commands}: it holds the line because it failed: ${withoutStop(failedReason)}`
   }
-  const closed = describeClosed(limits, `\`${commandLine`resume ${queue} ${resource}`}\``)
+  const closed = describeClosed(limits, commandLine`resume ${queue} ${resource}`)
   if (closed !== undefined && (delayedUntil === undefined || limits.asleepUntil !== undefined)) {
     return ahead > 0 ? `its turn: ${ahead} ahead of it, and for ${closed}` : closed
   }
@@ -181,7 +181,7 @@ function describeWait(
   if (holder !== undefined && slots <= 1) {
     const { name, freeInMs } = holder
     return freeInMs < 0
-      ? `the lease of ${name}, which never ends: \`${commandLine`release --yes ${resource}`}\``
+      ? `the lease of ${name}, which never ends: ${commandLine`release --yes ${resource}`}`
       : `the lease of ${name}, for another ${freeInMs} ms if it is not extended`
   }
   if (unknown !== undefined) return `a lease, whose holder is not known: ${unknown}`
@@ -263,42 +263,39 @@ async function whyWaits(
   const entry = found?.line.find(({ jobId }) => jobId === id)
   if (found !== undefined && entry !== undefined) return whyInLine(entry, found)
   if (state === 'failed') {
-    const again = `\`${commandLine`retry ${job.queueName} ${id}`}\``
+    const again = commandLine`retry ${job.queueName} ${id}`
     return `Job ${id} has failed: ${withoutStop(shortReason(failedReason))}. To try it again: ${again}.`
   }
   if (state === 'waiting-children') {
     const { unprocessed = [] } = await job.getDependencies({ unprocessed: { count: 100 } })
     const [, queue = '', child] = /([^:]+):([^:]+)$/.exec(unprocessed[0] ?? '') ?? []
-    const one = child && ` One of them: \`${commandLine`why ${queue} ${child}`}\`.`
+    const one = child && ` One of them: ${commandLine`why ${queue} ${child}`}.`
     return `Job ${id} (${state}) waits for its children to end.${one ?? ''}`
   }
-  const due = state === 'delayed' ? await sources.lines.dueAt(id) : undefined
-  if (due !== undefined && due.getTime() > systemClock.wallNow()) {
+  const { locks, lines } = sources
+  const due = state === 'delayed' ? await lines.dueAt(id) : undefined
+  const isDue = due === undefined || due.getTime() <= systemClock.wallNow()
+  if (!isDue && !(await lines.wasGivenBack(id))) {
     return `Job ${id} (delayed) waits for ${describeDelay(due)}.`
   }
   const since = new Date(processedOn).toISOString()
-  const does =
-    state === 'active'
-      ? `has been in progress since ${since}`
-      : `waits for ${await workerOrLease(resources, sources)}`
-  const why =
-    due === undefined
-      ? 'has no place in a line: it was not added through a ' +
-        "LockedQueue, or its workers keep no lines (order: 'relaxed')"
-      : `was due at ${due.toISOString()}`
-  return `Job ${id} (${state}) ${does}. It ${why}.`
+  if (state === 'active')
+    return `Job ${id} (active) has been in progress since ${since}. ${NO_PLACE}`
+  // Workers fetch no job while no lease is granted.
+  const [resource] = resources
+  const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
+  const none = lease?.ungranted && `a quorum of the lock masters: ${lease.ungranted}`
+  if (isDue) {
+    const waits = `Job ${id} (${state}) waits for ${none ?? (await startIn(lines))}.`
+    return `${waits} ${due === undefined ? NO_PLACE : `It was due at ${due.toISOString()}.`}`
+  }
+  const held = lease?.holder && `the lease of ${lease.holder.name} on \`${lease.resource}\``
+  return `Job ${id} (delayed) waits for ${none ?? held ?? 'a lease'}, and is tried again at ${due.toISOString()}.`
 }
 
-/** What a job without a place waits for: workers fetch none while no lease is granted. */
-async function workerOrLease(
-  [resource]: readonly string[],
-  { locks, lines }: QueueSources,
-): Promise<string> {
-  const lease = resource === undefined ? undefined : await leaseOf(resource, locks)
-  return lease?.ungranted === undefined
-    ? startIn(lines)
-    : `a quorum of the lock masters: ${lease.ungranted}`
-}
+const NO_PLACE =
+  'It has no place in a line: it was not added through a ' +
+  "LockedQueue, or its workers keep no lines (order: 'relaxed')."
 
 /** Of a job that has a place there. */
 function whyInLine(entry: LineEntry, { line, lease, resource }: ResourceInspection): string {

@@ -2,6 +2,8 @@
  * An address with a secret in it, mistyped and misplaced in every way: no error, log line or output
  * of a command repeats the secret.
  */
+import { inspect } from 'node:util'
+import { Cluster } from 'ioredis'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { FencedTable } from '../../src/fenced/index.ts'
 import {
@@ -17,7 +19,7 @@ import { redacted, shownValue } from '../../src/redact.ts'
 import { EtcdLocks } from '../../src/services/etcd/index.ts'
 import { PostgresLocks } from '../../src/services/postgres/index.ts'
 import { ZooKeeperLocks } from '../../src/services/zookeeper/index.ts'
-import { memoryLocks } from '../../src/testing/index.ts'
+import { memoryLocks, startServer } from '../../src/testing/index.ts'
 import { buildProgram } from '../../src/tools/cli/program.ts'
 import { cli } from '../tools/cli/run-cli.ts'
 
@@ -244,6 +246,23 @@ describe('no command repeats a secret:', () => {
     }
   })
 })
+
+it('what a queue tells of a password that is refused does not repeat it', async () => {
+  const server = await startServer({ config: { requirepass: 'another' } })
+  const own = new Cluster([server], { redisOptions: { password: SECRET }, lazyConnect: true })
+  const connections = [{ host: server.host, port: server.port, password: SECRET }, own]
+  for (const connection of connections) {
+    const queue = new LockedQueue('q', { connection, prefix: '{q}', resource: () => 'r' })
+    const error = await new Promise((told) => {
+      queue.on('error', told)
+    })
+    expect(inspect(error, { depth: 9 })).toContain('WRONGPASS')
+    expect(inspect(error, { depth: 9 })).not.toContain(SECRET)
+    await queue.close()
+  }
+  own.disconnect()
+  await server.close()
+}, 30_000)
 
 it('a value that is shown keeps what helps', () => {
   expect(shownValue('redis://u:p@10.0.0.1:6379/0')).toBe('redis://***@10.0.0.1:6379/0')

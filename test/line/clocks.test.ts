@@ -8,6 +8,8 @@ import { Program } from '../workers/program.ts'
 import { compileShim, type ClockShim, type ShimmedClock } from '../faults/shimmed-clock.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { ask } from '../support/ask.ts'
+import { cli } from '../tools/cli/run-cli.ts'
+import { fleetEnv } from '../support/fleet-env.ts'
 
 const HOUR_MS = 3_600_000
 const answer = await compileShim()
@@ -158,6 +160,17 @@ describe.skipIf(answer.status === 'absent')(`with wrong clocks ${reason}`, () =>
     await move(2)
     expect((await queue.getJobScheduler('nightly'))?.template?.data).toEqual({ nr: 2 })
     expect(await queue.getJobSchedulersCount()).toBe(1)
+  })
+
+  test('doctor tells how long a job has waited by the clock of the server', async () => {
+    const queue = makeQueue()
+    clock.step(-HOUR_MS)
+    await queue.add('charge', { nr: 1 }, { delay: 1 })
+    await (await queue.getDelayed())[0]?.promote()
+    const { fleet, namespace } = fixture
+    await fixture.redlock()
+    const said = await cli(['doctor'], { env: fleetEnv(fleet.urls, namespace, server.url) })
+    expect(said.out).toMatch(/1 job waits, and job \d+ has waited for [\d.]+ m?s: No worker/)
   })
 
   test('a changed delay counts by the clock of the server', async () => {

@@ -914,6 +914,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
   'bad-input/secrets': [
     ['refused-value-shows-no-secret', ['shownValue(value)', 'value']],
     ['usage-error-shows-no-secret', ['shownValue(one)', 'one']],
+    ['refused-login-shows-no-password', 'never'],
   ],
 }
 

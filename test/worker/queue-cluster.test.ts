@@ -2,6 +2,7 @@
  * The queue on a Redis Cluster of three nodes, as BullMQ documents it: a prefix in braces, and an
  * ioredis Cluster as connection.
  */
+import { once } from 'node:events'
 import type { Job } from 'bullmq'
 import { Redis, type Cluster } from 'ioredis'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
@@ -67,6 +68,16 @@ function sides(
 }
 
 const charge = (nr: number, customer = 'ann') => ({ name: 'charge', data: { customer, nr } })
+
+test('a prefix without braces: queue and worker say what to write', async () => {
+  const { queue, work } = sides(fixture.cluster(nodes), 'bull')
+  const said = `The Redis of queue \`bull:${queue.name}\` is a cluster: give its prefix in braces`
+  await expect(queue.add('charge', { customer: 'a', nr: 1 })).rejects.toThrow(said)
+  const worker = await work(() => Promise.resolve(), { autorun: false })
+  const told = once(worker, 'error')
+  worker.run().catch(() => undefined)
+  expect(String(await told)).toContain(said)
+})
 
 test('jobs run in order, one at a time per customer, and `inspect` and `why` tell', async () => {
   const { queue, work } = sides()

@@ -86,3 +86,12 @@ test.each([
     expect(err).toEqual([expect.stringMatching(`^Set ${name} to the URL of`)])
   }
 })
+
+test.each([
+  ['add-strikes', { BULLMQ_REDLOCK_QUEUE: 'redis://user:sesame@127.0.0.1:1' }],
+  ['audit', { DATABASE_URL: 'postgres://user:sesame@127.0.0.1:1/ledger' }],
+])('%s and a server that is away: one line, with exit code 1', async (program, env) => {
+  await using child = new Program(`workers/${program}.ts`, [], env)
+  const { code, out, err } = await child.end()
+  expect([code, out, err]).toEqual([1, [], ['connect ECONNREFUSED 127.0.0.1:1']])
+})

@@ -5,6 +5,7 @@ import { problems } from './outcome.ts'
 import { progressOn } from './progress.ts'
 import { humanReport, jsonReport } from './report.ts'
 import { runDemo } from './run.ts'
+import { runProgram } from '../run-program.ts'
 import { Closing, watchSignals } from './stopping.ts'
 
 const CLOSE_LIMIT_MS = 10_000
@@ -50,9 +51,4 @@ async function stoppable<T>(run: Promise<T>, signal: AbortSignal): Promise<T> {
   return Promise.race([run, stopped])
 }
 
-try {
-  process.exit(await main())
-} catch (error) {
-  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)
-  process.exit(1)
-}
+await runProgram(main)

@@ -4,7 +4,7 @@
  */
 import { instant, sleep, systemClock } from '../../clock.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
-import { withFindings, type Diagnosis } from '../operator/diagnosis.ts'
+import { withFindings, withUngranted, type Diagnosis } from '../operator/diagnosis.ts'
 import { fewAnswer, hasQuorum } from '../operator/fleet-probe.ts'
 import { globEscape } from '../operator/glob.ts'
 import {
@@ -15,7 +15,7 @@ import {
   type JobSince,
 } from '../operator/jobs.ts'
 import { checkLeases, type LiveLeases } from '../operator/live-leases.ts'
-import { withUngranted, type LockView } from '../operator/lock-view.ts'
+import type { LockView } from '../operator/lock-view.ts'
 import {
   countJobs,
   FinishedCounter,
@@ -191,7 +191,7 @@ export class Snapshots {
         places && countJobs(places).catch(problemOf),
         // Where the queue's Redis does not answer, its findings and its counts say so.
         this.#finished?.look().catch(nothing),
-        places && standingJobs(places).catch(() => undefined),
+        places && standingJobs(places),
         places && failedJobs(places).catch(nothing),
       ],
     )
@@ -201,7 +201,8 @@ export class Snapshots {
     const changes = this.#watch.seen(leases, now, at)
     const counts = 'problem' in queues || places?.missingNames !== undefined ? null : queues
     const history = this.#history.add(at, leases, changes, counts, rates)
-    const lines = await this.#lines(leases, diagnosis, '')
+    // A server that has just been silent is not asked again.
+    const lines = 'problem' in queues ? queues : await this.#lines(leases, diagnosis, '')
     const ofJobs = { queues, rates, oldest, failed }
     const snapshot = { at, diagnosis, leases, changes, lines, history, ...ofJobs }
     this.#last = { snapshot, takenAt: systemClock.now() }

@@ -2,6 +2,7 @@
 import { counted } from '../../counted.ts'
 import { withoutAddresses } from '../../message-of.ts'
 import { noQuorum, quorumOf } from '../../redlock/quorum.ts'
+import type { Inspection } from '../../lock/inspection.ts'
 import { valuesOf, type ServerAnswer } from './fleet-probe.ts'
 import { findingsOf, type Finding, type ServiceHealth } from '../../services/service-health.ts'
 import { duration } from './words.ts'
@@ -81,6 +82,11 @@ export function ungrantedBy({ voting, quorum, masters, findings }: Diagnosis): s
       waits(code) ? `${where}: ${fact}; ${fix}` : `${where}: ${fact}`,
     ),
   )
+}
+
+export function withUngranted<Found extends Inspection>(found: Found, diagnosis: Diagnosis): Found {
+  const ungranted = ungrantedBy(diagnosis)
+  return ungranted === undefined ? found : { ...found, ungranted }
 }
 
 /** With more findings, in their order. */

@@ -1,12 +1,11 @@
 /** The locks as an operator looks at them: a fleet of masters, or a lock service besides Redis. */
-import type { Inspection } from '../../lock/inspection.ts'
 import type { Finding } from '../../services/service-health.ts'
 import type { LockClient } from '../../services/lock-client.ts'
 import { messageOf } from '../../message-of.ts'
 import { quorumOf } from '../../redlock/quorum.ts'
 import type { QueueServer } from './queue-server.ts'
 import { MAX_SLOTS } from '../../slots.ts'
-import { diagnose, ungrantedBy, type Diagnosis, type MasterHealth } from './diagnosis.ts'
+import { diagnose, type Diagnosis, type MasterHealth } from './diagnosis.ts'
 import type { FleetProbe } from './fleet-probe.ts'
 import { globEscape, globPattern } from './glob.ts'
 import {
@@ -40,17 +39,9 @@ export function fleetView(fleet: FleetProbe): LockView {
     diagnose: async (queue, maxLeaseMs) => diagnose(await surveyFleet(fleet, queue), maxLeaseMs),
     leaks: () => checkLeaks(fleet),
     leases: (search) => liveLeases(fleet, search),
-    resource: async (resource) => {
-      const [view, survey] = await Promise.all([viewResource(fleet, resource), surveyFleet(fleet)])
-      return withUngranted(view, diagnose(survey))
-    },
+    resource: (resource) => viewResource(fleet, resource),
     slots: (resource) => slotsOf(fleet, resource),
   }
-}
-
-export function withUngranted<Found extends Inspection>(found: Found, diagnosis: Diagnosis): Found {
-  const ungranted = ungrantedBy(diagnosis)
-  return ungranted === undefined ? found : { ...found, ungranted }
 }
 
 /** What is needed of `PostgresLocks`, `EtcdLocks`, `ZooKeeperLocks`. */

@@ -7,7 +7,7 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import { ownScript } from '../../line/bullmq/composed-script.ts'
 import { jsonText } from '../../line/line-backend.ts'
 import { absentKeyIn, type LineRunner } from '../../line/line-runner.ts'
-import { asDenied, mayChange } from '../../line/rights.ts'
+import { asRefused, mayChange } from '../../line/rights.ts'
 import { messageOf } from '../../message-of.ts'
 import { defineScript, type Script } from '../../lua.ts'
 import {
@@ -64,10 +64,7 @@ export class Places {
     const [place] = await this.of(queue)
     const keys = QUEUE_KEYS.map((key) => `${place?.base ?? ''}${key}`)
     const found = await this.server.command('EXISTS', ...keys).catch((error: unknown) => {
-      if (!messageOf(error).startsWith('CROSSSLOT')) throw error
-      throw new Error(
-        `The queue's Redis is a cluster: give the queue's prefix in braces, as --prefix {bull}`,
-      )
+      throw asRefused(error, `${this.#prefix}:${queue}`)
     })
     if (Number(found) > 0) return undefined
     return `There is no queue \`${queue}\` with the prefix \`${this.#prefix}\`. Check the name and --prefix.`
@@ -216,7 +213,7 @@ export class Places {
         const keys = [`${base}meta`, absentKeyIn(base)]
         const text = jsonText({ base, slots: 1, asks: mayChange(path), ...args })
         return this.server.run(script, keys, [text]).catch((error: unknown) => {
-          throw asDenied(error, `${prefix}:${queueName}`)
+          throw asRefused(error, `${prefix}:${queueName}`)
         })
       },
     }

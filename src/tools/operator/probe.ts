@@ -32,6 +32,7 @@ const SCAN_COUNT = 1_000
 /** How many keys are read in one script call: well under a millisecond of the server. */
 const PAGE = 400
 
+const END_LIMIT_MS = 100
 const CLOSED = 'the connection was closed'
 /** Of a question on a connection that is gone. */
 const GIVEN_UP = /enableOfflineQueue|Connection is closed|connection close$/
@@ -52,8 +53,7 @@ export class Probe {
   #connecting: Promise<void> | undefined
   #lastError = CLOSED
   #isClosed = false
-  /** Its connection ends, and may not have closed yet. */
-  #isGivenUp = false
+  #ending: Promise<unknown> | undefined
 
   /** @param timeoutMs how long a server may take to connect, and to answer one question. */
   constructor(address: MasterAddress, timeoutMs: number) {
@@ -66,6 +66,7 @@ export class Probe {
       lazyConnect: true,
       enableReadyCheck: false, // A server that loads its data is to say so.
       retryStrategy: () => null, // The next question connects again.
+      disconnectTimeout: 0, // A server that hangs does not end its side.
     }
     const { Redis } = ioredis()
     const { Connector, ...others } = settings
@@ -163,7 +164,6 @@ export class Probe {
 
   async #connect(): Promise<void> {
     this.#lastError = CLOSED
-    this.#isGivenUp = false
     try {
       await this.#redis.connect()
       // The first command hears why a server takes no client. Some servers deny this one.
@@ -183,10 +183,16 @@ export class Probe {
     if (answer !== undefined) return answer.value
     this.#lastError = `no reply within ${this.#timeoutMs} ms`
     // What still comes on this connection would answer a question that has been given up.
-    // Each time ioredis would listen to the same socket once more.
-    if (!this.#isGivenUp) this.#redis.disconnect()
-    this.#isGivenUp = true
+    this.#ending ??= this.#end()
+    await this.#ending
     throw new Error(this.#lastError)
+  }
+
+  async #end(): Promise<void> {
+    const ended = new Promise((resolve) => this.#redis.once('end', resolve))
+    this.#redis.disconnect()
+    await withinMs(systemClock, END_LIMIT_MS, ended) // One that looks for its server ends later.
+    this.#ending = undefined
   }
 }
 

@@ -142,7 +142,7 @@ export class QueueView {
     if (acted.told !== undefined) return { ...acted, told: acted.told }
     const state = await this.#within(place, (opened) => opened.getJobState(jobId))
     const seeWhy = commandLine`why ${queue} ${jobId}`
-    return { ...acted, told: `Job ${jobId} ${fault}: it is ${state}. See \`${seeWhy}\`.` }
+    return { ...acted, told: `Job ${jobId} ${fault}: it is ${state}. See ${seeWhy}.` }
   }
 
   /** What is set for all resources of a queue of which something is set. */

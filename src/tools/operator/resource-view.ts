@@ -9,15 +9,16 @@ import { counted } from '../../counted.ts'
 import { shortened } from '../../options.ts'
 import { duration, printable } from './words.ts'
 import {
-  fewAnswer,
   hasQuorum,
   tooFewAnswer,
   type Coverage,
   type FleetProbe,
   type UnreachableMaster,
 } from './fleet-probe.ts'
+import { diagnose, withUngranted } from './diagnosis.ts'
+import { waits } from './server-checks.ts'
 import { describeToken } from '../../names.ts'
-import { storedMaxLeaseMs } from './survey.ts'
+import { storedMaxLeaseMs, surveyFleet } from './survey.ts'
 import { messageOf } from '../../message-of.ts'
 import type { LineEntry } from '../../line/members.ts'
 import { completedSteps, endedJobs, type EndedJob } from './jobs.ts'
@@ -36,22 +37,44 @@ export interface ResourceView extends Inspection, Pick<Coverage, 'service'> {
   readonly quorum: number
   readonly answered: number
   readonly unreachable: readonly UnreachableMaster[]
+  /** How many have no key, and could have forgotten one in a restart. */
+  readonly forgetful?: number
 }
 
 export async function viewResource(fleet: FleetProbe, resource: string): Promise<ResourceView> {
   const { quorum } = fleet
-  const seen = await seeResource(fleet, resource)
+  const [seen, survey] = await Promise.all([seeResource(fleet, resource), surveyFleet(fleet)])
+  const diagnosis = diagnose(survey)
   const holder = holderAmong(seen)
   const unreachable = seen.flatMap(({ master, problem }) =>
     problem === undefined ? [] : [{ master, problem }],
   )
   const answered = seen.length - unreachable.length
   const masters = seen.map(({ token: _, ...view }) => view)
-  const view = { resource, quorum, unreachable, answered, masters }
+  const restarted = diagnosis.findings.filter(({ code }) => waits(code)).map(({ where }) => where)
+  const isForgetful = ({ master, token, problem }: Seen): boolean =>
+    (token ?? problem) === undefined && restarted.includes(master)
+  const forgetful = seen.filter(isForgetful).length
+  const found = { resource, quorum, unreachable, forgetful, answered, masters }
+  const view = withUngranted(found, diagnosis)
   if (holder !== undefined) return { ...view, state: 'held', holder }
-  if (mostVotes(seen) + unreachable.length < quorum) return { ...view, state: 'free' }
-  const unknown = fewAnswer({ masters: seen.length, quorum, unreachable })
-  return { ...view, state: 'unknown', unknown }
+  const possible = mostVotes(seen) + unreachable.length
+  // A fleet that is new has forgotten nothing.
+  if (possible === 0 || possible + forgetful < quorum) return { ...view, state: 'free' }
+  return {
+    ...view,
+    state: 'unknown',
+    unknown: `of ${counted(seen.length, 'master')}, ${missingIn(view)}`,
+  }
+}
+
+/** Whose keys could make a lease of those that are seen. */
+function missingIn({ unreachable, forgetful }: Pick<ResourceView, 'unreachable' | 'forgetful'>) {
+  const silent = unreachable.length && `${counted(unreachable.length, 'does', 'do')} not answer`
+  const may = 'new or restarted, and may have forgotten a key'
+  return [silent, forgetful && `${counted(forgetful, 'is', 'are')} ${may}`]
+    .filter(Boolean)
+    .join(', and ')
 }
 
 /** How many masters have the token that most of them have. */
@@ -90,7 +113,7 @@ export function holderLine(view: ResourceView): string {
   if (!hasQuorum(coverage)) return `The holder of ${name} is not known: ${tooFewAnswer(coverage)}`
   const withKey = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {
-    return `${name} may be held: ${withKey} of ${counted(masters.length, 'master has', 'masters have')} a key, and ${counted(view.unreachable.length, 'does', 'do')} not answer`
+    return `${name} may be held: ${withKey} of ${counted(masters.length, 'master has', 'masters have')} a key, and ${missingIn(view)}`
   }
   if (withKey === 0) return `${name} is free`
   return `${name} is free (${withKey} of ${counted(masters.length, 'master still has', 'masters still have')} a leftover key)`

@@ -7,6 +7,7 @@ import { systemClock } from '../../clock.ts'
 import { findingsOf, type Finding } from '../../services/service-health.ts'
 import { censusOf, type Census } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
+import { messageOf } from '../../message-of.ts'
 import { duration } from './words.ts'
 import type { Places } from './places.ts'
 import type { JobSince } from './jobs.ts'
@@ -23,8 +24,20 @@ export interface StandingJobs {
   readonly oldest: JobSince | undefined
 }
 
-/** Of all queues. */
+/** Of all queues. A diagnosis finds why a server tells nothing, unless it denies a command. */
 export async function standingJobs(places: Places): Promise<StandingJobs> {
+  return ofQueues(places).catch((error: unknown) => {
+    const findings = findingsOf(`queue ${places.server.name}`, (report) => {
+      const said = messageOf(error)
+      if (!said.startsWith('NOPERM')) return
+      const fix = 'give this user the rights in deploy/redis/queue.acl'
+      report('warning', 'jobs-denied', `its jobs were not looked at: ${said}`, fix)
+    })
+    return { findings, oldest: undefined }
+  })
+}
+
+async function ofQueues(places: Places): Promise<StandingJobs> {
   const all = await places.each(async (queue) => {
     const shards = (await places.of(queue)).map(async (place) => {
       const census = await censusOf(place, true)
@@ -48,12 +61,12 @@ export async function standingJobs(places: Places): Promise<StandingJobs> {
 function together(shards: readonly Census[]): Census {
   const worst = (rank: (census: Census) => number): Census =>
     shards.reduce((a, b) => (rank(b) > rank(a) ? b : a))
-  const { oldest, oldestSinceMs } = worst((census) => -(census.oldestSinceMs ?? Infinity))
+  const { oldest, oldestSinceMs, oldestMs } = worst((census) => -(census.oldestSinceMs ?? Infinity))
   const { fullAtMs, fullResource } = worst((census) => census.fullAtMs)
   const { waiting, held, refused, dropped } = added(shards)
   return {
     ...worst(({ behind = -1 }) => behind),
-    ...{ oldest, oldestSinceMs, fullAtMs, fullResource, waiting, held, refused, dropped },
+    ...{ oldest, oldestSinceMs, oldestMs, fullAtMs, fullResource, waiting, held, refused, dropped },
   } as Census
 }
 
@@ -63,17 +76,16 @@ function checkJobs(
   stands: Standstill | undefined,
   isPart: boolean,
 ): readonly Finding[] {
-  const { waiting, oldest: oldestId = '', oldestSinceMs = 0, held, heldResource = '' } = census
+  const { waiting, oldest: oldestId = '', oldestMs, held, heldResource = '' } = census
   const { holder = '', failedReason = '', behind = 0, fullAtMs, fullResource } = census
   const { refused, dropped, ofWorker = '', ofProducer = '' } = census
   return findingsOf(`queue ${queue}`, (report) => {
-    const ageMs = oldestId === '' ? 0 : systemClock.wallNow() - oldestSinceMs
     const some = `${isPart ? 'at least ' : ''}${jobs(waiting)}`
-    const oldest = `job ${oldestId} has waited for ${duration(Math.max(0, ageMs))}`
+    const oldest = `job ${oldestId} has waited for ${duration(oldestMs)}`
     if (stands !== undefined) {
       const fact = `${some}, and ${oldest}: ${stands.fact}`
       report('warning', 'queue-stands', fact, stands.fix)
-    } else if (ageMs > LONG_MS) {
+    } else if (oldestMs > LONG_MS) {
       const fix = `see why: ${commandLine`why ${queue} ${oldestId}`}`
       report('note', 'long-wait', `${some}, and ${oldest}`, fix)
     }

@@ -95,9 +95,7 @@ describe.each([0, 1, 2])('by the address of node %i', (index) => {
   it('a prefix without braces: says what to write', async () => {
     const said = await say(['limits', name], 'bull')
     expect(said.code).toBe(1)
-    expect(said.err).toContain(
-      "is a cluster: give the queue's prefix in braces, as --prefix {bull}",
-    )
+    expect(said.err).toContain('is a cluster: give its prefix in braces, such as {bull}')
   })
 })
 

@@ -144,3 +144,19 @@ describe('the job under a lease', () => {
     expect(alone.err).toContain("Jobs are not shown: the queue's Redis 127.0.0.1:1 does not answer")
   })
 })
+
+it('a restarted master may have forgotten a lease: `inspect` does not call it free', async () => {
+  await fixture.redlock(LONG)
+  const [first, second, third, ...others] = fixture.fleet.urls.map((url) => openRedis(url, fixture))
+  for (const redis of [first, second]) {
+    await redis?.set(`${fixture.namespace}:lease:r`, 'token@w', 'PX', 60_000)
+  }
+  expect((await say('inspect', 'r')).out).toContain('r is free (2 of 5 masters still have')
+  await third?.hset(`${fixture.namespace}:master`, 'runId', 'of the process before')
+  const said = await say('inspect', 'r')
+  expect(said.out).toContain(
+    'r may be held: 2 of 5 masters have a key, and 1 is new or restarted, and may have forgotten',
+  )
+  expect(said.code).toBe(1)
+  expect(others).toHaveLength(2)
+})

@@ -228,3 +228,16 @@ it('an error of the worker itself is no outage that ends', async () => {
   await vi.advanceTimersByTimeAsync(60_000)
   expect(said).toEqual(['q: ERR Error running script: script: 3b14149c, on @user_script:74.'])
 })
+
+it('a user who may run no script: doctor does not call the queue healthy', async () => {
+  const { fleet, env } = fixture
+  await fixture.redlock()
+  await fixture.lockedQueue({ resource: () => 'customer:1' }).add('post', {})
+  const redis = openRedis(fleet.queue.url, fixture)
+  await redis.acl('SETUSER', 'jobs', 'on', '>secret', '~*', '+@all', '-eval', '-evalsha')
+  fixture.defer(() => redis.acl('DELUSER', 'jobs'))
+  const url = fleet.queue.url.replace('://', '://jobs:secret@')
+  const { code, out } = await cli(['doctor'], { env: { ...env, BULLMQ_REDLOCK_QUEUE: url } })
+  expect(out).toMatch(/warning +queue \S+: its jobs were not looked at: NOPERM .*'evalsha'/)
+  expect(code).toBe(1)
+})

@@ -395,7 +395,7 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
       ),
       line: /^failed: `bullmq-redlock retry .+: card declined\nwaiting: its turn: 1 ahead of it$/,
       doctor: ['line-held'],
-      doctorSays: new RegExp(`fix: bullmq-redlock retry ${scene.queue} ${first}`),
+      doctorSays: new RegExp(`fix: \`bullmq-redlock retry ${scene.queue} ${first}\`, or \``),
     }
   },
   'a job: waits for its children': async (scene) => {
@@ -419,6 +419,25 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
     await scene.work({ order: 'relaxed' })
     await until('it runs', async () => (await plain.getActiveCount()) === 1)
     return { job: id ?? '', why: /has been in progress since 20\d\d-\S+Z\. It has no/ }
+  },
+  "a job: another client has the lease, with order 'relaxed'": async (scene) => {
+    await leaseOf('script-7', 'customer:1')
+    const { id = '' } = await scene.plain().add('post', { customer: 1 })
+    await scene.work({ order: 'relaxed' })
+    const isBack = async (): Promise<boolean> => (await scene.plain().getDelayedCount()) === 1
+    await until('it waits for longer', async () => {
+      const tries = await scene.plain().getJobLogs(id)
+      return tries.count > 3 && (await isBack())
+    })
+    const again = ', and is tried again at 20\\d\\d-\\S+Z\\.|has been in progress'
+    return {
+      job: id,
+      why: new RegExp(`\\(delayed\\) waits for a lease${again}`),
+      whyOfWorker: new RegExp(
+        `\\(delayed\\) waits for the lease of script-7 \\S+ on \`customer:1\`${again}`,
+      ),
+      inspect: /customer:1 is held by script-7/,
+    }
   },
   'a job: does not exist': async (scene) => {
     await scene.work()

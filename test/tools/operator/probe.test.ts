@@ -25,6 +25,24 @@ it('every question to a server that hangs says so, also after another gave the c
   expect(new Set(await Promise.all(asked))).toEqual(new Set(['no reply within 400 ms']))
 })
 
+it('a question right after one that was given up waits for its answer', async () => {
+  const [server] = fixture.fleet.masters
+  const probe = new Probe(server?.url ?? '', 1_000)
+  fixture.defer(() => {
+    probe.close()
+    return Promise.resolve()
+  })
+  await probe.command('TIME')
+  await server?.freeze()
+  fixture.defer(() => server?.thaw() ?? Promise.resolve())
+  for (let times = 0; times < 2; times++) {
+    await expect(probe.command('TIME')).rejects.toThrow('no reply within 1000 ms')
+  }
+  const asked = probe.command('TIME')
+  await server?.thaw()
+  await expect(asked).resolves.toHaveLength(2)
+})
+
 it('many questions at once to a server that hangs give the connection up once', async () => {
   const warnings: Error[] = []
   const warn = (warning: Error): unknown => warnings.push(warning)

@@ -27,8 +27,7 @@ export const doctor: CommandSpec = {
     const [diagnosis, leaks, standing] = await Promise.all([
       locks.diagnose(queue?.server, maxLeaseMs),
       locks.leaks(),
-      // The diagnosis says why the queue's Redis is away.
-      queue && standingJobs(queue.places).catch(() => undefined),
+      queue && standingJobs(queue.places),
     ])
     const found = withFindings(diagnosis, [...leaks, ...(standing?.findings ?? [])])
     cli.out.result({ ...found, namespace }, () => describe(found, cli.out))

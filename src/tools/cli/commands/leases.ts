@@ -24,7 +24,7 @@ import {
 } from '../../operator/resource-view.ts'
 import { timeLeft, printable } from '../../operator/words.ts'
 import { shortened } from '../../../options.ts'
-import { fewAnswer, hasQuorum, tooFewAnswer, type Coverage } from '../../operator/fleet-probe.ts'
+import { hasQuorum, tooFewAnswer, type Coverage } from '../../operator/fleet-probe.ts'
 import { table, type Output } from '../output.ts'
 
 export const leases: CommandSpec = {
@@ -105,7 +105,7 @@ export const release: CommandSpec = {
       out.result(
         { resource, masters: [], free: false, slots },
         () =>
-          `${slotsTable(view, slots, out)}\n\nnothing was changed: name one slot, such as \`${example}\``,
+          `${slotsTable(view, slots, out)}\n\nnothing was changed: name one slot, such as ${example}`,
       )
       return answeredByQuorum(cli, coverageOf(view), EXIT.attention)
     }
@@ -240,6 +240,6 @@ function nowOf(name: string, after: ResourceView): string {
   if (after.state === 'free') return `${name} can be acquired now`
   if (after.state === 'held') return `${holderLine(after)}: it was acquired meanwhile`
   const coverage = coverageOf(after)
-  const few = hasQuorum(coverage) ? fewAnswer(coverage) : tooFewAnswer(coverage)
-  return `${name} may still be held: ${few}`
+  const { unknown = '' } = after
+  return `${name} may still be held: ${hasQuorum(coverage) ? unknown : tooFewAnswer(coverage)}`
 }
