@@ -497,7 +497,9 @@ test('a worker whose given client was closed says so, and goes on when it is con
     connection.disconnect()
   })
   let runs = 0
-  const worker = await work(() => Promise.resolve((runs += 1)), { connection })
+  // A fetch that met the closed client is tried again after `runRetryDelay`, 15 s by default.
+  const retried = { runRetryDelay: 100 }
+  const worker = await work(() => Promise.resolve((runs += 1)), { connection, ...retried })
   const errors: string[] = []
   worker.on('error', ({ message }) => errors.push(message))
   await worker.waitUntilReady()
