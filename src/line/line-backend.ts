@@ -274,10 +274,12 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const [jobId, timestamp, delay, token, how] = args
     const { visits } = this.settings
     const visit = how?.skipAttempt === true ? visits?.byId.get(jobId) : undefined
-    const told = visit && {
-      ...how,
-      fieldsToUpdate: { ...how?.fieldsToUpdate, [BACK]: '1', ...(visit.hasRun && { [RAN]: '1' }) },
+    // A job that its own processor delays is not given back.
+    const marks = visit && {
+      ...(visit.hasRun && { [RAN]: '1' }),
+      ...(!visit.isRunning && { [BACK]: '1' }),
     }
+    const told = marks && { ...how, fieldsToUpdate: { ...how?.fieldsToUpdate, ...marks } }
     const moved = super.moveToDelayed(jobId, timestamp, delay, token, told ?? how)
     const found = await this.#moves(jobId, moved)
     // rule: retry-without-a-job-says-nothing

@@ -187,6 +187,7 @@ export class JobRuns {
     if (visit.outcome === undefined) stop.follow(lease)
     if (channel.hears('job:started')) this.#tellStarted(visit, lease)
     visit.hasRun = true
+    visit.isRunning = true
     const startedAt = systemClock.now()
     let isDone = false
     try {

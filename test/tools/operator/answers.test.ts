@@ -6,7 +6,7 @@
  */
 import { once } from 'node:events'
 import type { Queue } from 'bullmq'
-import { FlowProducer } from 'bullmq'
+import { DelayedError, FlowProducer } from 'bullmq'
 import { expect, it, vi } from 'vitest'
 import type { LockedQueue } from '../../../src/index.ts'
 import {
@@ -79,8 +79,13 @@ class Scene {
     const redlock = more.redlock ?? (await fixture.redlock(LONG))
     const worker = new LockedWorker<Data>(
       this.queue,
-      async ({ data }, lease) => {
+      async (job, lease) => {
+        const { data } = job
         if (data.fails === true) throw new Error('card declined.')
+        if (data.customer === 6) {
+          await job.moveToDelayed(Date.now() + 600_000, lease)
+          throw new DelayedError()
+        }
         if (data.customer === 5) throw await lease.rateLimit(600_000)
         if (!quick) await passed
       },
@@ -437,6 +442,15 @@ const STATES: Readonly<Record<string, (scene: Scene) => Promise<Answers>>> = {
         `\\(delayed\\) waits for the lease of script-7 \\S+ on \`customer:1\`${again}`,
       ),
       inspect: /customer:1 is held by script-7/,
+    }
+  },
+  "a job: its processor delays it, with order 'relaxed'": async (scene) => {
+    const { id = '' } = await scene.plain().add('post', { customer: 6 })
+    await scene.work({ order: 'relaxed' })
+    await until('it is delayed', async () => (await scene.plain().getDelayedCount()) === 1)
+    return {
+      job: id,
+      why: /\(delayed\) waits for its delay or backoff to end, at 20\d\d-\S+Z\.\n$/,
     }
   },
   'a job: does not exist': async (scene) => {

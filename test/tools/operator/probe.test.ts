@@ -7,9 +7,10 @@ import { assertNoLeaks } from '../../support/leaks.ts'
 assertNoLeaks()
 const fixture = useFleet({ masters: 1, queue: false })
 
-it('every question to a server that hangs says so, also after another gave the connection up', async () => {
+/** Its server hangs after the first answer. */
+async function frozen(timeoutMs: number) {
   const [server] = fixture.fleet.masters
-  const probe = new Probe(server?.url ?? '', 400)
+  const probe = new Probe(server?.url ?? '', timeoutMs)
   fixture.defer(() => {
     probe.close()
     return Promise.resolve()
@@ -17,6 +18,11 @@ it('every question to a server that hangs says so, also after another gave the c
   await probe.command('TIME')
   await server?.freeze()
   fixture.defer(() => server?.thaw() ?? Promise.resolve())
+  return { probe, server }
+}
+
+it('every question to a server that hangs says so, also after another gave the connection up', async () => {
+  const { probe } = await frozen(400)
   const asked: Promise<unknown>[] = []
   for (let nr = 0; nr < 12; nr++) {
     asked.push(probe.command('TIME').catch((error: unknown) => (error as Error).message))
@@ -26,15 +32,7 @@ it('every question to a server that hangs says so, also after another gave the c
 })
 
 it('a question right after one that was given up waits for its answer', async () => {
-  const [server] = fixture.fleet.masters
-  const probe = new Probe(server?.url ?? '', 1_000)
-  fixture.defer(() => {
-    probe.close()
-    return Promise.resolve()
-  })
-  await probe.command('TIME')
-  await server?.freeze()
-  fixture.defer(() => server?.thaw() ?? Promise.resolve())
+  const { probe, server } = await frozen(1_000)
   for (let times = 0; times < 2; times++) {
     await expect(probe.command('TIME')).rejects.toThrow('no reply within 1000 ms')
   }
