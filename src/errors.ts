@@ -1,5 +1,6 @@
 /** What every error of this package extends, and the errors of queues and workers. */
 import { commandLine } from './command-line.ts'
+import { ofQueue } from './shown-commands.ts'
 import { messageOf, withoutStop } from './message-of.ts'
 
 const OURS: unique symbol = Symbol.for('bullmq-redlock.error')
@@ -53,11 +54,12 @@ export class LineFullError extends RedlockError {
   /** How many unfinished jobs it may have. */
   readonly maxLength: number
 
-  constructor(queue: string, resource: string, maxLength: number) {
+  constructor(queue: string, resource: string, maxLength: number, qualifiedName: string = queue) {
+    const see = ofQueue(commandLine`inspect ${resource}`, qualifiedName)
     super(
       `The line of \`${resource}\` in queue \`${queue}\` is full: it has ${maxLength} unfinished jobs. ` +
         `The job was not added. Add it later, raise \`maxLength\`, or set \`whenFull\`; ` +
-        `${commandLine`inspect ${resource}`} shows what the line waits for.`,
+        `${see} shows what the line waits for.`,
     )
     this.queue = queue
     this.resource = resource
@@ -118,9 +120,10 @@ export class QueueUnreachableError extends RedlockError {
 
   /** @param cause what is wrong with its connection. */
   constructor(queue: string, waitedMs: number, cause: string) {
+    const doctor = ofQueue(commandLine`doctor`, queue)
     super(
       `The Redis of queue \`${queue}\` has not answered for ${waitedMs} ms: ${cause}; ` +
-        `\`bullmq-redlock doctor\` says more. The worker keeps trying; no job is lost.`,
+        `${doctor} says more. The worker keeps trying; no job is lost.`,
     )
     this.queue = queue
     this.waitedMs = waitedMs

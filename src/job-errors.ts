@@ -1,5 +1,6 @@
 /** Why a job does not start, or stops. */
 import { commandLine } from './command-line.ts'
+import { ofQueue } from './shown-commands.ts'
 import { RedlockError } from './errors.ts'
 
 /** BullMQ's own lock on the job was lost: another worker may run it, or its keys were deleted. */
@@ -57,12 +58,13 @@ export class WaitedTooLongError extends RedlockError {
   /** The limit that is over. */
   readonly maxWaitMs: number
 
-  constructor(resources: readonly string[], maxWaitMs: number) {
+  /** @param queue its prefix and its name. */
+  constructor(resources: readonly string[], maxWaitMs: number, queue = '') {
     const label = resources.join(' + ')
     const [first = ''] = resources
     super(
       `The job waited for \`${label}\` longer than \`maxWaitMs\` (${maxWaitMs}). ` +
-        `Run ${commandLine`inspect ${first}`} to see why, or raise \`maxWaitMs\`.`,
+        `Run ${ofQueue(commandLine`inspect ${first}`, queue)} to see why, or raise \`maxWaitMs\`.`,
     )
     this.resource = label
     this.maxWaitMs = maxWaitMs

@@ -80,7 +80,7 @@ function bodyOf(path: string): string {
  * costs as much as a short command.
  */
 export function withTexts(lua: string): string {
-  return lua.replace(/\b(?:redis\.|r)?call\([^()]*\)/g, (call) =>
+  return lua.replace(/\b(?:redis\.|r)?call\((?:[^()]|\([^(),]*\))*\)/g, (call) =>
     call.replace(/(?<=, *)-?\d+(?= *[,)])/g, '"$&"'),
   )
 }

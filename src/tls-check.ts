@@ -21,11 +21,11 @@ export class TlsCheck {
     this.#options = options
   }
 
-  /** Adds what to write instead of `redis://` or `rediss://`. Asks the server until it knows. */
+  /** Says what to write instead of `redis://` or `rediss://`. Asks the server until it knows. */
   async explain(detail: string): Promise<string> {
     if (OTHER_CAUSES.test(detail)) return detail
     this.#mismatch ??= await tlsMismatch(this.#options)
-    return this.#mismatch === undefined ? detail : `${this.#mismatch} (${detail})`
+    return this.#mismatch ?? detail
   }
 }
 

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { expect, test } from 'vitest'
 import { commandLine } from '../src/command-line.ts'
-import { withOptions } from '../src/tools/operator/shown-commands.ts'
+import { withOptions } from '../src/shown-commands.ts'
 
 test.each(['customer:42', 'gpu#3', 'two words', "it's", '$(date)', 'a;b', '', '#1', '~root'])(
   'a shell reads the name `%s` of a command that is shown as it is',
@@ -37,6 +37,10 @@ test('a command that is shown has the options that were given and that it takes'
     "bullmq-redlock retry --prefix '{bull}' --namespace locks invoices 7",
   )
   expect(shown('release r')).toBe('bullmq-redlock release --master redis://a --namespace locks r')
+  expect(shown("why --prefix '{bull}' invoices 7`, or `bullmq-redlock retry invoices 7`")).toBe(
+    "bullmq-redlock why --master redis://a --namespace locks --prefix '{bull}' invoices 7`, " +
+      "or `bullmq-redlock retry --prefix '{bull}' --namespace locks invoices 7`",
+  )
   for (const other of ['verify log', 'limitless', 'is a program']) {
     expect(shown(other)).toBe(`bullmq-redlock ${other}`)
   }

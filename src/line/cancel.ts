@@ -18,7 +18,6 @@ import {
 } from '../options.ts'
 import { LineBackend } from './line-backend.ts'
 import { keyIn, type Client, type LineRunner } from './line-runner.ts'
-import { membersOf } from './members.ts'
 
 /** What `queue.cancel` takes. */
 export interface CancelOptions {
@@ -44,6 +43,8 @@ export interface Cancelled {
 
 /** Jobs of a line that one call cancels. */
 const MAX_JOBS = 10_000
+/** Places of a line that one call looks at. */
+const READ_AT_ONCE = 1_000
 const AT_ONCE = 50
 const POLL_MS = 50
 const TIMEOUT_MS = 5_000
@@ -79,8 +80,17 @@ export async function cancelJobs(
 
 /** From the end of the line on: else the next job would start when the first one has failed. */
 async function idsOf(backend: LineBackend, name: string): Promise<readonly string[]> {
-  const { members } = await membersOf(touchedName(name), backend, MAX_JOBS)
-  return members.map(({ jobId }) => jobId).reverse()
+  const resource = touchedName(name)
+  const ids = new Set<string>()
+  let before: { readonly place?: string; readonly score?: string } = {}
+  do {
+    const part = { resource, most: READ_AT_ONCE, longest: MAX_JOBS, ...before }
+    const reply = await backend.run('line/lua/standing', part)
+    const [place = '', score = '', ...some] = reply as readonly string[]
+    for (const id of some) ids.add(id)
+    before = { place, score }
+  } while (before.place !== '')
+  return [...ids]
 }
 
 async function cancelOne(

@@ -10,6 +10,8 @@ export interface Census extends LineCensus {
   /** Of the jobs that start next, the one that waits longest, and from when. */
   readonly oldest?: string
   readonly oldestSinceMs?: number
+  /** By the clock of the queue's Redis, as the times are. */
+  readonly nowMs: number
   /** When a line was full last. */
   readonly fullAtMs: number
   readonly fullResource: string

@@ -79,6 +79,8 @@ type LimitKind = keyof Limits | 'asleep'
 const OPTIONS = { until: true, reason: true, by: true } as const
 const RATE = { limit: true, perMs: true, burst: true, cost: true } as const
 const MAX_TEXT_LENGTH = 500
+/** Resources whose limits are read in one call, about. */
+const AT_ONCE = 1_000
 /** The last moment that a `Date` can name. */
 const LAST_DATE = 8.64e15
 
@@ -149,14 +151,18 @@ export class LineLimits {
 
   /** What is set for a resource, or for all of which something is set. */
   async get(resource?: string): Promise<ReadonlyMap<string, ResourceLimits>> {
-    const found = (await this.#runner.run('line/lua/read-limits', {
-      resource,
-    })) as readonly string[]
     const all = new Map<string, ResourceLimits>()
-    for (let index = 0; index + 1 < found.length; index += 2) {
-      const limits = limitsFrom(found[index + 1] ?? '{}')
-      if (Object.keys(limits).length > 0) all.set(found[index] ?? '', limits)
-    }
+    let cursor = '0'
+    do {
+      const page = { resource, cursor, most: AT_ONCE }
+      const reply = await this.#runner.run('line/lua/read-limits', page)
+      const [next, found] = reply as readonly [string, readonly string[]]
+      for (let index = 0; index + 1 < found.length; index += 2) {
+        const limits = limitsFrom(found[index + 1] ?? '{}')
+        if (Object.keys(limits).length > 0) all.set(found[index] ?? '', limits)
+      }
+      cursor = next
+    } while (cursor !== '0')
     return all
   }
 

@@ -17,7 +17,6 @@ import type { LinePlacement } from './placement.ts'
 import { ConnectedBackend, prepareClient } from './queue-connection.ts'
 import { DENIES, says } from './refusals.ts'
 import { asRefused, mayChange } from './rights.ts'
-import { sweepAll } from './sweep.ts'
 import { Additions, Ends } from './together.ts'
 import { BACK, FROM, RAN } from './turns.ts'
 import { GIVE_BACK_LIMIT_MS, type Join, type LineVisit } from './visit.ts'
@@ -42,6 +41,7 @@ export function jsonText(value: unknown): string {
 }
 
 export class LineBackend extends ConnectedBackend implements LineRunner {
+  declare readonly name: string
   readonly settings: LineSettings
   readonly base: string
   readonly absentKey: string
@@ -104,10 +104,6 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
   /** An idle worker of this queue looks whether there is a job. */
   async wakeWorker(): Promise<void> {
     await this.run('line/lua/wake-worker', {})
-  }
-
-  get queueName(): string {
-    return this.name
   }
 
   async run(path: string, args: Arguments): Promise<unknown> {
@@ -244,21 +240,25 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     return allEnded(placed.map((each) => this.addJobToTransaction(...each)))
   }
 
-  // What BullMQ asks without a script of jobs that were just added.
-
-  override async getJobData(jobId: string): Method<'getJobData'>['reply'] {
-    await this.#additionsSent()
-    return super.getJobData(jobId)
-  }
-
-  override async getDeduplicationJobId(id: string): Method<'getDeduplicationJobId'>['reply'] {
-    await this.#additionsSent()
-    return super.getDeduplicationJobId(id)
-  }
-
-  override async deleteDeduplicationKey(id: string): Method<'deleteDeduplicationKey'>['reply'] {
-    await this.#additionsSent()
-    return super.deleteDeduplicationKey(id)
+  static {
+    type Ask = (this: LineBackend, id: string, ...more: unknown[]) => Promise<unknown>
+    const own = LineBackend.prototype as unknown as Record<string, Ask>
+    // What BullMQ asks without a script of jobs that were just added.
+    for (const name of ['getJobData', 'getDeduplicationJobId', 'deleteDeduplicationKey']) {
+      const ask = own[name] as Ask
+      own[name] = async function (id) {
+        await this.connection.client
+        void this.#additions.flush()
+        return ask.call(this, id)
+      }
+    }
+    // By which a job goes back by hand.
+    for (const name of ['moveJobFromActiveToWait', 'retryJob', 'moveToWaitingChildren']) {
+      const move = own[name] as Ask
+      own[name] = function (...args) {
+        return this.#moves(args[0], move.apply(this, args))
+      }
+    }
   }
 
   override async waitForJob(timeout: number): Method<'waitForJob'>['reply'] {
@@ -277,29 +277,13 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     // A job that its own processor delays is not given back.
     const marks = visit && {
       ...(visit.hasRun && { [RAN]: '1' }),
-      ...(!visit.isRunning && { [BACK]: '1' }),
+      ...(visit.giveUp === undefined && { [BACK]: '1' }),
     }
     const told = marks && { ...how, fieldsToUpdate: { ...how?.fieldsToUpdate, ...marks } }
     const moved = super.moveToDelayed(jobId, timestamp, delay, token, told ?? how)
     const found = await this.#moves(jobId, moved)
     // rule: retry-without-a-job-says-nothing
     return found?.length === 0 ? undefined : found
-  }
-
-  override async moveJobFromActiveToWait(
-    ...args: Method<'moveJobFromActiveToWait'>['args']
-  ): Method<'moveJobFromActiveToWait'>['reply'] {
-    return this.#moves(args[0], super.moveJobFromActiveToWait(...args))
-  }
-
-  override async retryJob(...args: Method<'retryJob'>['args']): Method<'retryJob'>['reply'] {
-    return this.#moves(args[0], super.retryJob(...args))
-  }
-
-  override async moveToWaitingChildren(
-    ...args: Method<'moveToWaitingChildren'>['args']
-  ): Method<'moveToWaitingChildren'>['reply'] {
-    return this.#moves(args[0], super.moveToWaitingChildren(...args))
   }
 
   /** A job goes back by hand. */
@@ -314,17 +298,6 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     const [stalled, sparedMs] = reply as readonly [string[], number]
     if (sparedMs > 0) systemClock.after(sparedMs, () => this.settings.onCheckDue?.()).unref?.()
     return stalled
-  }
-
-  override async drain(delayed: boolean): Promise<void> {
-    await super.drain(delayed)
-    await sweepAll(this)
-  }
-
-  override async cleanJobsByState(state: string, at: number, limit?: number): Promise<string[]> {
-    const removed = await super.cleanJobsByState(state, at, limit)
-    if (removed.length > 0) await sweepAll(this)
-    return removed
   }
 
   /** A reply that may bring a job: in the order of the server, and before it is heard. */
@@ -385,11 +358,6 @@ export class LineBackend extends ConnectedBackend implements LineRunner {
     // rule: forced-close-gives-back-what-waits
     await this.settings.visits?.idleWithin(GIVE_BACK_LIMIT_MS, 'waiting')
     await super.close(force)
-  }
-
-  async #additionsSent(): Promise<void> {
-    await this.connection.client
-    void this.#additions.flush()
   }
 
   #nextJoin(): Join {

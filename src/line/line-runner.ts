@@ -9,7 +9,8 @@ import { luaConstant } from '../lua.ts'
 export type Arguments = Readonly<Record<string, unknown>>
 
 export interface LineRunner {
-  readonly queueName: string
+  /** Of the queue. */
+  readonly name: string
   /** @param path of a script of ours, from `src/` on. */
   run(path: string, args: Arguments): Promise<unknown>
   /** What BullMQ's keys of the queue begin with. */

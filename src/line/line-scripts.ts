@@ -23,8 +23,11 @@ const MOVES = [
 /** What the add script sees. */
 const ADDING = ['LPUSH', 'RPUSH', 'ZADD', 'HMSET', 'ZREM', 'ZSCORE', 'DEL']
 
-/** What a script that removes many jobs sees. */
-const REMOVING = ['DEL', 'LRANGE', 'LSET', 'LTRIM', 'ZRANGE', 'ZRANGEBYSCORE', 'ZREM']
+/** What a script that removes jobs sees. */
+const REMOVING = [
+  ...['DEL', 'LRANGE', 'LREM', 'LSET', 'LTRIM'],
+  ...['ZRANGE', 'ZRANGEBYSCORE', 'ZREM', 'ZSCORE'],
+]
 
 /** What most jobs call when they are added. A name that is missing costs time. */
 export const ADDS_CALL: readonly string[] = [
@@ -55,13 +58,20 @@ const AROUND: Readonly<Record<string, Arguments>> = {
   pause: { isAsleep: true },
   // rule: changed-delay-by-the-clock-of-the-server
   changeDelay: { isAsleep: true, time: 2 },
-  addJobScheduler: { removes: true, time: 7 },
-  updateJobScheduler: { removes: true, time: 5 },
-  removeJobScheduler: { removes: true, isAsleep: true },
-  removeUnprocessedChildren: { removes: true },
   moveJobFromActiveToWait: { ran: 3 },
   // They look for the locks of jobs, with the absent key: those that are elsewhere would be lost.
   extendLocks: {},
+}
+
+/** BullMQ's scripts that remove jobs: see `lua/remove.lua`. */
+const REMOVES: Readonly<Record<string, Arguments>> = {
+  removeJob: { isAsleep: true },
+  drain: { isAsleep: true },
+  cleanJobsInSet: { isAsleep: true },
+  addJobScheduler: { time: 7 },
+  updateJobScheduler: { time: 5 },
+  removeJobScheduler: { isAsleep: true },
+  removeUnprocessedChildren: {},
 }
 
 let scripts: Map<string, Replacement> | undefined
@@ -75,7 +85,7 @@ export function lineScripts(): ReadonlyMap<string, Replacement> {
     file: string,
     { ours, as, ...how }: Composition & { readonly ours?: Arguments; readonly as?: string } = {},
   ): void => {
-    const script = composedScript(names, file, how)
+    const script = composedScript(`line/lua/${file}`, names, how)
     for (const name of names) {
       const keys = bullmqScripts().get(name)?.numberOfKeys ?? 0
       all.set(as ?? name, { name, script, keys, ours })
@@ -91,11 +101,10 @@ export function lineScripts(): ReadonlyMap<string, Replacement> {
   replace(['promote'], 'promote')
   replace(['reprocessJob'], 'promote')
   replace(['changePriority'], 'change-priority')
-  replace(['removeJob'], 'remove', { watched: ['XADD', 'DEL'] })
-  for (const name of ['drain', 'cleanJobsInSet']) {
-    replace([name], 'around', { watched: REMOVING, ours: { isAsleep: true, removes: true } })
-  }
   replace(['obliterate'], 'obliterate')
   for (const [name, ours] of Object.entries(AROUND)) replace([name], 'around', { ours })
+  for (const [name, ours] of Object.entries(REMOVES)) {
+    replace([name], 'remove', { watched: REMOVING, ours })
+  }
   return (scripts = all)
 }

@@ -1,5 +1,4 @@
 /** A job's place in its line, how many are ahead of it, and how long it will wait. */
-import { systemClock } from '../clock.ts'
 import { jobIdOption } from '../options.ts'
 import type { LineRunner } from './line-runner.ts'
 import { membersOf, type Member } from './members.ts'
@@ -75,7 +74,7 @@ export async function positionOf(
   const opensInMs = Math.max(restMs, Number(asleepUntil) - now, Number(pausedUntil) - now)
   // It runs, or it is the first one and waits for a worker or the lease, which no line knows.
   const isNext = job.activeSince !== undefined || (ahead === 0 && opensInMs === 0)
-  const stands = job.delayedUntil !== undefined || standsBehind(before[0] ?? job, holds)
+  const stands = job.delayedUntil !== undefined || standsBehind(before[0] ?? job, holds, now)
   // rule: no-estimate-while-the-line-stands
   if (stands || isNext || holds.length === 0 || opensInMs === Infinity) return place
   // rule: no-estimate-while-the-queue-stands
@@ -87,11 +86,11 @@ export async function positionOf(
 }
 
 /** Whether it is unknown how long the first job of a line keeps it. */
-function standsBehind(first: Member, holdsMs: readonly number[]): boolean {
+function standsBehind(first: Member, holdsMs: readonly number[], now: number): boolean {
   const { state, delayedUntil, activeSince, lockLapsed } = first
   if (state === 'failed' || delayedUntil !== undefined || lockLapsed) return true
   const longestMs = Math.max(MIN_LONG_MS, ...holdsMs)
-  return systemClock.wallNow() - (activeSince?.getTime() ?? Infinity) > LONG * longestMs
+  return now - (activeSince?.getTime() ?? Infinity) > LONG * longestMs
 }
 
 /** Of jobs that run, half of their time is over on average. */

@@ -128,7 +128,7 @@ export class Additions extends TurnGroup<Addition> {
         const [, resource, id] = reply as [number, string, string]
         // rule: add-that-dropped-is-not-refused
         if (id === '' || id === dropped) {
-          throw new LineFullError(backend.queueName, resource, maxLength)
+          throw new LineFullError(backend.name, resource, maxLength, backend.qualifiedName)
         }
         // Other producers may take the room that was made, and more may be there than was allowed.
         await backend.remove(id, false)

@@ -31,15 +31,15 @@ export async function park(
   lines: LineBackend,
   visit: LineVisit,
 ): Promise<'parked' | 'late' | { readonly slots: Slots | undefined }> {
-  const { job, token, resources, join, limitEndsAt } = visit
-  const { id = '', timestamp } = job
+  const { job, resources, join, limitEndsAt } = visit
+  const { id, timestamp } = job
   const delayMs = ASLEEP_DELAY_MS - systemClock.wallNow()
   const stands = { id, timestamp: String(timestamp), resources: JSON.stringify(resources) }
   await lines.connection.client
   if (join !== undefined) await withinMs(systemClock, JOIN_LIMIT_MS, join.earlier)
   const askedAt = systemClock.now()
   const ours = { ...stands, ...waiting(lines, visit), limitEndsAt }
-  const sent = putBack(lines, 'park', id, token, delayMs, ours)
+  const sent = putBack(lines, 'park', visit, delayMs, ours)
   join?.done()
   const reply = await sent
   lines.heard(reply, askedAt)
@@ -52,19 +52,16 @@ export async function park(
 }
 
 /** A job whose resources sleep starts again when they wake, or are resumed. */
-export async function rest(
-  lines: LineBackend,
-  { job: { id = '' }, token }: LineVisit,
-  delayMs: number,
-): Promise<void> {
-  await putBack(lines, 'rest', id, token, Math.ceil(delayMs))
+export async function rest(lines: LineBackend, visit: LineVisit, delayMs: number): Promise<void> {
+  await putBack(lines, 'rest', visit, Math.ceil(delayMs))
 }
 
 /** Whether a job may go back for a while: it has not waited for `maxWaitMs`. */
 export async function mayGoBack(lines: LineBackend, visit: LineVisit): Promise<boolean> {
   const ours = waiting(lines, visit)
   if (ours.maxWaitMs === undefined) return true
-  return (await lines.run('line/lua/goes-back', { id: visit.job.id, ...ours })) === 0
+  const looks = { does: 'look', id: visit.job.id, ...ours }
+  return (await lines.send('moveToActive', [lines.keys['meta']], looks)) === 0
 }
 
 /**
@@ -80,11 +77,15 @@ export async function take(
 ): Promise<readonly TakenJob[]> {
   const { lockDuration, limiter, name } = lines.options
   const opts = { token, lockDuration, limiter, name }
+  const askedAt = systemClock.now()
   const found = await lines.send('moveToActive', [lines.keys['meta']], {
     ...{ does: 'take', resource, most, before, id, timestamp: String(timestamp), opts },
     at: String(systemClock.wallNow()),
   })
-  return (found as unknown[][]).map((job) => bullmq.raw2NextJobData(job) as unknown as TakenJob)
+  return (found as unknown[][]).map((reply) => {
+    lines.heard(reply, askedAt)
+    return bullmq.raw2NextJobData(reply) as unknown as TakenJob
+  })
 }
 
 /** When a job could start first, as far as its options say it. */
@@ -92,11 +93,8 @@ export function dueAt({ timestamp, opts: { delay = 0 } }: Pick<Job, 'timestamp' 
   return (Number.isFinite(timestamp) ? timestamp : 0) + delay
 }
 
-/** As `lua/deadline.lua` has it. */
-function waiting(
-  { settings }: LineBackend,
-  { job, hasRun }: LineVisit,
-): { readonly maxWaitMs: number | undefined; readonly dueAt: number } {
+/** As `lua/park.lua` has it. */
+function waiting({ settings }: LineBackend, { job, hasRun }: LineVisit) {
   // rule: job-that-has-run-has-waited
   return { maxWaitMs: hasRun ? undefined : settings.maxWaitMs, dueAt: dueAt(job) }
 }
@@ -108,14 +106,13 @@ function waiting(
 async function putBack(
   lines: LineBackend,
   does: 'park' | 'rest',
-  jobId: string,
-  token: string | undefined,
+  { job: { id: jobId = '' }, token = '0' }: LineVisit,
   delayMs: number,
   ours?: Arguments,
 ): Promise<unknown> {
   const now = systemClock.wallNow()
   const how = { skipAttempt: true, ...(does === 'rest' && { fieldsToUpdate: { [RAN]: '1' } }) }
-  const args = lines.moveToDelayedArgs(jobId, now, token ?? '0', delayMs, how)
+  const args = lines.moveToDelayedArgs(jobId, now, token, delayMs, how)
   const reply = await lines.send('moveToDelayed', args, { does, ...ours })
   if (typeof reply !== 'number' || reply >= 0 || reply === TOO_LATE) return reply
   throw lines.finishedErrors({ code: reply, jobId, command: does, state: 'active' })

@@ -50,8 +50,8 @@ export abstract class LineVisit extends Expiring {
   resources: readonly string[] = []
   /** Its processor has been called, in this run or before it: the job has waited. */
   hasRun = false
-  /** Its processor has been called in this run. */
-  isRunning = false
+  /** Ends the job without its processor, once that has been called in this run. */
+  giveUp: ((error: Error) => void) | undefined
   /** It could start then, as the queue's Redis has noted; 0 where only its options say it. */
   from = 0
   /** Of a job that has to take its place. */

@@ -1,6 +1,7 @@
 /** Asks every master about one resource, and says who holds it; or one master, who waits. */
 import { QuorumUnreachableError } from '../lock-errors.ts'
-import type { Inspection, MasterView } from '../lock/inspection.ts'
+import type { Inspection } from '../lock/inspection.ts'
+import { missingVotes, type Seen } from '../missing-votes.ts'
 import { QuorumLease } from './attempt.ts'
 import { callOf, USUAL } from './wire/calls.ts'
 import { callMaster, type Master } from './wire/master.ts'
@@ -8,11 +9,6 @@ import type { LockFleet } from './fleet/fleet.ts'
 import { whyUngranted } from './fleet/readiness.ts'
 import { heldBy, holderOf, quorumOf } from './quorum.ts'
 import { describeToken } from '../names.ts'
-
-/** A view with the whole token, which is not shown to people. */
-export interface Seen extends MasterView {
-  readonly token?: string
-}
 
 export async function inspect(fleet: LockFleet, resource: string): Promise<Inspection> {
   const { clock, masterTimeoutMs } = fleet.settings
@@ -30,7 +26,10 @@ export async function inspect(fleet: LockFleet, resource: string): Promise<Inspe
     throw new QuorumUnreachableError(resource, fleet.quorum, 0, answers)
   }
   const [holder, ungranted] = [holderAmong(seen), whyUngranted(fleet)]
-  return { resource, masters, ...(holder && { holder }), ...(ungranted && { ungranted }) }
+  const restarted = fleet.status().flatMap((of) => (of.state === 'quarantined' ? of.name : []))
+  const unknown = holder ? undefined : missingVotes(seen, restarted)
+  const found = { resource, masters, ...(holder && { holder }), ...(unknown && { unknown }) }
+  return { ...found, ...(ungranted && { ungranted }) }
 }
 
 /** For which resources others than their holders here wait; undefined where a master is silent. */

@@ -1,4 +1,5 @@
-import { refuse } from '../options.ts'
+import type { QueueBaseOptions } from 'bullmq'
+import { knownOptions, refuse } from '../options.ts'
 
 /** Options of ioredis with which BullMQ finds no jobs, and what is expected in their place. */
 const UNFIT = {
@@ -8,18 +9,19 @@ const UNFIT = {
 
 /**
  * Of the options of a queue or a worker those that are BullMQ's: `known` has them as false.
- * @throws TypeError for a connection on which no job would be found.
+ * @throws TypeError for an unknown option, and a connection on which no job would be found.
  */
-export function bullmqOptions(
-  options: { readonly connection?: object | undefined },
+export function bullmqOptions<Options extends QueueBaseOptions>(
+  options: Options & Readonly<Record<string, unknown>>,
   known: Readonly<Record<string, boolean>>,
-): Readonly<Record<string, unknown>> {
+): Options {
+  knownOptions(options, known)
   for (const [name, expected] of Object.entries(UNFIT)) {
-    const value = options.connection?.[name as never] as unknown
+    const value = (options.connection as object | undefined)?.[name as never] as unknown
     if (value) refuse(`connection.${name}`, expected, value)
   }
   return Object.fromEntries(
     // An undefined one would take the place of a default.
     Object.entries(options).filter(([name, value]) => known[name] === false && value !== undefined),
-  )
+  ) as never
 }

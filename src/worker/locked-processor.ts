@@ -1,6 +1,6 @@
 /** A BullMQ processor that runs jobs under a lease, and the options that `LockedWorker` shares. */
-import type { Job, WorkerOptions } from 'bullmq'
-import type { Channel, Listener } from '../channel.ts'
+import type { Job } from 'bullmq'
+import type { Listener } from '../channel.ts'
 import { systemClock } from '../clock.ts'
 import type { LeaseLostError } from '../lock-errors.ts'
 import { Log, loggedChannel } from '../log.ts'
@@ -10,7 +10,7 @@ import { type LeaseOptions, leaseOption } from '../lock/lease-options.ts'
 import { MAX_SLOTS } from '../slots.ts'
 import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
 import type { JobLease } from './run/job-lease.ts'
-import { insistToStart } from './run/admission.ts'
+import { insistToStart, workerOf } from './run/admission.ts'
 import { batchedOf } from './run/batch.ts'
 import { JobRuns, processOf, type Process } from './run/job-runs.ts'
 import type { Requeue } from './run/requeue.ts'
@@ -117,13 +117,23 @@ export function lockedProcessor<Data = any, Result = any, Name extends string = 
   if (batchedOf(processor) !== undefined) {
     refuse('processor', 'of one job: batches need a LockedWorker, which has lines', processor)
   }
-  const { run, visits } = jobRuns(redlock, options, processor)
+  const runsOfWorkers = new WeakMap<object, JobRuns>()
+  const noWorker = {}
+  // Jobs of two queues have the same ids.
+  // rule: each-worker-has-its-own-jobs
+  const runsOf = (worker: object): JobRuns => {
+    const runs = runsOfWorkers.get(worker) ?? jobRuns(redlock, options, processor)
+    runsOfWorkers.set(worker, runs)
+    return runs
+  }
+  const run = (job: Job, token: string | undefined, signal: AbortSignal | undefined) =>
+    runsOf(workerOf(job) ?? noWorker).run(job, token, signal) as Promise<Result>
   const watch = (worker: LockRenewalEvents): void => {
     worker.on('lockRenewalFailed', (jobIds) => {
-      visits.locksLost(jobIds)
+      runsOf(worker).options.visits.locksLost(jobIds)
     })
   }
-  return Object.assign(run as (...args: Parameters<typeof run>) => Promise<Result>, { watch })
+  return Object.assign(run, { watch })
 }
 
 /** @internal */
@@ -142,7 +152,7 @@ export function jobRuns<Data, Result, Name extends string>(
   const channel = loggedChannel(new Log(logger, jobLogLevel), undefined, [{ on: told }])
   return new JobRuns({
     ...{ locks: redlock, leaseOptions, waitMs: 0, resource: resource as ResourceOf, maxWaitMs },
-    process: lockedFirst(processOf(processor), channel),
+    process: lockedFirst(processOf(processor)),
     visits: new Visits(redlock, leaseOptions, 0),
     ...{ channel, logger },
   })
@@ -152,19 +162,17 @@ export function jobRuns<Data, Result, Name extends string>(
  * Only a `LockedWorker` knows until when BullMQ's lock on a job lasts. Another worker may have
  * stood still since it fetched the job, so it asks the queue's Redis about one that is not new.
  */
-function lockedFirst(process: Process, channel: Channel): Process {
+function lockedFirst(process: Process): Process {
   return async (visit, lease) => {
     const { job, token = '' } = visit
-    // Protected in BullMQ's types. It is the worker; a job that a test has made has none.
-    const { queue } = job as unknown as { readonly queue?: { readonly opts: WorkerOptions } }
-    const { lockDuration = 30_000 } = queue?.opts ?? {}
+    const { lockDuration = 30_000 } = workerOf(job)?.opts ?? {}
     if (systemClock.wallNow() - (job.processedOn ?? Infinity) > lockDuration / 2) {
       const extend = async (): Promise<number> => {
         const askedAt = systemClock.now()
         return (await job.extendLock(token, lockDuration)) ? askedAt + lockDuration : 0
       }
       // rule: job-that-is-not-new-is-asked-for
-      visit.lockedUntil = await insistToStart(visit, { channel }, extend)
+      visit.lockedUntil = await insistToStart(visit, extend)
     }
     return process(visit, lease)
   }

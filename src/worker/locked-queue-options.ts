@@ -3,7 +3,7 @@ import type { QueueOptions } from 'bullmq'
 import type { LineSettings } from '../line/line-settings.ts'
 import type { JobRate } from '../line/limits.ts'
 import { checkResourceOption } from '../line/placement.ts'
-import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
+import { choiceOption, integerOption, objectOption, refuse } from '../options.ts'
 import { MAX_SLOTS, type Slots } from '../slots.ts'
 import { bullmqOptions } from './bullmq-options.ts'
 
@@ -80,7 +80,7 @@ export function queueOptions<Data>(options: LockedQueueOptions<Data>): {
 } {
   objectOption(options, 'an object with `connection` and `resource`')
   if ('redlock' in options) refuse('redlock', 'absent: a LockedQueue takes no locks', true)
-  knownOptions(options, KNOWN)
+  const bullmq: QueueOptions = bullmqOptions(options, KNOWN)
   const { slots = 1, within = 'added' } = options
   const { maxWaitMs, rate, tenant, weight, maxLength, whenFull = 'refuse' } = options
   const base = typeof slots === 'function' ? 1 : integerOption('slots', slots, 1, MAX_SLOTS)
@@ -88,7 +88,7 @@ export function queueOptions<Data>(options: LockedQueueOptions<Data>): {
   for (const [option, value] of Object.entries({ maxWaitMs, maxLength })) {
     if (value !== undefined) integerOption(option, value, 1, Number.MAX_SAFE_INTEGER)
   }
-  choiceOption('whenFull', whenFull, ['refuse', 'drop-oldest', 'drop-newest'])
+  choiceOption('whenFull', whenFull, Object.keys(DROPS))
   if (whenFull !== 'refuse' && maxLength === undefined) {
     refuse('maxLength', 'a number, because `whenFull` is set', maxLength)
   }
@@ -105,6 +105,6 @@ export function queueOptions<Data>(options: LockedQueueOptions<Data>): {
   }
   return {
     lines: { slots: base, within, maxWaitMs, maxLength, drops: DROPS[whenFull] },
-    bullmq: bullmqOptions(options, KNOWN) as unknown as QueueOptions,
+    bullmq,
   }
 }

@@ -2,7 +2,7 @@
 import type { WorkerOptions } from 'bullmq'
 import type { LockService } from '../lock/lock-service.ts'
 import { namesLockKeys } from '../names.ts'
-import { choiceOption, integerOption, knownOptions, objectOption, refuse } from '../options.ts'
+import { choiceOption, integerOption, objectOption, refuse } from '../options.ts'
 import { bullmqOptions } from './bullmq-options.ts'
 import { checkProcessorOptions, type LockedProcessorOptions } from './locked-processor.ts'
 import { batchedOf } from './run/batch.ts'
@@ -72,17 +72,10 @@ const KNOWN: Readonly<Record<keyof LockedWorkerOptions | keyof WorkerOptions, bo
 /** A job survives this many crashed or frozen workers. BullMQ has 1; a deploy may be two. */
 const MAX_STALLED_COUNT = 3
 
-type Defaults = Required<
-  Pick<
-    LockedWorkerOptions,
-    'order' | 'onFailure' | 'slots' | 'maxWaitMs' | 'checkpoints' | 'burstMs' | 'maxValueBytes'
-  >
->
+type WithDefaults =
+  'order' | 'onFailure' | 'slots' | 'maxWaitMs' | 'checkpoints' | 'burstMs' | 'maxValueBytes'
 
-/** With our defaults. */
-export type OurOptions<Data> = LockedWorkerOptions<Data> & Defaults
-
-const DEFAULTS: Defaults = {
+const DEFAULTS: Required<Pick<LockedWorkerOptions, WithDefaults>> = {
   order: 'strict',
   onFailure: 'continue',
   slots: 1,
@@ -91,6 +84,9 @@ const DEFAULTS: Defaults = {
   burstMs: 50,
   maxValueBytes: 1_048_576,
 }
+
+/** With our defaults. */
+export type OurOptions<Data> = LockedWorkerOptions<Data> & typeof DEFAULTS
 
 /** The options, checked and with our defaults; and of them BullMQ's. */
 export function separate<Data>(
@@ -102,11 +98,10 @@ export function separate<Data>(
   readonly bullmq: WorkerOptions
 } {
   objectOption(options, 'an object with `connection`, `redlock` and `resource`')
-  knownOptions(options, KNOWN)
+  const bullmq: WorkerOptions = bullmqOptions(options, KNOWN)
   const given = Object.entries(options).filter(([, value]) => value !== undefined)
   const ours = { ...DEFAULTS, ...Object.fromEntries(given) } as OurOptions<Data>
   const { order, onFailure, dedupe, burstMs, maxValueBytes } = ours
-  const bullmq = bullmqOptions(options, KNOWN) as unknown as WorkerOptions
   refuseUnsafe(bullmq)
   choiceOption('order', order, ['strict', 'relaxed'])
   choiceOption('onFailure', onFailure, ['continue', 'block'])

@@ -3,26 +3,28 @@
  * recovery is as fast as the lease is short, and it starts when the lock masters are ready.
  */
 import type { GetNextJobOptions, Job, Worker } from 'bullmq'
-import type { Channel, Listener } from '../channel.ts'
+import type { Listener } from '../channel.ts'
 import type { ToldWorker } from '../facts.ts'
 import { sleep, systemClock, withinMs } from '../clock.ts'
 import { ShutdownError } from '../errors.ts'
-import type { LockService } from '../lock/lock-service.ts'
 import { defaultLogger } from '../logger.ts'
 import { integerOption } from '../options.ts'
 import { Log, loggedChannel } from '../log.ts'
 import { LineBackend } from '../line/line-backend.ts'
 import { lineCensus } from '../line/census.ts'
 import { DISCONNECT_LIMIT_MS, hasClosed } from '../line/queue-connection.ts'
-import { explainJob, inspectResource, noSuchJob } from './inspection.ts'
+import { explainJob, noSuchJob } from './explanation.ts'
+import { inspectResource } from './inspection.ts'
 import type { ResourceInspection, QueueSources } from './inspection.ts'
 import { jobLeaseOptions, type LeasedProcessor } from './locked-processor.ts'
 import { separate, type LockedWorkerOptions } from './locked-worker-options.ts'
+import { WAIT_MS } from './run/admission.ts'
 import { safeBackoff, untilTaken } from './run/failure.ts'
 import { JobRuns } from './run/job-runs.ts'
 import { processing } from './run/processing.ts'
 import { linesOf, type ResourceOf } from '../line/placement.ts'
 import { resourcesOf } from '../names.ts'
+import { ofQueue } from '../shown-commands.ts'
 import { unlessTold } from '../unless-told.ts'
 import { Visits } from './run/visits.ts'
 import { standstillOf } from './standstill.ts'
@@ -42,8 +44,6 @@ const DRAIN_GRACE_MS = 2_000
 const CLOSE_LIMIT_MS = 2_000
 /** Before what was refused is asked again. */
 const REFUSED_MS = 250
-/** How long a job at its turn waits for its lease in place; two bursts where that is longer. */
-const MIN_WAIT_MS = 100
 
 /**
  * A BullMQ `Worker` that runs each job under a lease on the resource that the job touches.
@@ -66,13 +66,11 @@ export class LockedWorker<
   Result = any,
   Name extends string = string,
 > extends ListenedWorker<Data, Result, Name> {
-  readonly #redlock: LockService
-  readonly #resource: ResourceOf<Data>
   readonly #closing = new AbortController()
   readonly #runs: JobRuns
+  readonly #visits: Visits
   readonly #lines: LineBackend
   readonly #breaker: Breaker
-  readonly #channel: Channel
   readonly #told: ToldWorker
   readonly #onError = (error: unknown): void => {
     this.emit('error', error as Error)
@@ -125,15 +123,13 @@ export class LockedWorker<
     const lines = LineBackend.of(this)
     const onError = this.#onError
     const channel = loggedChannel(new Log(logger, options.jobLogLevel), namespace, [this.#events()])
-    this.#redlock = redlock
-    this.#resource = resource
+    this.#visits = visits
     this.#lines = lines
-    this.#channel = channel
     this.#runs = new JobRuns({
       ...{ locks: redlock, leaseOptions, resource: resource as ResourceOf, maxWaitMs },
       ...{ visits, lines, ordered: isStrict, channel, logger },
-      waitMs: isStrict ? Math.max(MIN_WAIT_MS, 2 * burstMs) : 0,
-      ...processing(processor, ours, channel, {
+      waitMs: isStrict ? Math.max(WAIT_MS, 2 * burstMs) : 0,
+      ...processing(processor, ours, {
         ...{ lines, visits },
         fetches: () => !this.#runs.isLeaving && this.closing === undefined && !this.isPaused(),
         open: ([data, id], token) => this.nextJobFromJobData(data, id, token),
@@ -182,7 +178,7 @@ export class LockedWorker<
 
   /** What it waits for before it fetches its first job. It is asked again where it rejects. */
   protected async ready(): Promise<void> {
-    await this.#redlock.ready()
+    await this.#runs.options.locks.ready()
   }
 
   /** It runs, and waits for the lock masters before it fetches its first job. */
@@ -196,6 +192,9 @@ export class LockedWorker<
 
   /** As BullMQ's, which waits without end where the worker is resumed meanwhile. */
   override pause(doNotWaitActive?: boolean): Promise<void> {
+    // Another pause would not wait for the jobs that run.
+    // rule: pause-waits-while-the-breaker-is-open
+    if (!this.#pausedByUser) this.paused = false
     this.#pausedByUser = true
     // rule: resumed-worker-is-paused-no-more
     return unlessTold(super.pause(doNotWaitActive), this, 'resumed')
@@ -210,11 +209,11 @@ export class LockedWorker<
   }
 
   override cancelJob(jobId: string, reason?: string): boolean {
-    return this.#runs.visits.cancel(jobId, reason)
+    return this.#visits.cancel(jobId, reason)
   }
 
   override cancelAllJobs(reason?: string): void {
-    this.#runs.visits.abortAll(reason)
+    this.#visits.abortAll(reason)
   }
 
   /**
@@ -227,17 +226,19 @@ export class LockedWorker<
   async drain({ timeoutMs = 30_000 }: DrainOptions = {}): Promise<boolean> {
     integerOption('timeoutMs', timeoutMs, 0, Number.MAX_SAFE_INTEGER)
     this.#runs.isLeaving = true
+    // rule: leaving-worker-waits-for-no-lease
+    this.#visits.abortWaiting(new ShutdownError())
     await this.pause(true)
     // BullMQ's pending command would take the mark of a job that this worker gives back.
     // rule: leaving-worker-takes-no-mark
     await withinMs(systemClock, DISCONNECT_LIMIT_MS, this.backend.disconnectBlocking(true))
     // It may have taken one that was left for any worker.
     void this.#lines.wakeWorker().catch(() => undefined)
-    await this.#runs.visits.idleWithin(timeoutMs)
+    await this.#visits.idleWithin(timeoutMs)
     // Also where none seems to run: BullMQ may be about to start one.
     this.#runs.stop(new ShutdownError())
     // A processor that does not listen to its signal is left behind; its lease ends by itself.
-    const idle = await this.#runs.visits.idleWithin(DRAIN_GRACE_MS)
+    const idle = await this.#visits.idleWithin(DRAIN_GRACE_MS)
     await this.close(!idle)
     return idle
   }
@@ -276,7 +277,7 @@ export class LockedWorker<
       const [job] = args as readonly (Job | undefined)[]
       // BullMQ hands over no job where it has stalled too often.
       const isRetried = event === 'failed' && job !== undefined && job.finishedOn === undefined
-      this.#channel.tell('job:finished', {
+      this.#runs.options.channel.tell('job:finished', {
         queue: this.name,
         outcome: isRetried ? 'retried' : event,
       })
@@ -337,7 +338,7 @@ export class LockedWorker<
   ): ReturnType<Worker['extendJobLocks']> {
     const askedAt = systemClock.now()
     const lost = await super.extendJobLocks(...args)
-    return this.#runs.visits.locksRenewed(lost, askedAt, args[2])
+    return this.#visits.locksRenewed(lost, askedAt, args[2])
   }
 
   /**
@@ -350,7 +351,9 @@ export class LockedWorker<
 
   /** The holder of a resource, and the jobs in its line with what each waits for. */
   async inspect(resource: string): Promise<ResourceInspection> {
-    return inspectResource(resource, this.#sources())
+    const found = await inspectResource(resource, this.#sources())
+    const line = found.line.map((entry) => ({ ...entry, waitsFor: this.#shown(entry.waitsFor) }))
+    return { ...found, line }
   }
 
   /** Why a job of this queue does not run, in words. */
@@ -358,8 +361,12 @@ export class LockedWorker<
     const job = await this.Job.fromId<Data>(this, jobId)
     if (job === undefined) return noSuchJob(this.name, jobId)
     const recorded = await this.#lines.recordedResources(jobId)
-    const resources = recorded ?? resourcesOf(this.#resource, job, jobId)
-    return (await explainJob(job, resources, this.#sources())).why
+    const resources = recorded ?? resourcesOf(this.#runs.options.resource, job, jobId)
+    return this.#shown((await explainJob(job, resources, this.#sources())).why)
+  }
+
+  #shown(text: string): string {
+    return ofQueue(text, this.qualifiedName)
   }
 
   #sources(): QueueSources<LineBackend> {
@@ -367,7 +374,7 @@ export class LockedWorker<
     // This worker is connected.
     const standstill: QueueSources['standstill'] = async () =>
       standstillOf(this.name, await lines.hasQueueMetaField('paused'), true)
-    return { locks: this.#redlock, lines, standstill }
+    return { locks: this.#runs.options.locks, lines, standstill }
   }
 
   /**
@@ -381,19 +388,19 @@ export class LockedWorker<
   async #close(force: boolean): Promise<void> {
     this.#closing.abort()
     this.#lines.endBlocking()
-    this.#channel.tell('worker:closed', this.#told)
+    this.#runs.options.channel.tell('worker:closed', this.#told)
     if (force) {
       this.#runs.stop(new ShutdownError())
-      await this.#runs.visits.close(true)
+      await this.#visits.close(true)
     }
     const closing = super.close(force)
     // BullMQ waits for running jobs and for connections without a limit. Only the first is meant.
     // rule: forced-close-waits-for-no-job
-    const idle = this.#runs.visits.idleWithin(force ? 0 : Infinity)
+    const idle = this.#visits.idleWithin(force ? 0 : Infinity)
     await Promise.race([closing, idle])
     // BullMQ's timer would keep the process alive.
     if (!(await hasClosed(closing, this.#lines, CLOSE_LIMIT_MS))) await this.lockManager.close()
-    await this.#runs.visits.close(false)
+    await this.#visits.close(false)
   }
 
   /** What happens to a worker's jobs, as its events. */

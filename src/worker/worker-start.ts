@@ -9,7 +9,6 @@ import { QueueUnreachableError, ShardsDifferError } from '../errors.ts'
 import type { LineBackend } from '../line/line-backend.ts'
 import { addressOf, hasEnded, whySilent } from '../line/queue-connection.ts'
 import { compareSettings, settingsText, type SharedSettings } from '../line/settings-check.ts'
-import { SWEEP_MS, sweepOnce } from '../line/sweep.ts'
 import type { LockService } from '../lock/lock-service.ts'
 import { Repeats, withoutNumbers } from '../repeats.ts'
 import type { Visits } from './run/visits.ts'
@@ -20,6 +19,9 @@ const READY_RETRY_MS = { minTimeout: 500, maxTimeout: 5_000 }
 const QUEUE_PATIENCE_MS = 5_000
 /** How often a worker that has jobs looks whether one shall be cancelled. */
 const CANCEL_POLL_MS = 500
+/** How often one of the workers of a queue looks at lines in which jobs sleep, and at how many. */
+const SWEEP_MS = 1_000
+const SWEPT = 200
 const PROBE_MS = { min: 200, spread: 200 }
 
 interface WorkerParts {
@@ -44,8 +46,8 @@ interface Starting extends WorkerParts {
 export function begin(starting: Starting): void {
   const { settings, lockMs, lines, visits, signal, onError } = starting
   if (settings.order === 'strict') {
-    const text = settingsText(settings)
-    void repeat(SWEEP_MS, signal, () => sweepOnce(lines, text), onError)
+    const sweep = { most: SWEPT, everyMs: SWEEP_MS * 0.7, settings: settingsText(settings) }
+    void repeat(SWEEP_MS, signal, () => lines.run('line/lua/sweep', sweep), onError)
   }
   void repeat(CANCEL_POLL_MS, signal, () => visits.pollCancels(lines))
   void repeat(lockMs / 4, signal, () => {
@@ -63,7 +65,7 @@ export function begin(starting: Starting): void {
 async function repeat(
   everyMs: number,
   signal: AbortSignal,
-  action: () => Promise<void> | void,
+  action: () => unknown,
   onError?: (error: unknown) => void,
 ): Promise<void> {
   while (!signal.aborted) {

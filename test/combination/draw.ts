@@ -77,7 +77,9 @@ export const FEATURES = {
     }),
   },
   checkpoints: { settings: { checkpoints: true } },
-  'no burst': { settings: { burstMs: 0 } },
+  'burst length': {
+    settings: ({ random }) => ({ burstMs: random.pick([0, 0, 500, 3_000]) }),
+  },
   maxWaitMs: { settings: ({ random }) => ({ maxWaitMs: random.pick([100, 300, 1_000]) }) },
   maxLength: {
     settings: ({ random }) => ({
@@ -476,9 +478,9 @@ export type Refusal = readonly [one: Feature, other: Feature, file: string, titl
 
 /** Refused, or reported, where they are set, and the test of that. The first one goes. */
 export const REFUSED: readonly Refusal[] = [
-  ...(['checkpoints', 'dedupe', 'dedupe fresh', 'dedupe key', 'block', 'no burst'] as const).map(
-    (option): Refusal => [option, 'plain workers', ...OF_LOCKED_WORKERS],
-  ),
+  ...(
+    ['checkpoints', 'dedupe', 'dedupe fresh', 'dedupe key', 'block', 'burst length'] as const
+  ).map((option): Refusal => [option, 'plain workers', ...OF_LOCKED_WORKERS]),
   ['batches', 'relaxed', ...BATCHES],
   ['checkpoints', 'batches', ...BATCHES],
   ['dedupe', 'batches', ...BATCHES],
@@ -546,6 +548,7 @@ const THEMES: readonly (readonly Feature[])[] = [
   ['forgotten steps', 'long jobs', 'steps'],
   ['wrong clocks', 'delay', 'several workers'],
   ['maxWaitMs', 'delay', 'failures', 'backoff'],
+  ['burst length', 'long jobs', 'faults of a minority of masters'],
   ['jobs deleted from outside', 'long jobs', 'pause a line'],
   ['within priority', 'priority', 'delay', 'long jobs'],
   ['faults of the queue', 'tuned workers', 'long jobs', 'several workers'],
@@ -765,6 +768,8 @@ function lengthMs(random: SeededRandom, has: Draw['has']): number {
   if (has('freeze a worker') && random.chance(0.15)) return random.integer(200, 2_500)
   if (!has('long jobs') || !random.chance(has('cancel') ? 0.5 : 0.3))
     return random.integer(...MS.short)
+  // A worker gives up a lease that no job takes within a second.
+  if (random.chance(has('burst length') ? 0.2 : 0.04)) return random.integer(1_050, 1_300)
   // Workers look for requests about twice a second.
   if (has('cancel') && random.chance(0.5)) return random.integer(500, 900)
   if (has('drain a worker') && random.chance(0.5)) return random.integer(150, 300)

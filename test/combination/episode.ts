@@ -582,9 +582,9 @@ class Episode {
       runs = countRuns()
       if (await this.#untilEnded(SETTLE_LIMIT_MS)) break
     }
+    history.settledAt = machineMs()
     await besideSettled
     if (this.#plan.settings.onFailure === 'block') await this.#skipFailed()
-    history.settledAt = machineMs()
     history.unsettled = await this.#describeUnfinished()
   }
 

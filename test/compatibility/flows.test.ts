@@ -1,6 +1,6 @@
 /** Parents and children whose resources are the same. */
 import { WaitingChildrenError } from 'bullmq'
-import { same, useSides } from './differential.ts'
+import { differs, same, useSides } from './differential.ts'
 import { range } from './side.ts'
 
 useSides()
@@ -239,4 +239,28 @@ same(
     return { removed, order: side.order }
   },
   { removed: true, order: [9, 1] },
+)
+
+differs(
+  'a job of a scheduler that waits for children, of which the last is removed, runs',
+  async (side) => {
+    const queue = side.queue()
+    side.worker(async (job, { token }) => {
+      if (job.data.step !== undefined) return
+      const parent = { id: job.id ?? '', queue: job.queueQualifiedName }
+      await queue.add('child', { customer: 'a', nr: 1 }, { parent, delay: 3_600_000 })
+      await job.updateData({ ...job.data, step: 'wait' })
+      if (await job.moveToWaitingChildren(token)) throw new WaitingChildrenError()
+    })
+    const template = { data: { customer: 'b', nr: 9 } }
+    const { id = '' } = await queue.upsertJobScheduler('s', { every: 3_600_000 }, template)
+    const stateIs = async (state: string): Promise<boolean> =>
+      (await queue.getJobState(id)) === state
+    await side.until('it waits', () => stateIs('waiting-children'))
+    const delayed = await queue.getDelayed()
+    await delayed.find(({ name }) => name === 'child')?.remove()
+    await side.until('it is done', () => stateIs('completed'), 1_000).catch(() => undefined)
+    return { state: await queue.getJobState(id) }
+  },
+  { bullmq: { state: 'waiting-children' }, ours: { state: 'completed' } },
 )

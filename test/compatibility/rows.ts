@@ -133,8 +133,12 @@ export const ROWS: readonly Row[] = [
   }),
 
   // Removing
-  same('It loses the place of the next job, and `obliterate` leaves the hash of that job.', {
-    'drain takes the next job of a scheduler out of its list, and obliterate leaves its hash':
+  differs('It goes on. With BullMQ it waits for its children without end.', {
+    'a job of a scheduler that waits for children, of which the last is removed, runs':
+      'a job of a scheduler that waits for a child that is removed',
+  }),
+  differs('That job still waits. With BullMQ it is lost, and `obliterate` leaves its hash.', {
+    'drain leaves the next job of a scheduler waiting':
       '`drain` while the next job of a scheduler waits',
   }),
   same('What is removed holds up nothing: the next job starts at once.', {

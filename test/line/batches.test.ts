@@ -6,6 +6,8 @@ import { describe, expect, test } from 'vitest'
 import {
   batchProcessor,
   JobLockLostError,
+  listen,
+  type Listener,
   type BatchOptions,
   type BatchRun,
   type LockedWorker,
@@ -13,6 +15,7 @@ import {
 } from '../../src/index.ts'
 import { aborted, until, useFleet } from '../fixtures.ts'
 import { lockedJobs } from '../support/locked-jobs.ts'
+import { startProxy, type Hold } from '../support/proxy.ts'
 import { upTo } from './calls.ts'
 
 interface Charge {
@@ -406,6 +409,81 @@ describe('a batch', () => {
     expect(await queue.getWaitingCount()).toBe(3)
   })
 
+  test('goes on without its first job, which was cancelled before it began', async () => {
+    const { seen, run } = recording()
+    const worker = await work({ size: 10 }, run)
+    const failures: unknown[] = []
+    worker.on('failed', (job, { message }) => failures.push([job?.data.nr, message]))
+    await worker.waitUntilReady()
+    const { masters } = fixture.fleet
+    await Promise.all(masters.map((master) => master.freeze()))
+    const queue = makeQueue()
+    await queue.addBulk(jobs(4))
+    await until('the first asks for its lease', async () => (await queue.getActiveCount()) === 1)
+    const [first] = await queue.getActive()
+    expect(worker.cancelJob(first?.id ?? '', 'customer left')).toBe(true)
+    await Promise.all(masters.map((master) => master.thaw()))
+    await until('the others are done', async () => (await queue.getCompletedCount()) === 3)
+    expect(seen).toEqual([[1, 2, 3]])
+    expect(failures).toEqual([[0, expect.stringContaining('customer left')]])
+  })
+
+  describe('whose question for other jobs is on its way', () => {
+    /** The queue's server has not heard it yet. */
+    async function asking(leaseMs: number) {
+      const queue = makeQueue()
+      await queue.addBulk(jobs(4))
+      const { host, port } = fixture.connection
+      const proxy = await startProxy(port)
+      fixture.defer(() => proxy.close())
+      let hold: Hold | undefined
+      const leases: unknown[] = []
+      const on: Listener['on'] = {
+        'batch:started': () => {
+          hold ??= proxy.holdRequests()
+        },
+        'job:started': ({ lease }) => void leases.push(lease),
+      }
+      fixture.defer(listen({ on }))
+      const { seen, run } = recording()
+      const worker = await work({ size: 10 }, run, {
+        redlock: await fixture.redlock({ leaseMs }),
+        connection: { host, port: proxy.port },
+        ...{ lockDuration: 600, stalledInterval: 300 },
+      })
+      const failures: string[] = []
+      worker.on('failed', (_job, { message }) => failures.push(message))
+      await until('it asks', () => hold !== undefined)
+      return { queue, worker, seen, failures, leases, arrive: () => hold?.release() }
+    }
+
+    test.each([
+      ['its lock', 6_000],
+      ['its lock and its lease', 500],
+    ])('starts none of them where its first job loses %s', async (_, leaseMs) => {
+      const { queue, seen, failures, leases, arrive } = await asking(leaseMs)
+      const lost = leaseMs < 600 ? fixture.fleet.masters : []
+      await Promise.all(lost.map((master) => master.freeze()))
+      await delay(2_000)
+      await Promise.all(lost.map((master) => master.thaw()))
+      arrive()
+      await until('all are done', async () => (await queue.getCompletedCount()) === 4)
+      expect(seen.flat().sort()).toEqual([0, 1, 2, 3])
+      expect(failures).toEqual([])
+      expect(leases).not.toContain(undefined)
+    })
+
+    test('does not begin where its worker stops its jobs', async () => {
+      const { queue, worker, seen, arrive } = await asking(6_000)
+      const drained = worker.drain({ timeoutMs: 0 })
+      await delay(500)
+      arrive()
+      await drained
+      expect(seen).toEqual([])
+      expect(await queue.getJobCountByTypes('delayed', 'waiting')).toBe(4)
+    })
+  })
+
   test('that cannot begin returns its jobs to their places', async () => {
     await fixture.undisturbed(async () => {
       const queue = makeQueue()
@@ -454,8 +532,10 @@ describe('a batch', () => {
     expect(seen.map(({ length }) => length)).toEqual([4, 4, 4, 4, 4, 4])
   })
 
-  test('sleeps as a whole after a rate limit', async () => {
+  test('sleeps as a whole after a rate limit, and its jobs have waited once', async () => {
     const queue = makeQueue()
+    const waits: (number | undefined)[] = []
+    fixture.defer(listen({ on: { 'job:started': ({ waitedMs }) => void waits.push(waitedMs) } }))
     await queue.addBulk(jobs(3))
     const starts: number[][] = []
     const run: BatchRun<Charge, unknown> = async (batch, lease) => {
@@ -469,6 +549,8 @@ describe('a batch', () => {
     expect(starts.slice(1).flat()).toEqual([0, 1, 2])
     const made = (await queue.getCompleted()).map(({ attemptsMade }) => attemptsMade)
     expect(made).toEqual([1, 1, 1])
+    expect(waits).toHaveLength(6)
+    expect(waits.slice(3)).toEqual([undefined, undefined, undefined])
   })
 
   test('holds its line where a job of it has failed for good and the line is blocked by that', async () => {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import {
   bullmqScripts,
   hasFunction,
+  ownScript,
   passedOn,
   unlike,
 } from '../../src/line/bullmq/composed-script.ts'
@@ -29,4 +30,8 @@ test('texts share their functions only where these are the same', () => {
   expect(unlike([add, other.replace('local maxEvents = rcall(', 'local maxEvents = pcall(')])).toBe(
     'getOrSetMaxEvents',
   )
+})
+
+test('a script of ours is put together once, and not for every call', () => {
+  expect(ownScript('line/lua/sweep')).toBe(ownScript('line/lua/sweep'))
 })

@@ -11,8 +11,8 @@ import {
   type QueueOptions,
 } from 'bullmq'
 import { Redis } from 'ioredis'
-import { describe, expect, test } from 'vitest'
-import type { LockedQueue } from '../../src/index.ts'
+import { describe, expect, test, vi } from 'vitest'
+import type { LockedQueue, LockedWorkerOptions } from '../../src/index.ts'
 import { until, useFleet } from '../fixtures.ts'
 import { upTo, useCalls, type Call, type Seen } from './calls.ts'
 import { givenOrder, misplacedBy } from '../support/given-order.ts'
@@ -334,17 +334,97 @@ describe('turns', () => {
     expect(rest).toBeLessThan(30)
   })
 
-  test('a line keeps its lease after its burst while nobody waits for it', async () => {
+  test('a job of another queue waits for few jobs that are longer than a burst', async () => {
+    const lines = ['a', 'b', 'c', 'd', 'e', 'f']
+    const ran: string[] = []
+    const record = async ({ data, queueName }: Job<Charge>): Promise<void> => {
+      ran.push(`${queueName} ${String(data.customer)}`)
+      await pause(600)
+    }
+    const other = `${fixture.namespace}-other`
+    // A quarter of them may wait in place.
+    for (const name of [fixture.namespace, other]) await work({ concurrency: 24 }, record, name)
+    const queue = makeQueue()
+    for (const line of lines) await queue.addBulk(jobs(line, ...upTo(9)))
+    await until('each line runs', () => ran.length === lines.length)
+    for (const line of lines) await makeQueue({}, other).addBulk(jobs(line, 1))
+    const placeOf = (line: string): number =>
+      ran.filter((each) => each.endsWith(line)).indexOf(`${other} ${line}`)
+    await until('those of the other queue ran', () => lines.every((line) => placeOf(line) > 0))
+    expect(Math.max(...lines.map(placeOf)), ran.join()).toBeLessThan(5)
+  })
+
+  test('of jobs whose resource is taken, a quarter of the slots wait longer at once', async () => {
+    const lines = upTo(8).map(String)
+    const holder = await fixture.redlock()
+    for (const line of lines) await holder.acquire(line)
+    const redlock = await fixture.redlock()
+    const acquire = redlock.acquire.bind(redlock)
+    let [waiting, most] = [0, 0]
+    vi.spyOn(redlock, 'acquire').mockImplementation(async (resource, options) => {
+      const isLonger = (options?.waitMs ?? 0) > 100
+      if (isLonger) most = Math.max(most, ++waiting)
+      return acquire(resource, options).finally(() => {
+        if (isLonger) waiting--
+      })
+    })
+    const queue = makeQueue()
+    for (const line of lines) await queue.addBulk(jobs(line, 1))
+    const seen = await work({ redlock, concurrency: 8 })
+    await until('each has come back', () => seen.requeued.length >= 6 * lines.length)
+    expect(most).toBe(2)
+  })
+
+  test("some jobs wait for their resource in place with order: 'relaxed'", async () => {
+    const msEach = async (
+      queue: Queue<Charge>,
+      options: Partial<LockedWorkerOptions<Charge>>,
+      count: number,
+    ): Promise<number> => {
+      const seen = await work({ concurrency: 12, ...options }, () => pause(20), queue.name)
+      const startedAt = performance.now()
+      await queue.addBulk(jobs('a', ...upTo(count)))
+      await until('all ran', () => seen.order.length === count)
+      return (performance.now() - startedAt) / count
+    }
+    const inOrder = await msEach(makeQueue({}, `${fixture.namespace}-strict`), {}, 40)
+    const relaxed = await msEach(plainQueue(), { order: 'relaxed' }, 100)
+    // Of jobs that only sleep, most sleep while the resource is free.
+    expect(relaxed / inOrder).toBeLessThan(1.65)
+  })
+
+  test.each([
+    ['shorter', 100],
+    ['longer', 10],
+  ])('a line keeps its lease, jobs are %s than a burst, while nobody waits', async (_, burstMs) => {
     await makeQueue().addBulk(jobs('a', ...upTo(30)))
     const tokens: number[] = []
-    await work({ burstMs: 100 }, async (_job, lease) => {
+    await work({ burstMs }, async (_job, lease) => {
       tokens.push(lease.fencingToken)
       await pause(20)
     })
     await until('all ran', () => tokens.length === 30)
-    // A lease that is passed on has the next token. There are six bursts or more.
+    // A lease that is passed on has the next token. There are six bursts or more, or thirty.
     const grants = tokens.filter((token, nr) => token !== (tokens[nr - 1] ?? NaN) + 1).length
     expect(grants, tokens.join()).toBeLessThan(3)
+  })
+
+  test('a job keeps the lease that it is left when an answer about waiters comes late', async () => {
+    const tokens: number[] = []
+    const seen = await work({ burstMs: 1_000 }, async ({ data }, { fencingToken }) => {
+      tokens.push(fencingToken)
+      await pause(1_200)
+      if (data.nr > 1) return
+      const { masters } = fixture.fleet
+      await Promise.all(masters.map((master) => master.freeze()))
+      setTimeout(() => void Promise.all(masters.map((master) => master.thaw())), 100)
+    })
+    const lost: string[] = []
+    seen.worker.on('leaseLost', (job) => lost.push(String(job.id)))
+    await makeQueue().addBulk(jobs('a', 1, 2))
+    await until('both ran', () => seen.order.length === 2)
+    expect(lost).toEqual([])
+    expect(tokens).toEqual([tokens[0], Number(tokens[0]) + 1])
   })
 
   test('an idle worker is given lines of one that runs more, until both run as many', async () => {
@@ -756,6 +836,117 @@ describe('the first job of a line that a limit holds until a known time', () => 
     expect(again.id).toBe(first.id)
     expect((await queue.position(first.id ?? ''))?.ahead).toBe(0)
   })
+})
+
+describe('a job that comes before others by its priority starts while these wait for another line', () => {
+  const cases: [string, number, boolean][] = [
+    ['where it is added', 1, false],
+    ['where it is added to a line of many slots', 3, false],
+    ['where its priority changes', 1, true],
+    ['where its priority changes in a line of many slots', 3, true],
+  ]
+  test.each(cases)('%s', async (_, slots, changes) => {
+    await turnSweepsOff()
+    const queue = makeQueue({ slots, within: 'priority' })
+    const seen = await work({ slots })
+    await queue.pauseResource('b')
+    const add = (nr: number, customer: Customer, priority: number) =>
+      queue.add('charge', { customer, nr }, { priority })
+    for (const nr of upTo(slots + 1)) await add(nr, ['a', 'b'], 5)
+    const job = await add(9, 'a', changes ? 6 : 1)
+    if (changes) await job.changePriority({ priority: 1 })
+    await until('it ran', () => seen.order.length === 1, 5_000)
+    expect(seen.order).toEqual([9])
+    await queue.resumeResource('b')
+    await until('all ran', () => seen.order.length === slots + 2)
+  })
+})
+
+test('with a rate too, a job that waits for another line leaves its slots to the others', async () => {
+  await turnSweepsOff()
+  const queue = makeQueue({ slots: 2, rate: () => ({ limit: 1_000, perMs: 1_000, burst: 10 }) })
+  const gate = fixture.gate()
+  const seen = await work({ slots: 2 }, ({ data }) => (data.nr < 2 ? gate.passed : pause(1)))
+  await queue.pauseResource('b')
+  await queue.addBulk([...jobs('a', 0, 1), ...jobs(['a', 'b'], 2), ...jobs('a', 3, 4)])
+  await until('two run', () => seen.running === 2)
+  gate.open()
+  await until('the others ran', () => seen.order.length === 4, 5_000)
+  await queue.resumeResource('b')
+  await until('all ran', () => seen.order.length === 5)
+  expect(seen.order.slice(2)).toEqual([3, 4, 2])
+})
+
+test.each([
+  ['is added', false],
+  ['has its priority raised', true],
+])('a job that %s before one that waits for its next attempt starts', async (_, changes) => {
+  await turnSweepsOff()
+  const queue = makeQueue({ within: 'priority' })
+  const seen = await work({}, ({ data }) =>
+    data.nr === 0 ? Promise.reject(new Error('broken')) : pause(1),
+  )
+  const failing = { priority: 5, attempts: 2, backoff: 600_000 }
+  await queue.add('charge', { customer: 'a', nr: 0 }, failing)
+  await until('it waits again', async () => {
+    return seen.started.length === 1 && (await queue.getDelayedCount()) === 1
+  })
+  const job = await queue.add('charge', { customer: 'a', nr: 1 }, { priority: changes ? 6 : 1 })
+  if (changes) await job.changePriority({ priority: 1 })
+  await until('the other one ran', () => seen.order.length === 1, 5_000)
+})
+
+test('a job whose priority is raised asks for no slot that is in use', async () => {
+  await turnSweepsOff()
+  const queue = makeQueue({ within: 'priority' })
+  const gate = fixture.gate()
+  const seen = await work({}, () => gate.passed)
+  await queue.add('charge', { customer: 'a', nr: 0 }, { priority: 5 })
+  await until('it runs', () => seen.running === 1)
+  const job = await queue.add('charge', { customer: 'a', nr: 1 }, { priority: 5 })
+  await job.changePriority({ priority: 1 })
+  expect(await plainQueue().getDelayedCount()).toBe(1)
+  gate.open()
+  await until('both ran', () => seen.order.length === 2)
+  expect(seen.requeued).toEqual([])
+})
+
+test('a queue that is drained keeps the jobs of schedulers, and no other', async () => {
+  const queue = makeQueue()
+  const gate = fixture.gate()
+  const seen = await work({}, () => gate.passed)
+  await queue.addBulk(jobs('a', 0))
+  await until('it runs', () => seen.running === 1)
+  const scheduled = (customer: Customer, nr: number) => ({ name: 'x', data: { customer, nr } })
+  await queue.upsertJobScheduler('s', { every: 600_000 }, scheduled('a', 1))
+  await until('its job sleeps', async () => (await queue.getWaitingCount()) === 1)
+  await until('it sleeps', () => seen.requeued.length === 1)
+  await queue.pause()
+  await queue.upsertJobScheduler('t', { every: 600_000 }, scheduled('b', 2))
+  await queue.addBulk([...jobs('b', 3), ...jobs('c', 4), ...jobs('a', 5)])
+  await queue.drain()
+  expect((await queue.getWaiting()).map(({ data }) => data.nr).sort()).toEqual([1, 2])
+  await queue.resume()
+  gate.open()
+  await until('they ran', () => seen.order.length === 3)
+  expect(await queue.getFailedCount()).toBe(0)
+})
+
+test('a job that is replaced while it waits for its next attempt lets its line go on', async () => {
+  await turnSweepsOff()
+  const queue = makeQueue()
+  const deduplication = { id: 'once', replace: true }
+  const delayed = { deduplication, delay: 1, attempts: 2, backoff: 600_000 }
+  await queue.add('charge', { customer: 'a', nr: 1 }, delayed)
+  const seen = await work({}, ({ data }) =>
+    data.nr === 1 ? Promise.reject(new Error('broken')) : pause(1),
+  )
+  await until('it has failed', async () => {
+    return seen.started.length === 1 && (await queue.getDelayedCount()) === 1
+  })
+  await queue.addBulk(jobs('a', 2))
+  await queue.add('charge', { customer: 'a', nr: 3 }, { ...delayed, delay: 600_000 })
+  await until('the next one runs', () => seen.order.length === 1, 5_000)
 })
 
 test('half a character in the message of an error harms no other job', async () => {

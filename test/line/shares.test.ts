@@ -334,6 +334,15 @@ describe('tenants', () => {
     },
   )
 
+  test('a delayed job that is due while its line is paused starts when the pause ends', async () => {
+    await fixture.redis().set(`bull:${fixture.namespace}:redlock:::sweeper`, 'none of them')
+    const queue = makeQueue(byTenant)
+    await queue.pauseResource('a-0', { until: Date.now() + 1_000 })
+    await queue.addBulk(tasks('a', 1, 1, 1).map((task) => ({ ...task, opts: { delay: 100 } })))
+    const seen = await work()
+    await until('it ran', () => seen.order.length === 1, 5_000)
+  })
+
   test('a job ends also when the server has no memory left', async () => {
     const queue = makeQueue(byTenant)
     await queue.addBulk([...tasks('a', 2, 2, 20), ...tasks('b', 1, 2, 20)])

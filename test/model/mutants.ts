@@ -214,6 +214,38 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['checkpoints-of-one-instance', 'never', 'are not those of'],
     ['job-without-a-hash-keeps-nothing', 'never', 'keeps no steps'],
   ],
+  'line/scale': [
+    ['many-slots-cost-as-few', 'never', 'costs no more than'],
+    [
+      'place-before-the-last-slot-is-a-head',
+      ['rank < slots + (limits and 1 or 0)', 'true'],
+      'is put back in line',
+    ],
+    [
+      'sleeping-head-before-one-that-runs-is-found',
+      [' and (#found == 1 or starts)', ''],
+      'with the highest priority',
+    ],
+    [
+      'head-that-is-just-woken-ends-no-look',
+      [' and not (woken and woken[job.jobKey])', ''],
+      'also by jobs of other lines',
+    ],
+    ['sweep-looks-at-some-places', 'always', 'at some thousand jobs'],
+    [
+      'obliteration-takes-several-calls',
+      ['isCut = isMoreLeft()', 'while isMoreLeft() do end'],
+      'removed in several calls',
+    ],
+    [
+      'limits-that-are-left-are-found',
+      [
+        "redis.call('HRANDFIELD', SPACE .. 'limits', most)",
+        "redis.call('HSCAN', SPACE .. 'limits', 0, 'COUNT', most)[2]",
+      ],
+      'removed in several calls',
+    ],
+  ],
   'line/line': [
     ['dead-places-are-dropped', ['not isThis or', ''], 'when its id belongs to another job now'],
     [
@@ -235,10 +267,24 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['job-without-a-share-is-not-ready', 'removed', 'wait for neither'],
     ['held-job-leaves-its-lines', [' and not job.held', ''], 'leaves its line as the others do'],
     ['held-job-is-not-replaced', 'never', 'is not replaced by a job'],
+    ['replaced-job-wakes-the-next', 'removed', 'lets its line go on'],
+    ['drained-job-waits-no-more', 'always', 'keeps the jobs of schedulers'],
+    [
+      'slot-of-a-head-that-sleeps-on-is-free',
+      ['not (isHead and doesSleepOn(heads))', 'true'],
+      'where it is added',
+    ],
+    [
+      'rated-head-that-sleeps-on-is-passed-over',
+      ['taken == head or woken and woken[head.jobKey]', 'true'],
+      'leaves its slots to the others',
+    ],
+    ['moved-job-takes-a-free-slot', 'never', 'where its priority changes'],
+    ['moved-job-takes-a-free-slot', 'always', 'asks for no slot that is in use'],
     ['cancelled-job-waits-for-nothing', 'removed', 'wait for neither'],
     [
       'obliterated-parent-waits-for-no-child',
-      ["'waiting-children', 0, -1", "'waiting-children', 1, 0"],
+      ["BASE .. 'waiting-children'", "BASE .. 'none'"],
       'obliterate leaves no parent',
     ],
     ['lost-mark-is-left-again', 'never', 'mark that is lost'],
@@ -280,6 +326,19 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       ['pcall(run, i)', 'true, run(i)'],
       'the error of one job harms no other',
     ],
+    ['running-job-keeps-its-lease', 'always', 'when an answer about waiters comes late'],
+    ['spent-burst-asks-for-waiters', 'never', 'than a burst, while nobody waits'],
+    [
+      'refused-job-waits-longer',
+      ['2 **', '0 *'],
+      'waits for few jobs that are longer than a burst',
+    ],
+    [
+      'refused-job-waits-longer',
+      ['WAIT_MS', 'waitMs'],
+      "for their resource in place with order: 'relaxed'",
+    ],
+    ['few-jobs-wait-longer', 'never', 'a quarter of the slots wait longer'],
     [
       'spent-burst-releases-its-lease',
       ['!== true', '!== null'],
@@ -306,6 +365,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['full-line-takes-no-job', 'never', 'refuses a job'],
   ],
   'worker/coordination': [
+    ['pause-waits-while-the-breaker-is-open', 'never', 'a pause waits for the jobs that run'],
     ['fresh-needs-a-known-place', 'never', 'moved to the front'],
     [
       'result-is-as-old-as-its-own-computation',
@@ -391,7 +451,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     [
       'closing-worker-keeps-no-scheduled-job',
-      [' && queue?.closing === undefined', ''],
+      [' && workerOf(job)?.closing === undefined', ''],
       'a plain worker closes while',
     ],
     ['job-that-ends-adds-the-next-of-its-scheduler', 'removed', 'a scheduler goes on'],
@@ -424,7 +484,21 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       'before one of several resources',
     ],
     ['moved-job-stays-where-it-is', 'never', 'leaves a job that has moved itself'],
-    ['leaving-worker-fills-no-batch', 'never', 'takes no more jobs after'],
+    ['leaving-worker-fills-no-batch', ['!source.fetches() || ', ''], 'takes no more jobs after'],
+    [
+      'stopped-batch-gives-its-jobs-back',
+      [
+        "if (lease.signal.aborted) throw new NotStarted('It was stopped before it began')",
+        'lease.signal.throwIfAborted()',
+      ],
+      'where its first job loses',
+    ],
+    [
+      'stopped-batch-gives-its-jobs-back',
+      'never',
+      'does not begin where its worker stops its jobs',
+    ],
+    ['batch-that-is-over-starts-no-job', 'removed', 'where its first job loses'],
     ['cancel-does-not-stop-its-batch', 'always', 'one of its jobs is cancelled'],
   ],
   'worker/visits': [
@@ -438,6 +512,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['ready-jobs-by-their-priority', 'never', 'that they were given later'],
     ['work-counts-by-weight', [' / weight', ''], 'weights'],
     ['start-counts-for-its-tenant', 'removed', 'takes them from tenants in turn'],
+    ['due-job-of-a-closed-line-is-held', 'removed', 'starts when the pause ends'],
     ['ready-job-sleeps', ['score and tonumber(score) >= ASLEEP', 'score'], 'waits for its backoff'],
     ['resumed-queue-looks-for-ready-jobs', ['isAsleep: true', ''], 'a queue that is resumed'],
     [
@@ -455,6 +530,11 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
   ],
   'compatibility/flows': [
+    [
+      'scheduled-parent-is-known-by-its-key',
+      ['${ID_OF_SCHEDULED} or ', ''],
+      'of which the last is removed',
+    ],
     ['old-place-is-taken-again-once', 'removed', 'has waited for its children puts it behind'],
   ],
   'compatibility/added-again': [
@@ -492,6 +572,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['given-job-ends-what-was-drained', 'never', 'drained comes once for each time'],
   ],
   'worker/queue-trouble': [
+    ['job-without-a-lock-ends-on-a-full-server', 'removed', 'ends on a full server'],
     ['refused-end-fails-no-job', 'always', 'is taken when the server'],
     [
       'unanswered-end-is-sent-again',
@@ -569,7 +650,13 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['step-extends-the-lease', ['< FRESH', '< -FRESH'], 'extends the lease, passes the signal'],
     ['lost-lock-stops-its-job', 'removed', "aborts when BullMQ's lock on the job is lost"],
+    ['cancelled-job-does-not-start', 'removed', 'starts no job that is cancelled while it'],
     ['cancelled-job-does-not-go-back', 'never', 'ends a job that waits for'],
+    [
+      'each-worker-has-its-own-jobs',
+      ['(worker: object)', '(_: object, worker: object = runsOfWorkers)'],
+      'another queue has one with the same id',
+    ],
     ['job-that-is-not-new-is-asked-for', 'removed', 'plain worker that stood still'],
     ['job-that-is-given-again-has-lost-its-lock', 'never', 'own worker is given the job again'],
     ['later-run-keeps-its-lock', 'never', 'keeps the lock of a later run'],
@@ -584,6 +671,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ['open-step-fails-the-job', 'never', 'holds the lease'],
     ['forgotten-extension-ends-no-process', 'removed', 'nobody waits for'],
     ['lost-job-does-not-stand-in-its-line', 'never', 'for as long as its process'],
+    ['leaving-worker-waits-for-no-lease', 'removed', 'at once that waits for its lease'],
     ['leaving-worker-is-not-resumed', 'removed', 'is not resumed'],
     ['leaving-worker-starts-no-job', ['this.isLeaving || ', ''], 'starts no job'],
     ['leaving-worker-takes-no-mark', 'removed', 'waits for no mark'],

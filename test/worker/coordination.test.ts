@@ -2,6 +2,7 @@
  * What a LockedWorker does beyond order: one answer for an expensive job, checkpoints, slots,
  * breaker, drain.
  */
+import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Job, JobsOptions } from 'bullmq'
 import { describe, expect, test } from 'vitest'
@@ -504,6 +505,29 @@ describe('the breaker', () => {
     await allDone(queue, 2)
     expect(states).toEqual(['open', 'closed'])
     expect(errors).toEqual([])
+  })
+
+  test('is open, and a pause waits for the jobs that run', async () => {
+    const queue = makeQueue()
+    const end = fixture.gate()
+    let runs = 0
+    const worker = work(await fixture.redlock(), async () => {
+      runs++
+      await end.passed
+      runs--
+    })
+    await queue.add('report', { of: 'alpha' })
+    await until('it runs', () => runs === 1)
+    const opened = once(worker, 'breaker')
+    const { masters } = fixture.fleet
+    await Promise.all(masters.map((master) => master.freeze()))
+    await queue.add('report', { of: 'delta' })
+    await opened
+    const atPause = worker.pause().then(() => runs)
+    await Promise.all(masters.map((master) => master.thaw()))
+    await pause(500)
+    end.open()
+    expect(await atPause).toBe(0)
   })
 
   test('does not resume a worker that its user paused', async () => {

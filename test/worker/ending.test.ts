@@ -190,6 +190,20 @@ describe('a worker that drains', () => {
     expect(await queue.getDelayedCount()).toBe(1)
   })
 
+  test('gives a job back at once that waits for its lease', async () => {
+    const queue = makeQueue()
+    const redlock = await fixture.redlock()
+    const lease = await redlock.acquire('a', { autoExtend: true })
+    const worker = await work(() => Promise.resolve(), { redlock, burstMs: 60_000 })
+    await queue.add('first', { customer: 'a' })
+    await until('it waits', async () => (await queue.getActiveCount()) === 1)
+    await pause(100)
+    const drained = worker.drain({ timeoutMs: 20_000 })
+    await until('it is back', async () => (await queue.getDelayedCount()) === 1, 10_000)
+    expect(await drained).toBe(true)
+    await lease.release()
+  })
+
   test('is not resumed', async () => {
     const queue = makeQueue()
     const ran: string[] = []

@@ -14,6 +14,7 @@ import {
 } from '../../src/index.ts'
 import { jobRuns } from '../../src/worker/locked-processor.ts'
 import { LineBackend } from '../../src/line/line-backend.ts'
+import { messageOf } from '../../src/message-of.ts'
 import { aborted, granted, until, useFleet } from '../fixtures.ts'
 
 interface Charge {
@@ -281,6 +282,21 @@ describe('one signal', () => {
     },
   )
 
+  test('starts no job that is cancelled while it asks for its lease', async () => {
+    const queue = makeQueue()
+    let runs = 0
+    const worker = work(await fixture.redlock(), () => Promise.resolve(runs++))
+    await worker.waitUntilReady()
+    const { masters } = fixture.fleet
+    await Promise.all(masters.map((master) => master.freeze()))
+    const id = await add(queue, 1)
+    await until('it is here', () => worker.cancelJob(id, 'customer left'))
+    await pause(50)
+    await Promise.all(masters.map((master) => master.thaw()))
+    expect(await failure(queue, id)).toBe('The job was cancelled: customer left')
+    expect(runs).toBe(0)
+  })
+
   test('reaches a run that goes on when its lock is lost, while another run of its job starts and ends', async () => {
     const queue = makeQueue()
     const id = await add(queue, 1)
@@ -302,11 +318,11 @@ describe('one signal', () => {
     const first = runs.run(job, 'token')
     await until('it runs', () => signals.length === 1)
     await expect(runs.run(job, 'token')).rejects.toThrow(DelayedError)
-    expect(runs.visits.running.size).toBe(1)
-    expect(runs.visits.cancel(id, 'customer left')).toBe(true)
+    expect(runs.options.visits.running.size).toBe(1)
+    expect(runs.options.visits.cancel(id, 'customer left')).toBe(true)
     gate.open()
     await expect(first).rejects.toThrow(JobLockLostError)
-    expect(runs.visits.running.size).toBe(0)
+    expect(runs.options.visits.running.size).toBe(0)
   })
 
   test("aborts when BullMQ's lock on the job is lost, in a LockedWorker and in a plain Worker", async () => {
@@ -337,6 +353,30 @@ describe('one signal', () => {
       await until('the job was stopped', () => reasons.length > 0)
       expect(reasons[0]).toBeInstanceOf(JobLockLostError)
     }
+  })
+
+  test('stops no job where another queue has one with the same id and the same processor', async () => {
+    const redlock = await fixture.redlock()
+    const end = fixture.gate()
+    const signals: AbortSignal[] = []
+    const processor = lockedProcessor<Charge>(redlock, { resource }, async (_, { signal }) => {
+      signals.push(signal)
+      await end.passed
+    })
+    const { connection, namespace } = fixture
+    const ids: string[] = []
+    for (const nr of [1, 2]) {
+      const name = `${namespace}-${nr}`
+      const queue: ChargeQueue = fixture.plainQueue(name)
+      const worker = fixture.closing(new Worker<Charge>(name, processor, { connection }))
+      processor.watch(worker)
+      ids.push(await add(queue, nr))
+      await until('it runs', () => signals.length === nr)
+      // BullMQ tells it of a lock that is lost.
+      if (nr === 2) worker.emit('lockRenewalFailed', ids)
+    }
+    expect(ids).toEqual(['1', '1'])
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false, true])
   })
 
   test('a plain worker that stood still does not repeat what another one has done', async () => {
@@ -539,6 +579,31 @@ describe('a LockedWorker is a BullMQ Worker', () => {
     expect(await ended(queue, id)).toBe('completed')
     expect(runs).toBe(2)
   })
+})
+
+test('every command that a worker or a producer is told names the prefix of its queue', async () => {
+  const prefix = 'other'
+  const queue = fixture.lockedQueue<Charge>({
+    ...{ prefix, maxLength: 1 },
+    resource: (data) => resource({ data }),
+  })
+  await queue.pauseResource('customer:1')
+  const { id = '' } = await queue.add('charge', { customer: 1 })
+  const full = await queue.add('charge', { customer: 1 }).catch(messageOf)
+  expect(full).toContain('`bullmq-redlock inspect --prefix other customer:1`')
+  const redlock = await fixture.redlock()
+  const worker = work(redlock, () => Promise.resolve(), { prefix, autorun: false })
+  const resume = `\`bullmq-redlock resume --prefix other ${queue.name} customer:1\``
+  expect(await worker.why(id)).toContain(resume)
+  expect((await worker.inspect('customer:1')).line[0]?.waitsFor).toContain(resume)
+
+  await queue.resumeResource('customer:1')
+  await granted(redlock, 'customer:1')
+  work(redlock, () => Promise.resolve(), { prefix, maxWaitMs: 200 })
+  const plain = fixture.plainQueue<Charge>(queue.name, { prefix })
+  await until('the job waited too long', async () => (await plain.getJobState(id)) === 'failed')
+  const late = (await plain.getJob(id))?.failedReason
+  expect(late).toContain('`bullmq-redlock inspect --prefix other customer:1`')
 })
 
 test('why() of a job that fails while it is asked says what it failed with', async () => {

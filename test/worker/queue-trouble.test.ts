@@ -140,6 +140,25 @@ describe.each(['completed', 'failed'] as const)('the end of a job that has %s', 
   )
 })
 
+test('a job that is done ends on a full server, also where its lock has run out', async () => {
+  const redis = fixture.redis()
+  fixture.defer(() => redis.config('SET', 'maxmemory', '0'))
+  let runs = 0
+  const queue = fixture.plainQueue<Charge>()
+  await work(
+    async () => {
+      runs += 1
+      await redis.config('SET', 'maxmemory', '1')
+      await delay(700)
+    },
+    { lockDuration: 300 },
+  )
+  const job = await queue.add('charge', { nr: 1 })
+  await until('it is done', () => job.isCompleted())
+  expect(await redis.config('GET', 'maxmemory')).toEqual(['maxmemory', '1'])
+  expect(runs).toBe(1)
+})
+
 test('a worker whose every fetch is refused has time for all else, and closes', async () => {
   const redis = fixture.redis()
   // BullMQ asks for INFO before its first command.

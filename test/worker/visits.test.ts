@@ -26,6 +26,12 @@ function leaseOf(): { readonly lease: Lease; readonly released: Promise<void> } 
   return { lease: own as never, released }
 }
 
+/** Job 1 of the line runs. */
+function startedUnder(lease: Lease, visits: Visits): Visit {
+  wokenIn(visits, '1')
+  return Object.assign(visits.start(jobOf('1'), 'token', undefined), { lease })
+}
+
 const visitsWith = (handOver?: LockService['handOver']): Visits =>
   new Visits({ handOver } as LockService, {}, 50)
 
@@ -98,9 +104,7 @@ describe('the visit of a job', () => {
   test('has the lease of the job before it, until no job comes for it', async () => {
     const [own, next] = [leaseOf(), leaseOf()]
     const visits = visitsWith(() => next.lease)
-    wokenIn(visits, '1')
-    const visit = visits.start(jobOf('1'), 'token', undefined)
-    visit.lease = own.lease
+    const visit = startedUnder(own.lease, visits)
     visits.done(visit, 1, false)
     const second = wokenIn(visits, '2')
     visit.settle?.(second)
@@ -145,9 +149,7 @@ describe('the visit of a job', () => {
     const own = leaseOf()
     const locks = { handOver: () => own.lease, waitedFor: () => Promise.resolve(['customer:1']) }
     const visits = new Visits(locks as never, {}, 20)
-    wokenIn(visits, '1')
-    let visit = visits.start(jobOf('1'), 'token', undefined)
-    visit.lease = own.lease
+    let visit = startedUnder(own.lease, visits)
     visits.done(visit, 15, false)
     const second = wokenIn(visits, '2')
     visit.settle?.(second)
@@ -159,12 +161,29 @@ describe('the visit of a job', () => {
     await visits.close()
   })
 
+  test('keeps the lease that it is left after its start, however long it runs', async () => {
+    const [own, next] = [leaseOf(), leaseOf()]
+    const answers: ((waited: readonly string[]) => void)[] = []
+    const waitedFor = (): Promise<readonly string[]> =>
+      new Promise((resolve) => answers.push(resolve))
+    const visits = new Visits({ handOver: () => next.lease, waitedFor } as never, {}, 1_000)
+    const visit = startedUnder(own.lease, visits)
+    visits.done(visit, 1_500, false)
+    const second = wokenIn(visits, '2')
+    visit.settle?.(second)
+    visits.start(jobOf('2'), 'token', undefined)
+    answers[0]?.([])
+    await second.handed
+    expect(second.lease).toBe(next.lease)
+    await pause(1_100)
+    expect(second.lease).toBe(next.lease)
+    await visits.close(true)
+  })
+
   test('passes its lease to no job of another line', async () => {
     const own = leaseOf()
     const visits = visitsWith(() => leaseOf().lease)
-    wokenIn(visits, '1')
-    const visit = visits.start(jobOf('1'), 'token', undefined)
-    visit.lease = own.lease
+    const visit = startedUnder(own.lease, visits)
     visits.done(visit, 1, false)
     const other = wokenIn(visits, '2', '["customer:2"]')
     visit.settle?.(other)

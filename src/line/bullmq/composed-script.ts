@@ -6,6 +6,7 @@
  * our text sees as ARGV, by name; those before it are BullMQ's (`theirs`).
  */
 import { RedisConnection } from 'bullmq'
+import { getOrInsert } from '../../get-or-insert.ts'
 import { luaText, withTexts } from '../../lua.ts'
 import { ASLEEP_DELAY_MS } from '../line-runner.ts'
 
@@ -24,12 +25,15 @@ interface BullmqScript {
 }
 
 /** Changes with the text of our scripts: clients of two releases may share a connection. */
-const REVISION = 33
+const REVISION = 39
 
 const COMMENT = /^ *--(?:\[\[[^]*?\]\] *\n?|.*\n)/gm
 const FUNCTION = /^local (?:rcall = redis\.call$|(?:function |(?=\w+ = function))(\w+)[^]*?^end$)/gm
 /** When a delay ends. BullMQ makes a score of it. */
 const DELAYED_UNTIL = /^( *local delayedTimestamp = )(.*\+ delay\b.*)$/gm
+/** The id in the key of a job. BullMQ takes the end; ids of jobs of schedulers have colons. */
+const ID_IN_KEY = 'string.match(jobKey, ".*:(.*)")'
+const ID_OF_SCHEDULED = 'string.match(jobKey, ".*:(repeat:.*:%d+)$")'
 /** Where a file of ours says that BullMQ's text stands. */
 const FUNCTIONS_STAND = '--- @bullmq functions'
 const SCRIPT_STANDS = /^--- @bullmq script(?:, with (.*))?$/m
@@ -81,42 +85,42 @@ export const BULLMQ_FUNCTIONS: Readonly<Record<string, string>> = {
 }
 
 /**
- * @param replaces BullMQ's scripts whose place it takes. Of several, ARGV says which one.
- * @param file in `lua/`: what it returns is the reply. It may call `bullmq(redis, KEYS, theirs)`.
- * Or it says where BullMQ's functions stand, which call `rcall`, and its script, which is
- * `bullmq(KEYS, theirs)`, with which functions of ours in place of BullMQ's.
+ * @param path of our text, from `src/` on: what it returns is the reply. It may call
+ * `bullmq(redis, KEYS, theirs)`. Or it says where BullMQ's functions stand, which call `rcall`, and
+ * its script, which is `bullmq(KEYS, theirs)`, with which functions of ours in place of BullMQ's.
+ * @param replaces BullMQ's scripts whose place it takes, if any. Of several, ARGV says which one.
  */
 export function composedScript(
-  replaces: readonly string[],
-  file: string,
+  path: string,
+  replaces: readonly string[] = [],
   { watched, usual = [] }: Composition = {},
 ): ComposedScript {
-  const scripts = replaces.map((name) => ({ name, ...scriptOf(name) }))
-  const own = luaText(`line/lua/${file}`)
-  const text = ({ lua }: BullmqScript): string => (watched ? passing(lua, watched) : lua)
-  const texts = scripts.map((script) => ({ name: script.name, lua: text(script) }))
-  const parts = own.includes(FUNCTIONS_STAND) ? partsOf(texts, new Set(usual)) : undefined
+  const scripts = replaces.map((name) => {
+    const { numberOfKeys, lua } = scriptOf(name)
+    return { name, numberOfKeys, lua: watched ? passing(lua, watched) : lua }
+  })
+  const own = luaText(path)
+  const parts = own.includes(FUNCTIONS_STAND) ? partsOf(scripts, new Set(usual)) : undefined
   const whole = parts
     ? []
-    : texts.map(({ lua }) => `local function bullmq(redis, KEYS, ARGV)\n${lua}\nend`)
+    : scripts.map(({ lua }) => `local function bullmq(redis, KEYS, ARGV)\n${lua}\nend`)
+  const ours = lookedUp(own)
+    .replace(FUNCTIONS_STAND, () => parts?.functions ?? '')
+    .replace(SCRIPT_STANDS, (_, replaced?: string) => scriptWith(parts?.script ?? '', replaced))
+  const text = [LOOKED_UP, ...whole, OUR_ARGUMENTS, ours].join('\n')
+  const name = path.slice(path.lastIndexOf('/') + 1)
   return {
-    command: `redlock:${REVISION}:${file}:${replaces.join('+')}`,
-    numberOfKeys: Math.max(...scripts.map(({ numberOfKeys }) => numberOfKeys)) + 1,
-    lua: layered(
-      [
-        LOOKED_UP,
-        ...whole,
-        OUR_ARGUMENTS,
-        lookedUp(own)
-          .replace(FUNCTIONS_STAND, () => parts?.functions ?? '')
-          .replace(SCRIPT_STANDS, (_, replaced?: string) =>
-            scriptWith(parts?.script ?? '', replaced),
-          ),
-      ]
-        .join('\n')
-        .replace(/^ +|\n(?=\n)/gm, ''),
-    ),
+    command: `redlock:${REVISION}:${name}:${replaces.join('+')}`,
+    numberOfKeys: Math.max(1, ...scripts.map(({ numberOfKeys }) => numberOfKeys)) + 1,
+    lua: layered(text.replace(/^ +|\n(?=\n)/gm, '')),
   }
+}
+
+const ownScripts = new Map<string, ComposedScript>()
+
+/** A script of ours alone. It is put together once, when it is first needed. */
+export function ownScript(path: string): ComposedScript {
+  return getOrInsert(ownScripts, path, () => composedScript(path))
 }
 
 /** With our arguments, and with what it asks of the server before it does anything. */
@@ -141,21 +145,6 @@ function passing(lua: string, watched: readonly string[]): string {
   return lua.replace(/\brcall\((?=\s*["'](\w+)["'])/g, (call, command: string) =>
     watched.includes(command) ? call : 'redisCall(',
   )
-}
-
-/**
- * A script of ours alone. It is put together when it is first needed: BullMQ has been checked then.
- * @param path from `src/` on.
- */
-export function ownScript(path: string): ComposedScript {
-  const name = path.slice(path.lastIndexOf('/') + 1)
-  return {
-    ...{ command: `redlock:${REVISION}:${name}`, numberOfKeys: 2 },
-    get lua() {
-      const text = luaText(path)
-      return layered([LOOKED_UP, OUR_ARGUMENTS, lookedUp(text)].join('\n'))
-    },
-  }
 }
 
 let scripts: Map<string, BullmqScript> | undefined
@@ -185,7 +174,9 @@ function scriptOf(name: string): BullmqScript {
   const lua = script.lua.replace(COMMENT, '')
   // rule: no-delay-reaches-those-that-sleep
   const bounded = lua.replace(DELAYED_UNTIL, `$1math.min($2, ${ASLEEP_DELAY_MS - 2})`)
-  return { ...script, lua: withTexts(bounded) }
+  // rule: scheduled-parent-is-known-by-its-key
+  const known = bounded.replace(ID_IN_KEY, () => `(${ID_OF_SCHEDULED} or ${ID_IN_KEY})`)
+  return { ...script, lua: withTexts(known) }
 }
 
 /**

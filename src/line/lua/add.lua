@@ -143,6 +143,26 @@ local function refusal(id, deduplicationKey)
   end
 end
 
+-- How many places of a line with many slots are before a job that joins it, and the heads among which
+-- one may sleep.
+local function aheadIn(resource, slots, marked, isHead)
+  local line = lineKey(resource)
+  local places = redis.call('ZCARD', line) - marked
+  local behind = redis.call('ZRANGE', line, slots + marked, slots + marked)[1]
+  local job = behind and jobAt(behind)
+  if places < slots or not isHead and job and job.asleep then return places, {} end
+  local heads = headsOf(resource)
+  return #heads, heads
+end
+
+-- Whether one of the heads waits for another of its lines, or for its next attempt.
+local function doesSleepOn(heads)
+  for _, head in ipairs(heads) do
+    if not (woken and woken[head.jobKey]) and redis.call('ZSCORE', DELAYED, head.id) then return true end
+  end
+  return false
+end
+
 local FIELDS = 3
 local function add(i)
   local packed, data
@@ -160,11 +180,16 @@ local function add(i)
   if refused then return refused end
   jobKey, seq, isBehind, heldUntil = nil, mayStart and nextSeq(), false, nil
   for _, resource in ipairs(mayStart and resources or {}) do
-    local heads, slots, limits = headsOf(resource)
-    if #heads >= slots then
-      isBehind = true
+    local heads, slots, limits = headsOf(resource, nil, false, true)
+    local ahead, marked = #heads, limits and 1 or 0
+    local isHead = ARGV.within == 'priority' and
+      redis.call('ZCOUNT', lineKey(resource), '-inf', score(seq)) < slots + marked
+    if slots > FEW_SLOTS then ahead, heads = aheadIn(resource, slots, marked, isHead) end
+    if ahead >= slots then
       wakeAll(heads, limits, false, '') -- The one ahead of it was removed.
-      if #heads == 0 then heldUntil = limits.closedUntil end
+      -- rule: slot-of-a-head-that-sleeps-on-is-free
+      isBehind = isBehind or not (isHead and doesSleepOn(heads))
+      if ahead == 0 then heldUntil = limits.closedUntil end
     end
   end
   if mayStart and not isBehind then
@@ -175,4 +200,8 @@ local function add(i)
   return bullmq(KEYS, {job, data, packedOpts})
 end
 
-return together(#ARGV.jobs, add)
+local replies = together(#ARGV.jobs, add)
+-- One that waited for another attempt was the head of its lines.
+-- rule: replaced-job-wakes-the-next
+wakeHeads(left, false, '')
+return replies

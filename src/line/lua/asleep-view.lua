@@ -82,13 +82,22 @@ local function viewOf()
     if select('#', ...) == 1 and scoreOf((...)) >= ASLEEP then return 0 end
     return redis.call('ZREM', delayed, ...)
   end
+  reads['LREM' .. wait] = function(count, id)
+    if scoreOf(id) >= ASLEEP then return redis.call('ZREM', delayed, id) end
+    return redis.call('LREM', wait, count, id)
+  end
   -- `clean` marks those that it removes, counted from the end.
   reads['LSET' .. wait] = function(at, value)
     if -at <= redis.call('LLEN', wait) then redis.call('LSET', wait, at, value) end
   end
-  -- `drain` has removed the first ones.
-  reads['LTRIM' .. wait] = function(from)
-    redis.call('LTRIM', wait, math.max(from - asleepCount(), 0), -1)
+  -- `drain` has removed all but those of schedulers, which may stand anywhere.
+  reads['LTRIM' .. wait] = function()
+    local ids = redis.call('LRANGE', wait, 0, -1)
+    redis.call('DEL', wait)
+    for _, id in ipairs(ids) do
+      -- rule: drained-job-waits-no-more
+      if redis.call('EXISTS', BASE .. id) == 1 then redis.call('RPUSH', wait, id) end
+    end
   end
   -- From 0 on.
   reads['ZRANGEBYSCORE' .. prioritized] = function(_, _, _, _, most)

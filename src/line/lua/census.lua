@@ -16,7 +16,7 @@ local found = {
   limited = redis.call('HLEN', SPACE .. 'limits'), tenants = redis.call('ZCARD', SPACE .. 'ready'),
   refused = tonumber(full[3] or 0), dropped = tonumber(full[4] or 0), oldestMs = 0, waiting = waiting,
   runnable = redis.call('LLEN', ACTIVE),
-  fullAtMs = tonumber(full[1] or 0), fullResource = full[2] or '', held = 0,
+  nowMs = math.floor(nowMs()), fullAtMs = tonumber(full[1] or 0), fullResource = full[2] or '', held = 0,
 }
 -- Of tenants: they stand among those that sleep, and it is their turn.
 local ready = 0

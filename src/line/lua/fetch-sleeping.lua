@@ -7,12 +7,12 @@
 local function fetchSleeping(at, opts, isPaused, max, duration)
   local job = upNext
   max = tonumber(max or opts.limiter and opts.limiter.max)
-  if isPaused or getRateLimitTTL(max, BASE .. 'limiter') > 0 then return nil end
+  if isPaused or getRateLimitTTL(max, LIMITER) > 0 then return nil end
   if redis.call('ZREM', DELAYED, job.id) == 0 then return nil end
   redis.call('LPUSH', ACTIVE, job.id)
   isTaken = true
   if job.held then redis.call('HDEL', job.jobKey, 'redlock:held') end
   endDeadline(job)
-  return prepareJobForProcessing(BASE, BASE .. 'limiter', BASE .. 'events', job.id, at, max,
+  return prepareJobForProcessing(BASE, LIMITER, EVENTS, job.id, at, max,
     opts.limiter and opts.limiter.duration or duration, MARKER, opts)
 end

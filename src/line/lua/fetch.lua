@@ -3,7 +3,7 @@
   again at once. All of them first put the delayed jobs that are due among those that wait.
 
   ARGV  base · slots · replaces: which of them
-        does: 'park' | 'take', with what these files say
+        does: 'park' | 'take', with what these files say, or 'look': whether a job is late, as of `park`
         or 'rest': its resources sleep, too
         runs: how many jobs the worker has that looks for one · worker: a name of it
   Returns  as BullMQ's, a fetched job with its turn
@@ -15,11 +15,11 @@ local rcall = seen
 --- @include "fetch-sleeping"
 --- @bullmq script
 --- @include "order"
---- @include "deadline"
 --- @include "park"
 --- @include "take"
 if ARGV.does == 'park' then return park() end
 if ARGV.does == 'take' then return take() end
+if ARGV.does == 'look' then return isLate() end
 -- rule: due-by-the-clock-of-the-server
 if ARGV.replaces == 'moveToDelayed' then theirs[2] = math.floor(nowMs()) end
 local result = bullmq(KEYS, theirs)

@@ -46,7 +46,7 @@ local at, opts = theirs[1], nil
 local function fetchNext(...)
   if upNext and not isPromoted then
     isPromoted = true
-    promoteDelayedJobs(DELAYED, MARKER, WAIT, PRIORITIZED, BASE .. 'events', BASE, at, BASE .. 'pc', false)
+    promoteDelayedJobs(DELAYED, MARKER, WAIT, PRIORITIZED, EVENTS, BASE, at, BASE .. 'pc', false)
   end
   if upNext and isClosed then isClosed, max, duration = getQueueMetadata(META, ACTIVE, WAIT) end
   return upNext and fetchSleeping(at, opts, isClosed, max, duration) or fetchNextJob(...)
@@ -91,7 +91,7 @@ local function finish(i)
       -- Where nothing waits, behind the jobs that wait is first.
       isNext = waiting == 0 and redis.call('ZCARD', PRIORITIZED) == 0
     end
-    upNext = wakeHeads(resources, not job.back, burst, place, fetches and isNext)
+    upNext = wakeHeads(resources, not job.back, burst, place, fetches and isNext, 'ends')
   end
   local next = upNext
   opts = job.opts or ARGV.opts
@@ -101,6 +101,9 @@ local function finish(i)
     local starts, last = unpack(redis.call('HMGET', jobKey, 'ats', 'processedOn'))
     -- rule: only-the-last-run-ends-without-its-lock
     if (starts or '') .. ' ' .. (last or '') == job.run then
+      -- A full server takes this one, and then all others.
+      -- rule: job-without-a-lock-ends-on-a-full-server
+      redis.call('SREM', KEYS[5], id)
       redis.call('SET', jobKey .. ':lock', token, 'NX', 'PX', '1000')
     end
   end
@@ -117,7 +120,7 @@ local function finish(i)
   if isDone or result == -1 then
     if leaves then
       for j = 1, #resources do redis.call('ZREM', lineKey(resources[j]), place) end
-      if next and not isTaken then wakeHeads(resources, not job.back, burst) end
+      if next and not isTaken then wakeHeads(resources, not job.back, burst, nil, false, 'ends') end
     elseif job.holds and redis.call('EXISTS', jobKey) == 1 then
       -- rule: failed-job-holds-its-line
       redis.call('HSET', jobKey, 'redlock:holds', at) -- As its `finishedOn`.

@@ -31,7 +31,10 @@ local function joinsAsReady(id)
   redis.call('ZADD', DELAYED, asleepScore(nextSeq(), priority), id)
   redis.call('HSET', jobKey, 'delay', ASLEEP_DELAY)
   redis.call('HDEL', jobKey, 'redlock:held')
-  if isTurn(job[1], placeOf(id, job[2])) then rules('shares').makeReady(id, job[4], priority, '') end
+  local isItsTurn = isTurn(job[1], placeOf(id, job[2]))
+  if isItsTurn then rules('shares').makeReady(id, job[4], priority, '') end
+  -- rule: due-job-of-a-closed-line-is-held
+  if not isItsTurn then wakeHeads(resourcesOf(job[1]), false, '', nil, false, 'starts') end
   return true
 end
 return {join = join, isReady = joinsAsReady}

@@ -18,6 +18,7 @@ local BASE, SLOTS = ARGV.base, ARGV.slots
 local SPACE = BASE .. 'redlock:::'
 local WAIT, ACTIVE, DELAYED, PRIORITIZED = BASE .. 'wait', BASE .. 'active', BASE .. 'delayed', BASE .. 'prioritized'
 local META, MARKER = BASE .. 'meta', BASE .. 'marker'
+local EVENTS, LIMITER = BASE .. 'events', BASE .. 'limiter'
 -- Of `meta`: see `shares`.
 local TIME_FIELD = 'redlock:time'
 local MAX_DEAD = 5000

@@ -7,6 +7,7 @@
   Keeps: none is looked at twice. An id without a job is dropped.
 ]]
 --- @include "line"
+--- @include "ready"
 local found = redis.call('ZRANGE', DELAYED, ARGV.from, ARGV.from + ARGV.most - 1, 'WITHSCORES')
 local stay, moved = 0, 0
 for i = 1, #found, 2 do
@@ -18,7 +19,11 @@ for i = 1, #found, 2 do
   else
     job.place = placeOf(id, job.timestamp)
     for _, resource in ipairs(resourcesOf(job.lines or '[]')) do redis.call('ZREM', lineKey(resource), job.place) end
-    if job.share then rules('shares').leave(id, job.share) end
+    if job.share then
+      -- rule: job-without-a-share-is-not-ready
+      leaveReady(id, job.share)
+      redis.call('HDEL', job.jobKey, 'redlock:share')
+    end
     job.lines, job.share = '[]', nil
     rules('wake')(job, false, '')
     moved = moved + 1

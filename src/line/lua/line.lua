@@ -20,6 +20,8 @@ local limited -- What is in force for such resources, by resource.
 local lineSlots -- Slots that the first job of a line was added with, where a script has met it.
 local rules -- What few jobs need, by the names of files: `rules('limits')`.
 local woken -- Jobs that this script has woken, by their key.
+local dead = 0 -- Places that this script has dropped.
+local FEW_SLOTS = 2 -- With more, a script that moves one job does not look at all heads of its line.
 
 -- What a job's hash says to the rules, and what they call it.
 local NAMES = {
@@ -89,13 +91,15 @@ end
 -- The living jobs at the head of a line, one a slot, without the place that leaves; the slots in
 -- force; and the limits, if there are any.
 -- Slots are what is set, else what the first job was added with, else what the worker has.
--- Of a closed line, which has no slots, the first job.
--- Drops the dead places that it meets, MAX_DEAD at most.
-local function headsOf(resource, leaving, isWhole)
+-- Of a closed line, which has no slots, the first job. With `isBrief` also of a line with many slots.
+-- Drops the dead places that it meets, until the script has dropped MAX_DEAD.
+local function headsOf(resource, leaving, isWhole, isBrief)
   local line, slots, from, limits = lineKey(resource), SLOTS, 0, nil
-  local dead, ahead = 0, leaving and 1 or 0
+  local ahead = leaving and 1 or 0
   while true do
     local heads, dropped, most = {}, nil, slots > 0 and slots or 1
+    -- rule: many-slots-cost-as-few
+    if isBrief and most > FEW_SLOTS then most = 1 end
     local places = redis.call('ZRANGE', line, indexText(from), indexText(from + most + ahead - 1))
     if places[1] == MARK then
       limits = rules('limits').of(resource)
@@ -119,7 +123,7 @@ local function headsOf(resource, leaving, isWhole)
       local first = heads[1]
       local own = first and first.slots and not (limits and (limits.areSet or limits.closedUntil)) and
         slotsOf(first, resource)
-      if own or count > 1 then
+      if own or count > 1 or first and most < slots then
         lineSlots = lineSlots or {}
         lineSlots[resource] = own or false
       end
@@ -140,7 +144,13 @@ local function isTurn(lines, place, leaving)
   for _, resource in ipairs(resourcesOf(lines)) do
     if redis.call('ZRANGE', lineKey(resource), 0, 0)[1] ~= place then
       local found = false
-      local heads, slots = headsOf(resource, leaving)
+      local heads, slots, limits = headsOf(resource, leaving, false, true)
+      if slots > FEW_SLOTS then
+        local rank = redis.call('ZRANK', lineKey(resource), place)
+        -- rule: place-before-the-last-slot-is-a-head
+        found = rank and rank < slots + (limits and 1 or 0)
+        heads = found and {} or headsOf(resource, leaving)
+      end
       for _, head in ipairs(heads) do found = found or head.place == place end
       -- rule: turn-only-at-the-head
       if not found or slots == 0 then return false end
@@ -167,7 +177,8 @@ local function opensAt(head, limits)
 end
 
 -- Wakes the sleeping ones of the heads of a line. One that its limits do not let start is held
--- instead. Of a line with a rate only one is woken or held: it wakes the next when it starts.
+-- instead. Of a line with a rate only one is woken or held: it wakes the next when it starts. One that
+-- waits for another of its lines is passed over.
 -- 'direct': the first that could go before the jobs that wait sleeps on, and the same script fetches it.
 local function wakeAll(heads, limits, front, burst, leaving, direct)
   local taken
@@ -178,17 +189,51 @@ local function wakeAll(heads, limits, front, burst, leaving, direct)
       if at then rules('limits').hold(head, at)
       elseif direct and not taken and head.priority == 0 and not areSeveral(head.lines) then taken = head
       else rules('wake')(head, front, burst, leaving) end
-      if at or head.rate or limits and limits.rate then break end
+      -- rule: rated-head-that-sleeps-on-is-passed-over
+      local isWoken = taken == head or woken and woken[head.jobKey]
+      if at or isWoken and (head.rate or limits and limits.rate) then break end
     end
   end
   return taken
 end
 
--- The same for the heads of lines.
-local function wakeHeads(resources, front, burst, leaving, direct)
+-- Heads of a line with many slots, among them those that sleep: those at the end, as far as they sleep.
+-- Where the last one does not, one before it may sleep that has a higher priority.
+-- `starts`: one of the heads has started, so no other can.
+local function sleepingHeads(resource, slots, limits, leaving, isWhole, starts)
+  local line, index, found = lineKey(resource), SPACE .. 'sleeping-lines', {}
+  local last = slots - 1 + (limits and 1 or 0)
+  local rank = leaving and redis.call('ZRANK', line, leaving)
+  if rank and rank <= last then last = last + 1 end
+  local hasRoom = redis.call('ZCARD', line) <= last
+  if hasRoom and not redis.call('ZSCORE', index, resource) then return found end
+  for at = last, hasRoom and last + 1 or last - FEW_SLOTS, -1 do
+    local place = redis.call('ZRANGE', line, at, at)[1]
+    local job = place ~= leaving and jobAt(place, isWhole)
+    -- One that is just woken by another line of it tells nothing of those before it.
+    -- rule: head-that-is-just-woken-ends-no-look
+    local isUp = job and not job.asleep and not (woken and woken[job.jobKey])
+    -- rule: sleeping-head-before-one-that-runs-is-found
+    if isUp and (#found == 1 or starts) then return found end
+    -- Of a line with a rate the first one counts.
+    if place ~= leaving and not (job and job.asleep) or job and (job.rate or limits and limits.rate) then break end
+    if job then table.insert(found, 1, job) end
+  end
+  local heads = headsOf(resource, leaving, isWhole)
+  local isAsleep = false
+  for _, head in ipairs(heads) do isAsleep = isAsleep or head.asleep end
+  if hasRoom and not isAsleep then redis.call('ZREM', index, resource) end
+  return heads
+end
+
+-- The same for the heads of lines. `moves`: a job 'ends' or 'starts'; nil where more may have changed.
+local function wakeHeads(resources, front, burst, leaving, direct, moves)
   local taken
   for _, resource in ipairs(resources) do
-    local heads, _, limits = headsOf(resource, leaving, direct)
+    local heads, slots, limits = headsOf(resource, leaving, direct, moves)
+    if moves and slots > FEW_SLOTS then
+      heads = sleepingHeads(resource, slots, limits, leaving, direct, moves == 'starts')
+    end
     taken = wakeAll(heads, limits, front, burst, leaving, direct and not taken) or taken
   end
   return taken

@@ -12,7 +12,7 @@ local line, limit = lineKey(ARGV.resource), ARGV.most
 local places = redis.call('ZRANGE', line, 0, limit)
 local isMarked = places[1] == MARK
 if isMarked then table.remove(places, 1) else places[limit + 1] = nil end
-local _, slots, limits = headsOf(ARGV.resource)
+local _, slots, limits = headsOf(ARGV.resource, nil, false, true)
 local found = {redis.call('ZCARD', line) - (isMarked and 1 or 0),
   cjson.encode((inForce(isMarked and redis.call('HGET', SPACE .. 'limits', ARGV.resource)))),
   limits and limits.closedUntil and SLOTS or slots}

@@ -1,10 +1,11 @@
 --[[
-  ARGV  base · resource: absent for all
-  Returns  resources, each with what is in force (JSON)
+  ARGV  base · resource: absent for all · cursor: of all, as the last reply says · most: of one reply
+  Returns  the next cursor, '0' at the end · resources, each with what is in force (JSON)
 ]]
 --- @include "keys"
 --- @include "limits-in-force"
-local found = ARGV.resource and {ARGV.resource, redis.call('HGET', SPACE .. 'limits', ARGV.resource) or nil}
-  or redis.call('HGETALL', SPACE .. 'limits')
+local limits, cursor, found = SPACE .. 'limits', '0', {ARGV.resource}
+if ARGV.resource then found[2] = redis.call('HGET', limits, ARGV.resource) or nil
+else cursor, found = unpack(redis.call('HSCAN', limits, ARGV.cursor, 'COUNT', ARGV.most)) end
 for i = 2, #found, 2 do found[i] = cjson.encode((inForce(found[i]))) end
-return found
+return {cursor, found}

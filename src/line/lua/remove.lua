@@ -1,22 +1,21 @@
 --[[
-  Takes the place of `removeJob`.
+  Takes the place of BullMQ's scripts that remove jobs.
 
-  ARGV  base · slots
+  ARGV  base · slots · isAsleep, time: as of `around`
   Returns  as BullMQ's
-  Keeps: the job, and the children that go with it, leave their lines, and the next jobs are woken.
+  Keeps: the jobs, and the children that go with them, leave their lines, and the next jobs are
+  woken. Of a child in another queue, a sweep wakes the next.
 ]]
 --- @include "line"
+--- @include "asleep-view"
 --- @include "removing"
-local job = redis.call('HMGET', BASE .. theirs[1], 'delay', 'priority')
-local view = {pcall = redis.pcall, call = function(...)
-  local fields = {...}
-  local last = #fields
-  if fields[1] == 'XADD' and fields[last] == 'delayed' and job[1] == ASLEEP_DELAY then
-    fields[last] = (tonumber(job[2]) or 0) > 0 and 'prioritized' or 'wait'
-  end
-  return redis.call(unpack(fields))
-end}
+-- rule: scheduler-by-the-clock-of-the-server
+if ARGV.time then theirs[ARGV.time] = math.floor(nowMs()) end
+local view = ARGV.isAsleep and viewOf() or redis
 local result = removing(view, function(seen) return bullmq(seen, KEYS, theirs) end)
+-- BullMQ took it off those that wait.
+-- rule: removed-job-sleeps-no-more
+if ARGV.isAsleep then removeAll(DELAYED, removed) end
 -- rule: removed-job-wakes-the-next
-if left[1] then wakeHeads(left, false, '') end
+wakeHeads(left, false, '')
 return result

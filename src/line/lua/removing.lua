@@ -1,7 +1,6 @@
 --[[
   For the scripts by which BullMQ removes jobs: a job that it deletes leaves its lines, which are
-  `left`, and is not ready any more. A script that wakes no heads of them leaves that to a sweep. So
-  does the removal of a child in another queue.
+  `left`, and is not ready any more.
 ]]
 --- @include "ready"
 local left, removed = {}, {}

@@ -62,13 +62,6 @@ local function rank(id, share, score)
   redis.call('ZADD', readyJobsKey(tenant), 'XX', score, id)
 end
 
--- The sleeping job has no share any more.
-local function leave(id, share)
-  -- rule: job-without-a-share-is-not-ready
-  leaveReady(id, share)
-  redis.call('HDEL', BASE .. id, 'redlock:share')
-end
-
 -- Work that was done for a tenant; less than 0 where a start has counted more.
 -- The first write is a ZREM. Redis at maxmemory refuses a script whose first write needs memory.
 local function charge(share, workedMs)
@@ -121,5 +114,5 @@ local function takeReady()
     end
   end
 end
-return {isReady = isReady, makeReady = makeReady, sleepAgain = sleepAgain, rank = rank, leave = leave,
+return {isReady = isReady, makeReady = makeReady, sleepAgain = sleepAgain, rank = rank,
   charge = charge, takeReady = takeReady, QUANTUM = QUANTUM}

@@ -24,7 +24,9 @@ end
 -- A job of a limited line has started: the next one, which went on sleeping behind it, is woken or held.
 local function startNext(job)
   for _, resource in ipairs(resourcesOf(job.lines)) do
-    if (slotsIn(job, resource) or SLOTS) > 1 then wakeHeads({resource}, false, '') end
+    local limits = limited and limited[resource]
+    local moves = not (job.rate or limits and limits.rate) and 'starts' or nil
+    if (slotsIn(job, resource) or SLOTS) > 1 then wakeHeads({resource}, false, '', nil, false, moves) end
   end
 end
 return {set = slotsSet, startNext = startNext}

@@ -1,46 +1,49 @@
 --[[
+  The backstop for a head that was removed while no job of its line ran, for deadlines, and for a mark
+  that is lost. One worker at a time looks, at a bounded number of lines, so its cost does not grow
+  with the waiting jobs.
+
   Looks at lines in which jobs sleep, those first that were not looked at for longest, and wakes
   heads that sleep and jobs whose deadline has passed. At a line that is closed for long it looks
   when it opens, and now and then: see `closeLine`. It leaves a mark where a job could start: a
   worker may have taken the last one and been killed, or paused.
 
-  ARGV  base · slots · most: lines to look at · everyMs: absent for now, and closed lines too
-        before: only lines before this sweep · settings: of the worker, written where there are none
-  Returns  lines looked at, number of this sweep; -1 lines where another worker did it less than
-  everyMs ago
+  ARGV  base · slots · most: lines to look at · everyMs: not where another worker did it since then
+        settings: of the worker, written where there are none
 ]]
 --- @include "line"
 --- @include "order"
 --- @include "set-limit"
 -- Twice the interval that BullMQ has without the option.
 local LONGEST_CHECK_MS = 60000
-local limit, isAll = ARGV.most, ARGV.everyMs == nil
+local limit = ARGV.most
 local SWEEPER = SPACE .. 'sweeper'
-if not isAll and not redis.call('SET', SWEEPER, '1', 'NX', 'PX', ARGV.everyMs) then
+if not redis.call('SET', SWEEPER, '1', 'NX', 'PX', ARGV.everyMs) then
   -- One that lives longer was written before the clock of the server was set back.
   -- rule: clock-that-was-set-back-keeps-no-turn
-  if redis.call('PTTL', SWEEPER) <= ARGV.everyMs then return {-1, 0} end
+  if redis.call('PTTL', SWEEPER) <= ARGV.everyMs then return end
   redis.call('SET', SWEEPER, '1', 'PX', ARGV.everyMs)
 end
 -- BullMQ's own, which would keep all workers from looking for jobs that stall.
 -- rule: clock-that-was-set-back-stops-no-check
 if redis.call('PTTL', BASE .. 'stalled-check') > LONGEST_CHECK_MS then redis.call('DEL', BASE .. 'stalled-check') end
-if ARGV.settings and redis.call('HEXISTS', SPACE .. 'settings', 'LockedWorker') == 0 then
+if redis.call('HEXISTS', SPACE .. 'settings', 'LockedWorker') == 0 then
   redis.call('HSET', SPACE .. 'settings', 'LockedWorker', ARGV.settings)
 end
 local sweepNumber = nextSeq()
 local function linesBetween(from, to, most)
   return redis.call('ZRANGEBYSCORE', SPACE .. 'sleeping-lines', from, to, 'LIMIT', 0, most)
 end
-local due = isAll and '+inf' or string.format('%.0f', rules('limits').CLOSED + nowMs())
-local lines = linesBetween(rules('limits').CLOSED_TEXT, due, isAll and limit or math.floor(limit / 2))
-local before = ARGV.before or rules('limits').CLOSED_TEXT
-for _, line in ipairs(linesBetween('-inf', '(' .. before, limit - #lines)) do lines[#lines + 1] = line end
+local closed, due = rules('limits').CLOSED_TEXT, string.format('%.0f', rules('limits').CLOSED + nowMs())
+local lines = linesBetween(closed, due, math.floor(limit / 2))
+for _, line in ipairs(linesBetween('-inf', '(' .. closed, limit - #lines)) do lines[#lines + 1] = line end
+local looked = 0
+local function mayLook() return looked + dead < MAX_DEAD end
 local function sweepLine(resource)
-  if not isAll then redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', sweepNumber, resource) end
+  redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', sweepNumber, resource)
   local heads, slots, limits = headsOf(resource)
+  looked = looked + #heads
   wakeAll(heads, limits, false, '')
-  if isAll then redis.call('ZADD', SPACE .. 'sleeping-lines', 'XX', sweepNumber, resource) end
   local places = redis.call('ZCARD', lineKey(resource)) - (limits and 1 or 0)
   -- Of a line with a rate, jobs may sleep that have a slot; not the first, which was woken or held.
   local first = heads[1]
@@ -48,11 +51,16 @@ local function sweepLine(resource)
   if isRated then slots = math.min(slots, 1) end
   if places <= slots then redis.call('ZREM', SPACE .. 'sleeping-lines', resource) end
 end
-for _, resource in ipairs(lines) do sweepLine(resource) end
 local ended = redis.call('ZRANGEBYSCORE', SPACE .. 'limits-until', '-inf', nowMs(), 'LIMIT', 0, limit)
 for _, resource in ipairs(ended) do
-  setLimit(resource)
-  sweepLine(resource)
+  if mayLook() then
+    setLimit(resource)
+    sweepLine(resource)
+  end
+end
+for _, resource in ipairs(lines) do
+  -- rule: sweep-looks-at-some-places
+  if mayLook() then sweepLine(resource) end
 end
 for _, place in ipairs(redis.call('ZRANGEBYSCORE', SPACE .. 'deadlines', '-inf', nowMs(), 'LIMIT', 0, limit)) do
   redis.call('ZREM', SPACE .. 'deadlines', place)
@@ -65,4 +73,3 @@ end
 local dueBefore = string.format('%.0f', (math.floor(nowMs()) + 1) * 0x1000)
 -- rule: lost-mark-is-left-again
 if isAnyReady() or redis.call('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) > 0 then mark() end
-return {#lines, sweepNumber}

@@ -3,14 +3,14 @@
 
   ARGV  base · slots · resource: of the batch · most: jobs to take · before: jobs taken for it before
         id, timestamp: of its first job · at: ms · opts: of BullMQ's `moveToActive`
-  Returns  [data, id] of each; nothing where the first is not in its line
+  Returns  of each as a fetch; nothing where the first is not in its line
   Keeps: order. It ends at a job that may not start, or of several resources.
 ]]
 local function take()
   local line, found = lineKey(ARGV.resource), {}
   local rank = redis.call('ZRANK', line, placeOf(ARGV.id, ARGV.timestamp))
   if not rank then return found end
-  local _, slots, limits = headsOf(ARGV.resource)
+  local _, slots, limits = headsOf(ARGV.resource, nil, false, true)
   if slots == 0 then return found end
   local function wasTaken(job)
     return ARGV.before > 0 and not job.asleep and redis.call('GET', job.jobKey .. ':lock') == ARGV.opts.token
@@ -25,7 +25,8 @@ local function take()
       local result = fetchSleeping(ARGV.at, ARGV.opts, getQueueMetadata(META, ACTIVE, WAIT))
       if not result then break end
       rateOpensAt(job.lines, job.rate, true) -- It counts.
-      found[#found + 1] = {result[1], result[2]}
+      result[5] = {'woken', job.lines, 0}
+      found[#found + 1] = result
     end
   end
   return found

@@ -67,13 +67,13 @@ local function seen(...)
 end
 
 -- When the time ends in which BullMQ's rate limit counts a start now.
-local function limitEndsAt() return math.floor(nowMs()) + redis.call('PTTL', BASE .. 'limiter') end
+local function limitEndsAt() return math.floor(nowMs()) + redis.call('PTTL', LIMITER) end
 
 -- Says to a worker that is given no job what time it is, as result[5], and whether jobs sleep: result[6].
 -- To one that is given a job it says there whether it is the job's turn:
 -- [1] woken | yes | no | none (it has no line) · [2] its lines · [3] its line's burst
 -- [4] the slots of its resource, where they are set · [5] its share
--- [6] ms that its start has counted for its tenant · [7] where it may go back, see `limitEndsAt`
+-- [6] ms that its start has counted for its tenant, if any · [7] where it may go back: see `limitEndsAt`
 -- `taken`: the job, where it slept, and `burst` of its line.
 local function withTurn(result, taken, burst)
   if type(result) ~= 'table' then return result end
@@ -99,9 +99,11 @@ local function withTurn(result, taken, burst)
     rules('shares').charge(job.share, -chargedMs)
     chargedMs = 0
   end
-  result[5] = {turn, job.lines or '', taken and burst or job.burst or '',
-    (job.slots or limited or lineSlots) and job.lines and rules('slots').set(job) or '', job.share or '', chargedMs,
-    (turn == 'no' or turn == 'none') and limitEndsAt() or 0}
+  local told = {turn, job.lines or '', taken and burst or job.burst or '',
+    (job.slots or limited or lineSlots) and job.lines and rules('slots').set(job) or '', job.share or '',
+    chargedMs > 0 and chargedMs or '', (turn == 'no' or turn == 'none') and limitEndsAt() or ''}
+  -- BullMQ's are 0 here: JSON of a number costs as much as a short command.
+  result[3], result[4], result[5] = '', '', told
   return result
 end
 --- @modules join slots

@@ -73,10 +73,14 @@ export class EtcdGateway {
     return this.#clusterId
   }
 
-  /** Of one member. */
-  async statusOf(endpoint: string): Promise<Reply> {
-    const { timeoutMs } = this.#options
-    return this.#asUser((token) => this.#post(endpoint, STATUS, '{}', token, timeoutMs))
+  /** Of one member. Most versions tell it to anyone. */
+  async statusOf(endpoint: string, limitMs: number = this.#options.timeoutMs): Promise<Reply> {
+    const ask = (token?: string): Promise<Reply> =>
+      this.#post(endpoint, STATUS, '{}', token, limitMs)
+    return ask().catch((error: unknown) => {
+      if (!isUnauthenticated(error)) throw error
+      return this.#asUser(ask)
+    })
   }
 
   /** Hears every message of a watch; `onEnd` when it ends by itself. Returns how to stop it. */
@@ -153,7 +157,7 @@ export class EtcdGateway {
     const { endpoints, timeoutMs } = this.#options
     const answers = await Promise.allSettled(
       endpoints.map(async (endpoint) => {
-        return (await this.#status(endpoint, timeoutMs / 2)).header?.cluster_id
+        return (await this.statusOf(endpoint, timeoutMs / 2)).header?.cluster_id
       }),
     )
     const ids = answers.map((answer) => (answer.status === 'fulfilled' ? answer.value : undefined))
@@ -164,16 +168,6 @@ export class EtcdGateway {
     if (id === undefined || another !== undefined) throw notOne(endpoints, answers)
     this.#clusterId = id
     this.#preferred = ids.indexOf(id)
-  }
-
-  /** Most versions tell it to anyone. */
-  async #status(endpoint: string, limitMs: number): Promise<Reply> {
-    try {
-      return await this.#post(endpoint, STATUS, '{}', undefined, limitMs)
-    } catch (error) {
-      if (!isUnauthenticated(error)) throw error
-      return this.#asUser((token) => this.#post(endpoint, STATUS, '{}', token, limitMs))
-    }
   }
 
   #ofCluster(reply: Reply): Reply {

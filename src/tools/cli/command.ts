@@ -1,6 +1,6 @@
 /** What a command is: its help, its options, and what it does. */
 import { Argument, Command, Option } from 'commander'
-import { takes, type GivenOption } from '../operator/shown-commands.ts'
+import { takes, type GivenOption } from '../../shown-commands.ts'
 import { messageOf } from '../../message-of.ts'
 import { resourceName } from '../../names.ts'
 import type { Cli } from './cli.ts'

@@ -1,6 +1,6 @@
 /** Results go to standard output, all else to standard error; colour to terminals only. */
 import { styleText, stripVTControlCharacters } from 'node:util'
-import { jsonWithOptions, withOptions, type GivenOption } from '../operator/shown-commands.ts'
+import { jsonWithOptions, withOptions, type GivenOption } from '../../shown-commands.ts'
 import { redacted } from '../../redact.ts'
 import { EXIT } from './exit-code.ts'
 import { printable } from '../operator/words.ts'

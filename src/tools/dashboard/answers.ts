@@ -1,6 +1,6 @@
 /** How requests are read and answered on bare `node:http`: here and by `work`. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { jsonWithOptions, type GivenOption } from '../operator/shown-commands.ts'
+import { jsonWithOptions, type GivenOption } from '../../shown-commands.ts'
 import { pageFile } from './page-files.ts'
 
 export interface RoutedRequest {
@@ -88,7 +88,7 @@ export function redirect(status: 302 | 303, location: string, headers = {}): Htt
 /** What the page loads beside itself. It is the same for every viewer. */
 const PUBLIC: ReadonlyMap<string, string> = new Map([
   ['page.css', 'text/css; charset=utf-8'],
-  ...['act', 'charts', 'job', 'page', 'resource', 'rows', 'sections', 'words'].map(
+  ...['act', 'charts', 'job', 'page', 'panels', 'resource', 'rows', 'sections', 'words'].map(
     (name) => [`${name}.js`, 'text/javascript; charset=utf-8'] as const,
   ),
 ])

@@ -30,7 +30,7 @@ export class History {
   /** Adds a sample, and returns what is known of the last minutes, oldest first. */
   add(
     at: number,
-    { leases, truncated }: LiveLeases,
+    { leases }: LiveLeases,
     { unknown }: LeaseChanges,
     queues: readonly QueueCounts[] | null,
     rates: readonly FinishedRates[],
@@ -38,10 +38,10 @@ export class History {
     const isWhole = queues?.every(({ missing }) => missing === undefined) === true
     const now = isWhole ? added<Counts>([{ waiting: 0, active: 0 }, ...queues]) : undefined
     const ended = isWhole && rates.length > 0 ? added(rates) : undefined
-    const known = unknown === undefined && !truncated
     const sample: Sample = {
       at,
-      held: known ? leases.filter(({ state }) => state === 'held').length : undefined,
+      held:
+        unknown === undefined ? leases.filter(({ state }) => state === 'held').length : undefined,
       waiting: now?.waiting,
       active: now?.active,
       completed: ended?.completed,

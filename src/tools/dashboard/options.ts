@@ -1,6 +1,6 @@
 /** The dashboard's options, checked, with every default in place. */
 import { DAY_MS } from '../../clock.ts'
-import type { GivenOption } from '../operator/shown-commands.ts'
+import { prefixOption, type GivenOption } from '../../shown-commands.ts'
 import { integerOption, knownOptions, nameOption, objectOption, refuse } from '../../options.ts'
 import { defaultLogger, type Logger } from '../../logger.ts'
 import type { InspectedLocks } from '../operator/lock-view.ts'
@@ -88,9 +88,8 @@ export function resolveOptions(options: DashboardOptions): ResolvedOptions {
   if (maxLeaseMs !== undefined) integerOption('maxLeaseMs', maxLeaseMs, 100, DAY_MS)
   const namespace = nameOption('namespace', options.namespace ?? locks?.namespace ?? 'redlock')
   const prefix = nameOption('prefix', options.prefix ?? 'bull')
-  const shown: GivenOption[] = []
+  const shown: GivenOption[] = [...prefixOption(prefix)]
   if (namespace !== 'redlock') shown.push({ flag: '--namespace', value: namespace })
-  if (prefix !== 'bull') shown.push({ flag: '--prefix', value: prefix, servers: 'queue' })
   return {
     ...options,
     ...{ masters, basePath, namespace, prefix, shown },

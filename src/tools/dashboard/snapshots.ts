@@ -26,7 +26,7 @@ import { waitingLines, type Inspect, type WaitingLines } from '../operator/lines
 import type { QueueView } from '../operator/queue-view.ts'
 import { standingJobs } from '../operator/standing-jobs.ts'
 import { History, LeaseWatch, type Sample, type LeaseChanges } from './history.ts'
-import { jsonWithOptions } from '../operator/shown-commands.ts'
+import { jsonWithOptions } from '../../shown-commands.ts'
 import { messageOf } from '../../message-of.ts'
 import { redacted } from '../../redact.ts'
 import type { ResolvedOptions } from './options.ts'
@@ -245,6 +245,9 @@ export function problemOf(error: unknown): Problem {
   return { problem: `The queue’s Redis says: ${redacted(messageOf(error))}` }
 }
 
+const PART_HAS_A_KEY =
+  'fewer than a quorum of the masters have a key, and others do not answer or may have forgotten it'
+
 /** Who holds what, from the snapshot that was just taken; asks only where that was cut off. */
 function holders(found: LiveLeases, locks: LockView): Inspect {
   const leases = new Map(
@@ -254,9 +257,8 @@ function holders(found: LiveLeases, locks: LockView): Inspect {
     const lease = leases.get(resource)
     if (lease === undefined && found.truncated) return locks.resource(resource)
     const free = { resource, masters: [] }
-    if (lease?.state === 'unknown' || (lease === undefined && !hasQuorum(found))) {
-      return { ...free, unknown: fewAnswer(found) }
-    }
+    if (lease?.state === 'unknown') return { ...free, unknown: PART_HAS_A_KEY }
+    if (lease === undefined && !hasQuorum(found)) return { ...free, unknown: fewAnswer(found) }
     if (lease?.fencingToken === undefined) return free
     const { holder: name, fencingToken, freeInMs } = lease
     return { ...free, holder: { name, fencingToken, freeInMs } }

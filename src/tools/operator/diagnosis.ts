@@ -84,6 +84,11 @@ export function ungrantedBy({ voting, quorum, masters, findings }: Diagnosis): s
   )
 }
 
+/** Masters that could have forgotten what they granted. */
+export function restartedIn({ findings }: Diagnosis): readonly string[] {
+  return findings.filter(({ code }) => waits(code)).map(({ where }) => where)
+}
+
 export function withUngranted<Found extends Inspection>(found: Found, diagnosis: Diagnosis): Found {
   const ungranted = ungrantedBy(diagnosis)
   return ungranted === undefined ? found : { ...found, ungranted }

@@ -10,6 +10,7 @@ import type { MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { Probe } from './probe.ts'
 import type { Script } from '../../lua.ts'
 import { messageOf, withoutStop } from '../../message-of.ts'
+import { whyUnanswered } from './words.ts'
 
 export type ServerAnswer<Value> =
   | { readonly master: string; readonly ok: true; readonly value: Value }
@@ -100,7 +101,8 @@ export function hasQuorum({ masters, quorum, unreachable }: Coverage): boolean {
 
 /** `only 2 of 5 masters answer`. One server is named, whatever it is. */
 export function fewAnswer({ masters, unreachable }: Coverage): string {
-  if (masters === 1) return `${unreachable[0]?.master ?? 'it'} does not answer`
+  const [silent] = unreachable
+  if (masters === 1) return `${silent?.master ?? 'it'} ${whyUnanswered(silent?.problem)}`
   return `only ${masters - unreachable.length} of ${counted(masters, 'master answers', 'masters answer')}`
 }
 

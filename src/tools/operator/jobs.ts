@@ -44,12 +44,8 @@ export interface JobDetail extends JobRecord, FoundJob {
   readonly stepsDone: readonly string[]
 }
 
-export interface EndedJob extends JobName {
+export interface EndedJob extends JobRecord {
   readonly outcome: 'completed' | 'failed'
-  /** Milliseconds since 1970. */
-  readonly endedAt: number
-  readonly tookMs: number
-  readonly reason: string
 }
 
 const MAX_FAILED = 10
@@ -61,45 +57,66 @@ const LOG_LINES = 5
 /** As checkpoints are kept. */
 const STEP_FIELD = 'value:'
 
+/** Of the hash of a job, in the order of `recent.lua`. */
+const FIELDS = [
+  ...['redlock:lines', 'failedReason', 'name', 'atm', 'timestamp'],
+  ...['processedOn', 'finishedOn', 'redlock:holds'],
+]
+type Values = readonly (string | null | undefined)[]
+
 const recentScript = defineScript('recent', luaText('tools/operator/lua/recent'))
 
 /** The jobs that failed last, in any queue; those that hold a line come first. */
 export async function failedJobs(places: Places): Promise<readonly JobRecord[]> {
-  const ofQueues = await places.eachPlace(async (place) => {
-    const ids = await places.server.command('ZREVRANGE', `${place.base}failed`, 0, MAX_FAILED - 1)
-    return Promise.all((ids as string[]).map((jobId) => recordOf(places, place, jobId)))
-  })
+  const ofQueues = await places.eachPlace((place) => recent(places, place, 'failed', MAX_FAILED))
   return ofQueues
     .flat()
-    .filter(({ endedAt }) => endedAt !== undefined) // Not removed meanwhile.
     .sort((a, b) => Number(b.holdsLine) - Number(a.holdsLine) || endOf(b) - endOf(a))
     .slice(0, MAX_FAILED)
 }
 
+/** The jobs of a resource that ended last, as far as their queues keep them. */
+export async function endedJobs(places: Places, resource: string): Promise<readonly EndedJob[]> {
+  const found = await places.each(async (queue) => {
+    const place = await places.ofResource(queue, resource)
+    const ofOutcomes = (['completed', 'failed'] as const).map(async (outcome) => {
+      const jobs = await recent(places, place, outcome, MAX_LOOKED_AT, resource)
+      return jobs.map((job) => ({ ...job, outcome }))
+    })
+    return (await Promise.all(ofOutcomes)).flat()
+  })
+  return found
+    .flat()
+    .sort((a, b) => endOf(b) - endOf(a))
+    .slice(0, MAX_ENDED)
+}
+
 const endOf = ({ endedAt = 0 }: JobRecord): number => endedAt
 
-async function recordOf(
+/** @param most that are looked at. */
+async function recent(
   { server }: Places,
-  { base, queueName: queue }: QueuePlace,
-  jobId: string,
-): Promise<JobRecord> {
-  const fields = ['name', 'redlock:lines', 'atm', 'timestamp', 'processedOn'] as const
-  const ofEnd = ['finishedOn', 'failedReason', 'redlock:holds'] as const
-  const found = await server.command('HMGET', base + jobId, ...fields, ...ofEnd)
-  const [name, lines, attempts, ...times] = found as readonly (string | null)[]
-  const [addedAt, startedAt, endedAt, failedReason, holds] = times
-  const time = (text: string | null | undefined): number | undefined =>
-    text ? Number(text) : undefined
+  place: QueuePlace,
+  outcome: EndedJob['outcome'],
+  most: number,
+  resource?: string,
+): Promise<readonly JobRecord[]> {
+  const named = resource === undefined ? '' : JSON.stringify(resource)
+  const keys = [place.base + outcome, place.base]
+  const reply = await server.run(recentScript, keys, [named, most, ...FIELDS])
+  return (reply as readonly [string, Values][])
+    .map(([jobId, values]) => recordOf(place, jobId, values))
+    .filter(({ endedAt }) => endedAt !== undefined) // Not removed meanwhile.
+}
+
+function recordOf({ name: queue }: QueuePlace, jobId: string, values: Values): JobRecord {
+  const [lines, failedReason, name, attempts, addedAt, startedAt, endedAt, holds] = values
   return {
-    queue,
-    jobId,
-    name: name ?? '',
-    resources: linesIn(lines),
-    attempts: Number(attempts),
-    addedAt: Number(addedAt),
-    startedAt: time(startedAt),
-    endedAt: time(endedAt),
-    failedReason: typeof failedReason === 'string' ? shortReason(failedReason) : undefined,
+    ...{ queue, jobId, name: name ?? '', resources: linesIn(lines) },
+    ...{ attempts: Number(attempts), addedAt: Number(addedAt) },
+    startedAt: startedAt ? Number(startedAt) : undefined,
+    endedAt: endedAt ? Number(endedAt) : undefined,
+    failedReason: failedReason || undefined,
     // As `line/lua/line.lua` has it.
     holdsLine: typeof holds === 'string' && holds === endedAt,
   }
@@ -125,73 +142,47 @@ export async function jobDetail(
   const { places } = view
   const place = await places.ofJob(queue, jobId)
   if (!(await places.hasJob(place, jobId))) return undefined
-  const [record, explained, log, stepsDone, stacktrace] = await Promise.all([
-    recordOf(places, place, jobId),
+  const key = place.base + jobId
+  const [values, explained, log, stepsDone] = await Promise.all([
+    places.server.command('HMGET', key, ...FIELDS, 'stacktrace') as Promise<Values>,
     view.explain(queue, jobId, inspect),
-    logOf(places, queue, jobId),
-    completedSteps(places, queue, jobId),
-    places.server.command('HGET', place.base + jobId, 'stacktrace'),
+    logOf(places, place, jobId),
+    completedSteps(places, place, jobId),
   ])
   if (explained === undefined) return undefined
   const { state, why } = explained
-  const stacks: unknown = JSON.parse(typeof stacktrace === 'string' ? stacktrace : '[]')
+  const record = recordOf(place, jobId, values)
+  const failedReason = record.failedReason && shortReason(record.failedReason)
+  const stacks: unknown = JSON.parse(values.at(-1) ?? '[]')
   const shown = Array.isArray(stacks) ? stacks.map(String).reverse() : []
-  return { ...record, state, why, log, stepsDone, stacks: shown }
+  return { ...record, failedReason, state, why, log, stepsDone, stacks: shown }
 }
 
 /** What the job's log says last. BullMQ asks in a transaction, which a full server refuses. */
 export async function logOf(
-  places: Places,
-  queue: string,
+  { server }: Places,
+  { base }: QueuePlace,
   jobId: string,
-  resource?: string,
 ): Promise<readonly string[]> {
-  const { base } = await places.ofJob(queue, jobId, resource)
-  return (await places.server.command('LRANGE', `${base}${jobId}:logs`, -LOG_LINES, -1)) as string[]
+  return (await server.command('LRANGE', `${base}${jobId}:logs`, -LOG_LINES, -1)) as string[]
 }
 
 /** The steps of a job that are done; empty where its worker keeps no checkpoints. */
 export async function completedSteps(
-  places: Places,
-  queue: string,
+  { server }: Places,
+  { base }: QueuePlace,
   jobId: string,
-  resource?: string,
 ): Promise<readonly string[]> {
-  const place = await places.ofJob(queue, jobId, resource)
-  const store = keyIn(place.base, stepsKey(jobId))
+  const store = keyIn(base, stepsKey(jobId))
   const [own, number, fields] = await Promise.all([
-    places.server.command('HGET', place.base + jobId, 'redlock:steps'),
-    places.server.command('HGET', store, 'number'),
-    places.server.command('HKEYS', store),
+    server.command('HGET', base + jobId, 'redlock:steps'),
+    server.command('HGET', store, 'number'),
+    server.command('HKEYS', store),
   ])
   if (own !== number) return [] // Of an earlier job with this id.
   const steps = (fields as string[]).filter((field) => field.startsWith(STEP_FIELD))
   return steps.map((field) => field.slice(STEP_FIELD.length))
 }
-
-/** The jobs of a resource that ended last, as far as their queues keep them. */
-export async function endedJobs(places: Places, resource: string): Promise<readonly EndedJob[]> {
-  const names = await places.shownNames()
-  const found = await known(
-    names.flatMap((queue) =>
-      (['completed', 'failed'] as const).map(async (outcome) => {
-        const { base } = await places.ofResource(queue, resource)
-        const args = [JSON.stringify(resource), MAX_LOOKED_AT] as const
-        const reply = await places.server.run(recentScript, [base + outcome, base], args)
-        return (reply as Recent[]).map(([jobId, ended, started, reason]): EndedJob => {
-          const endedAt = Number(ended)
-          return { queue, jobId, outcome, endedAt, tookMs: endedAt - Number(started), reason }
-        })
-      }),
-    ),
-  )
-  return found
-    .flat()
-    .sort((a, b) => b.endedAt - a.endedAt)
-    .slice(0, MAX_ENDED)
-}
-
-type Recent = readonly [id: string, ended: string, started: string, reason: string]
 
 /** The job under each lease, by resource, and when it was started. */
 export type JobsByResource = ReadonlyMap<string, JobSince>
@@ -236,6 +227,6 @@ async function isActive(
   { queue, jobId }: JobSince,
   resource: string,
 ): Promise<boolean> {
-  const { base } = await places.ofJob(queue, jobId, resource)
+  const { base } = await places.ofResource(queue, resource)
   return (await places.server.command('LPOS', `${base}active`, jobId)) !== null
 }

@@ -120,7 +120,7 @@ export async function waitingLines(
     lines: await Promise.all(
       longest.slice(0, limit).map(async ({ place, resource, jobs }) => {
         const { line, limits } = await lookedAt(place, resource)
-        return { queue: place.queueName, resource, jobs, first: line, limits }
+        return { queue: place.name, resource, jobs, first: line, limits }
       }),
     ),
     total: ofQueues.reduce((all, { total }) => all + total, 0),

@@ -5,6 +5,7 @@
 import type { Probe } from './probe.ts'
 import type { Keyspace } from '../../redlock/keyspace.ts'
 import { getOrInsert } from '../../get-or-insert.ts'
+import { couldBeHeld, type Unheld } from '../../missing-votes.ts'
 import { heldBy } from '../../redlock/quorum.ts'
 import { describeToken } from '../../names.ts'
 import { slotNames } from '../../lock/slots.ts'
@@ -12,13 +13,15 @@ import { MAX_SLOTS } from '../../slots.ts'
 import { valuesOf, type ServerAnswer, type Coverage, type FleetProbe } from './fleet-probe.ts'
 import { commandLine } from '../../command-line.ts'
 import { findingsOf, type Finding, type ListedLease } from '../../services/service-health.ts'
+import { diagnose, restartedIn } from './diagnosis.ts'
 import { globEscape } from './glob.ts'
+import { surveyFleet } from './survey.ts'
 
 export interface LiveLease extends Omit<ListedLease, 'fencingToken'> {
   /**
    * `held`: a quorum of the masters has its key. `leftover`: fewer have, so it is no lease: what
-   * remains of an attempt or of a holder that died. `unknown`: masters that do not answer might
-   * make it a quorum.
+   * remains of an attempt or of a holder that died. `unknown`: masters that do not answer,
+   * or have restarted and may have forgotten, might make it a quorum.
    */
   readonly state: 'held' | 'leftover' | 'unknown'
   /** What a quorum agrees on; undefined unless it is held. */
@@ -58,7 +61,7 @@ export async function liveLeases(fleet: FleetProbe, search: LeaseSearch): Promis
   const wanted = [...names].sort().slice(0, search.limit)
   const views = await fleet.each((probe) => readLeases(probe, fleet.keys, wanted))
   return {
-    leases: mergeLeases(views, fleet.quorum),
+    leases: await leasesIn(fleet, views),
     ...fleet.coverage(found, views),
     truncated: names.size > search.limit || valuesOf(found).some(({ complete }) => !complete),
   }
@@ -94,28 +97,44 @@ async function readLeases(
   })
 }
 
+/** What a restarted master may have forgotten is no leftover. */
+async function leasesIn(
+  fleet: FleetProbe,
+  views: readonly ServerAnswer<readonly KeyView[]>[],
+): Promise<readonly LiveLease[]> {
+  const found = mergeLeases(views, fleet.quorum)
+  if (!found.some(({ state }) => state === 'leftover')) return found
+  return mergeLeases(views, fleet.quorum, restartedIn(diagnose(await surveyFleet(fleet))))
+}
+
 /** Counts votes by resource and token. Pure. */
 export function mergeLeases(
   answers: readonly ServerAnswer<readonly KeyView[]>[],
   quorum: number,
+  restarted: readonly string[] = [],
 ): readonly LiveLease[] {
   const groups = new Map<string, KeyView[]>()
   for (const view of valuesOf(answers).flat()) {
     getOrInsert(groups, JSON.stringify([view.resource, view.token]), () => []).push(view)
   }
-  const unreachable = answers.filter(({ ok }) => !ok).length
+  const silent = answers.filter(({ ok }) => !ok).length
+  const ofRestarted = valuesOf(answers.filter(({ master }) => restarted.includes(master)))
+  const keys = ofRestarted.map((views) => new Set(views.map(({ resource }) => resource)))
   return [...groups.values()]
-    .map((views) => leaseOf(views, quorum, unreachable))
+    .map((views) => {
+      const forgetful = keys.filter((known) => !known.has(views[0]?.resource ?? '')).length
+      return leaseOf(views, quorum, { votes: views.length, silent, forgetful })
+    })
     .sort((a, b) =>
       a.resource < b.resource ? -1 : a.resource > b.resource ? 1 : b.votes - a.votes,
     )
 }
 
-function leaseOf(views: readonly KeyView[], quorum: number, unreachable: number): LiveLease {
+function leaseOf(views: readonly KeyView[], quorum: number, unheld: Unheld): LiveLease {
   const [{ resource, token }] = views as [KeyView]
-  const votes = views.length
+  const { votes } = unheld
   const held = heldBy(views, quorum)
-  const unsettled = votes + unreachable >= quorum ? 'unknown' : 'leftover'
+  const unsettled = couldBeHeld(unheld, quorum) ? 'unknown' : 'leftover'
   return {
     resource,
     state: held === undefined ? unsettled : 'held',
@@ -134,7 +153,7 @@ export async function slotsOf(fleet: FleetProbe, resource: string): Promise<read
   const names = slotNames(resource, MAX_SLOTS)
   const views = await fleet.each((probe) => readLeases(probe, fleet.keys, names))
   const numeric = { numeric: true }
-  return [...mergeLeases(views, fleet.quorum)].sort(
+  return [...(await leasesIn(fleet, views))].sort(
     (a, b) => a.resource.localeCompare(b.resource, 'en', numeric) || b.votes - a.votes,
   )
 }

@@ -176,7 +176,7 @@ export class Places {
   }
 
   /** What keeps every job of a queue from starting; undefined for nothing. */
-  async standstill({ queueName, prefix, base }: QueuePlace): Promise<Standstill | undefined> {
+  async standstill({ name: queue, prefix, base }: QueuePlace): Promise<Standstill | undefined> {
     const [isPaused, clients, isCluster] = await Promise.all([
       this.server.command('HEXISTS', `${base}meta`, 'paused'),
       // Who may not ask does not know: then one may be there.
@@ -184,12 +184,12 @@ export class Places {
       this.server.isCluster(),
     ])
     // As BullMQ names the connections of its workers.
-    const name = `${prefix}:${Buffer.from(queueName).toString('base64')}`
+    const name = `${prefix}:${Buffer.from(queue).toString('base64')}`
     const ofWorkers = [` name=${name} `, ` name=${name}:w:`]
     const isThere =
       typeof clients !== 'string' || ofWorkers.some((field) => clients.includes(field))
     // A node of a cluster does not see the workers of the others.
-    return standstillOf(queueName, isPaused === 1, isThere || isCluster)
+    return standstillOf(queue, isPaused === 1, isThere || isCluster)
   }
 
   async #find(queue: string): Promise<readonly QueuePlace[]> {
@@ -202,10 +202,10 @@ export class Places {
     return prefixes.map((prefix) => this.#at(prefix, queue))
   }
 
-  #at(prefix: string, queueName: string): QueuePlace {
-    const base = `${prefix}:${queueName}:`
+  #at(prefix: string, name: string): QueuePlace {
+    const base = `${prefix}:${name}:`
     return {
-      ...{ queueName, prefix, base },
+      ...{ name, prefix, base },
       run: (path, args) => {
         const script = getOrInsert(this.#scripts, path, () =>
           defineScript(path, ownScript(path).lua),
@@ -213,7 +213,7 @@ export class Places {
         const keys = [`${base}meta`, absentKeyIn(base)]
         const text = jsonText({ base, slots: 1, asks: mayChange(path), ...args })
         return this.server.run(script, keys, [text]).catch((error: unknown) => {
-          throw asRefused(error, `${prefix}:${queueName}`)
+          throw asRefused(error, `${prefix}:${name}`)
         })
       },
     }

@@ -61,11 +61,8 @@ function summed<Row extends { readonly queue: string }>(rows: readonly Row[]): r
 }
 
 /** Jobs of one queue that ended, a second. */
-export interface FinishedRates extends Ended {
+export interface FinishedRates {
   readonly queue: string
-}
-
-interface Ended {
   readonly completed: number
   readonly failed: number
 }
@@ -81,17 +78,15 @@ const PAGE = 250
 /** Of one look: more than BullMQ keeps, which is about 10,000 events. */
 const MAX_PAGES = 60
 
-interface Events extends Ended {
+/** What a stream of events told, until a look at it. */
+interface Look extends Omit<FinishedRates, 'queue'> {
+  readonly at: number
   /** How many were ever added, as a text: '' where the server does not say. */
   readonly entries: string
   readonly lastId: string
-  readonly seen: number
 }
 
-interface Stream extends Pick<Events, 'entries' | 'lastId'> {
-  /** All that ended until then, oldest first. */
-  readonly counts: readonly (Ended & { readonly at: number })[]
-}
+type Events = Omit<Look, 'at'> & { readonly seen: number }
 
 /**
  * How many jobs complete and fail a second. BullMQ tells every end in the stream of its queue's
@@ -100,7 +95,8 @@ interface Stream extends Pick<Events, 'entries' | 'lastId'> {
  */
 export class FinishedCounter {
   readonly #places: Places
-  readonly #streams = new Map<string, Stream>()
+  /** Of each stream, oldest first. */
+  readonly #looks = new Map<string, readonly Look[]>()
 
   constructor(places: Places) {
     this.#places = places
@@ -112,26 +108,26 @@ export class FinishedCounter {
     return summed(rates.flatMap((rate) => rate ?? []))
   }
 
-  async #lookAt({ queueName: queue, base }: QueuePlace): Promise<FinishedRates | undefined> {
-    const known = this.#streams.get(base)
-    const total = known?.counts.at(-1)
-    const isNew = total === undefined || systemClock.now() - total.at > GAP_MS
-    const before = isNew ? undefined : known
+  async #lookAt({ name: queue, base }: QueuePlace): Promise<FinishedRates | undefined> {
+    const known = this.#looks.get(base) ?? []
+    const isNew = systemClock.now() - (known.at(-1)?.at ?? -Infinity) > GAP_MS
+    const kept = isNew ? [] : known
+    const before = kept.at(-1)
     const found = await this.#since(base, before?.lastId ?? '')
     const { seen, entries, lastId } = found
     const isCut = before !== undefined && seen > 0 && entries !== ''
     const factor = isCut ? Math.max(1, (Number(entries) - Number(before.entries)) / seen) : 1
+    const completed = (before?.completed ?? 0) + found.completed * factor
+    const failed = (before?.failed ?? 0) + found.failed * factor
     const at = systemClock.now()
-    const count = (name: keyof Ended): number => (isNew ? 0 : total[name] + found[name] * factor)
-    const last = { at, completed: count('completed'), failed: count('failed') }
-    const kept = before?.counts ?? []
     // One that is older than the window stays: the rate is that from it on.
     const old = kept.findLastIndex((one) => at - one.at >= WINDOW_MS)
-    const counts = [...kept.slice(Math.max(0, old)), last]
-    this.#streams.set(base, { entries, lastId, counts })
-    const [first = last] = counts
-    if (first === last) return undefined
-    const rate = (name: keyof Ended): number =>
+    const last = { at, entries, lastId, completed, failed }
+    const looks = [...kept.slice(Math.max(0, old)), last]
+    this.#looks.set(base, looks)
+    const [first] = looks
+    if (before === undefined || first === undefined) return undefined
+    const rate = (name: 'completed' | 'failed'): number =>
       (1_000 * (last[name] - first[name])) / (at - first.at)
     return { queue, completed: rate('completed'), failed: rate('failed') }
   }

@@ -105,6 +105,13 @@ export class QueueServer {
     return (await this.#slots().catch(() => [])).length > 0
   }
 
+  /** Why a question has no answer: a node that refuses every question is not silent. */
+  whyUnanswered(error: unknown): string {
+    const said = messageOf(error)
+    const fault = / answers: /.test(said) ? 'cannot be used' : 'does not answer'
+    return `the queue's Redis ${this.name} ${fault}: ${said}`
+  }
+
   close(): void {
     for (const { probe } of [this.#named, ...this.#nodes.values()]) probe.close()
   }

@@ -7,11 +7,10 @@ import { getOrInsert } from '../../get-or-insert.ts'
 import type { Inspection } from '../../lock/inspection.ts'
 import { isWatched, type MasterAddress } from '../../redlock/wire/connection-settings.ts'
 import { QueueServer } from './queue-server.ts'
-import { messageOf } from '../../message-of.ts'
 import { LineBackend } from '../../line/line-backend.ts'
 import { cancelJobs, leaveLines, skipJob } from '../../line/cancel.ts'
 import type { Cancelled, CancelOptions } from '../../line/cancel.ts'
-import { explainJob, noSuchJob, type Explanation } from '../../worker/inspection.ts'
+import { explainJob, noSuchJob, type Explanation } from '../../worker/explanation.ts'
 import { LineLimits, type ResourceLimits } from '../../line/limits.ts'
 import { disconnectNow } from '../../line/queue-connection.ts'
 import { positionOf, type LinePosition } from '../../line/position.ts'
@@ -58,7 +57,7 @@ export class QueueView {
   async mustHave(queue?: string): Promise<void> {
     // Who takes no writes also refuses PING.
     await this.server.command('TIME').catch((error: unknown) => {
-      throw new Error(`the queue's Redis ${this.server.name} does not answer: ${messageOf(error)}`)
+      throw new Error(this.server.whyUnanswered(error))
     })
     const missing = queue === undefined ? undefined : await this.places.missing(queue)
     if (missing !== undefined) throw new Error(missing)
@@ -224,11 +223,11 @@ export class QueueView {
   }
 }
 
-function opened({ queueName, prefix }: QueuePlace, address: MasterAddress): Queue {
+function opened({ name, prefix }: QueuePlace, address: MasterAddress): Queue {
   const retry = { maxRetriesPerRequest: 1, retryStrategy: () => null }
   const connection = { ...bullmqConnection(address), ...retry }
   const factory = LineBackend.factory({ slots: 1 })
-  const queue = new Queue(queueName, { connection, prefix, skipMetasUpdate: true }, factory)
+  const queue = new Queue(name, { connection, prefix, skipMetasUpdate: true }, factory)
   queue.on('error', () => undefined) // The question that failed rejects.
   return queue
 }

@@ -3,7 +3,8 @@
  * the fleet; its line, its limits, and what ended. And how it is taken from its holder.
  */
 import type { Inspection } from '../../lock/inspection.ts'
-import { holderAmong, seenBy, type Seen } from '../../redlock/inspect.ts'
+import { holderAmong, seenBy } from '../../redlock/inspect.ts'
+import { missingVotes, type Seen } from '../../missing-votes.ts'
 import { callOf, USUAL } from '../../redlock/wire/calls.ts'
 import { counted } from '../../counted.ts'
 import { shortened } from '../../options.ts'
@@ -15,8 +16,7 @@ import {
   type FleetProbe,
   type UnreachableMaster,
 } from './fleet-probe.ts'
-import { diagnose, withUngranted } from './diagnosis.ts'
-import { waits } from './server-checks.ts'
+import { diagnose, restartedIn, withUngranted } from './diagnosis.ts'
 import { describeToken } from '../../names.ts'
 import { storedMaxLeaseMs, surveyFleet } from './survey.ts'
 import { messageOf } from '../../message-of.ts'
@@ -37,8 +37,6 @@ export interface ResourceView extends Inspection, Pick<Coverage, 'service'> {
   readonly quorum: number
   readonly answered: number
   readonly unreachable: readonly UnreachableMaster[]
-  /** How many have no key, and could have forgotten one in a restart. */
-  readonly forgetful?: number
 }
 
 export async function viewResource(fleet: FleetProbe, resource: string): Promise<ResourceView> {
@@ -51,38 +49,10 @@ export async function viewResource(fleet: FleetProbe, resource: string): Promise
   )
   const answered = seen.length - unreachable.length
   const masters = seen.map(({ token: _, ...view }) => view)
-  const restarted = diagnosis.findings.filter(({ code }) => waits(code)).map(({ where }) => where)
-  const isForgetful = ({ master, token, problem }: Seen): boolean =>
-    (token ?? problem) === undefined && restarted.includes(master)
-  const forgetful = seen.filter(isForgetful).length
-  const found = { resource, quorum, unreachable, forgetful, answered, masters }
-  const view = withUngranted(found, diagnosis)
+  const view = withUngranted({ resource, quorum, unreachable, answered, masters }, diagnosis)
   if (holder !== undefined) return { ...view, state: 'held', holder }
-  const possible = mostVotes(seen) + unreachable.length
-  // A fleet that is new has forgotten nothing.
-  if (possible === 0 || possible + forgetful < quorum) return { ...view, state: 'free' }
-  return {
-    ...view,
-    state: 'unknown',
-    unknown: `of ${counted(seen.length, 'master')}, ${missingIn(view)}`,
-  }
-}
-
-/** Whose keys could make a lease of those that are seen. */
-function missingIn({ unreachable, forgetful }: Pick<ResourceView, 'unreachable' | 'forgetful'>) {
-  const silent = unreachable.length && `${counted(unreachable.length, 'does', 'do')} not answer`
-  const may = 'new or restarted, and may have forgotten a key'
-  return [silent, forgetful && `${counted(forgetful, 'is', 'are')} ${may}`]
-    .filter(Boolean)
-    .join(', and ')
-}
-
-/** How many masters have the token that most of them have. */
-function mostVotes(seen: readonly Seen[]): number {
-  const votes = seen.map(
-    ({ token }) => seen.filter((other) => token !== undefined && other.token === token).length,
-  )
-  return Math.max(0, ...votes)
+  const unknown = missingVotes(seen, restartedIn(diagnosis))
+  return unknown === undefined ? { ...view, state: 'free' } : { ...view, state: 'unknown', unknown }
 }
 
 /** One view of every master, with the holder's whole token. */
@@ -113,7 +83,7 @@ export function holderLine(view: ResourceView): string {
   if (!hasQuorum(coverage)) return `The holder of ${name} is not known: ${tooFewAnswer(coverage)}`
   const withKey = masters.filter((master) => master.holder !== undefined).length
   if (state === 'unknown') {
-    return `${name} may be held: ${withKey} of ${counted(masters.length, 'master has', 'masters have')} a key, and ${missingIn(view)}`
+    return `${name} may be held: ${withKey} of ${counted(masters.length, 'master has', 'masters have')} a key, and ${view.unknown?.replace(/^[^,]*, /, '') ?? ''}`
   }
   if (withKey === 0) return `${name} is free`
   return `${name} is free (${withKey} of ${counted(masters.length, 'master still has', 'masters still have')} a leftover key)`
@@ -190,7 +160,8 @@ function seen(locks: LockView, view: ResourceView): Inspect {
 
 async function withSteps(places: Places, entry: LineEntry, resource: string): Promise<DetailEntry> {
   if (entry.state !== 'active') return entry
-  const stepsDone = await completedSteps(places, entry.queue, entry.jobId, resource)
+  const place = await places.ofResource(entry.queue, resource)
+  const stepsDone = await completedSteps(places, place, entry.jobId)
   return stepsDone.length === 0 ? entry : { ...entry, stepsDone }
 }
 

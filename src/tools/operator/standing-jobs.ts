@@ -3,7 +3,6 @@ import { added } from '../../added.ts'
 import { commandLine } from '../../command-line.ts'
 import type { Standstill } from '../../worker/standstill.ts'
 import { counted } from '../../counted.ts'
-import { systemClock } from '../../clock.ts'
 import { findingsOf, type Finding } from '../../services/service-health.ts'
 import { censusOf, type Census } from '../../line/census.ts'
 import { differencesOf, type SharedSettings } from '../../line/settings-check.ts'
@@ -77,7 +76,7 @@ function checkJobs(
   isPart: boolean,
 ): readonly Finding[] {
   const { waiting, oldest: oldestId = '', oldestMs, held, heldResource = '' } = census
-  const { holder = '', failedReason = '', behind = 0, fullAtMs, fullResource } = census
+  const { holder = '', failedReason = '', behind = 0, nowMs, fullAtMs, fullResource } = census
   const { refused, dropped, ofWorker = '', ofProducer = '' } = census
   return findingsOf(`queue ${queue}`, (report) => {
     const some = `${isPart ? 'at least ' : ''}${jobs(waiting)}`
@@ -96,7 +95,7 @@ function checkJobs(
       const fix = `${commandLine`retry ${queue} ${holder}`}, or ${commandLine`skip ${queue} ${holder}`}`
       report('warning', 'line-held', fact, fix)
     }
-    if (systemClock.wallNow() - fullAtMs <= FULL_RECENTLY_MS) {
+    if (nowMs - fullAtMs <= FULL_RECENTLY_MS) {
       const fact =
         `the line of \`${fullResource}\` was full at ${new Date(fullAtMs).toISOString()}; ` +
         `${counted(refused, 'job was', 'jobs were')} refused and ${dropped} dropped until now`

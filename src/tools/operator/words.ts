@@ -9,6 +9,11 @@ export function duration(ms: number): string {
   return ms < 172_800_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} d`
 }
 
+/** Of a server without an answer: one that refuses the question is not silent. */
+export function whyUnanswered(problem = ''): string {
+  return /^[A-Z]+ /.test(problem) ? 'refuses what is asked' : 'does not answer'
+}
+
 /** A key without a time to live never goes away. */
 export function timeLeft(ms: number): string {
   return ms < 0 ? 'no expiry' : duration(ms)

@@ -111,9 +111,11 @@ function* ofTokens(
     )
     const same = rivals.find(({ record }) => record.fencingToken === mine)
     const higher = rivals.find((other) => ended.includes(other) && other.record.fencingToken > mine)
+    // Its process stood still between the grant and the line of its log, while another was granted.
+    const wasOver = second.record.trustedForMs <= 0
     if (same !== undefined) {
       yield { kind: 'token-repeated', first: same, second, overlapMs: 0 }
-    } else if (higher !== undefined) {
+    } else if (higher !== undefined && !wasOver) {
       yield { kind: 'token-order', first: higher, second, overlapMs: 0 }
     }
     recent = [...recent, second]

@@ -2,25 +2,29 @@
  * How a job comes by its turn and its lease, unless the job before it has left it both. One that
  * may not run yet goes back to the queue.
  */
-import { DelayedError, UnrecoverableError } from 'bullmq'
+import { DelayedError, UnrecoverableError, type Job, type Worker } from 'bullmq'
 import pRetry from 'p-retry'
 import { jitteredMs } from '../../backoff.ts'
-import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { WaitedTooLongError } from '../../job-errors.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import { dueAt, mayGoBack, park } from '../../line/turns.ts'
-import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { LockService } from '../../lock/lock-service.ts'
 import { labelOf } from '../../names.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
 import { messageOf } from '../../message-of.ts'
 import { slotNames, trySlots } from '../../lock/slots.ts'
 import { slotsOf, slotsSetFor, type Slots } from '../../slots.ts'
-import { MAX_UNREACHABLE_MS, OUTAGE_SLEEP_MS, requeue, requeueDelayMs } from './requeue.ts'
-import type { Requeue } from './requeue.ts'
+import {
+  earlierRequeues,
+  MAX_UNREACHABLE_MS,
+  OUTAGE_SLEEP_MS,
+  requeue,
+  requeueDelayMs,
+  type Requeue,
+} from './requeue.ts'
 import { assertWanted, causeOf } from './failure.ts'
+import type { JobRunsOptions } from './running-jobs.ts'
 import type { Visit } from './visits.ts'
 
 /** After a split vote the resource is often free a moment later; a requeue would cost more. */
@@ -28,32 +32,16 @@ const SPLIT_TRIES = 3
 const SPLIT_RETRY_MS = { min: 3, max: 40 }
 /** Where slots are set, no lock service tells when one is free. */
 const SLOT_RETRIES_MS = [2, 2, 4, 8, 16]
-
-/** What a worker asks for a job. */
-export interface AdmissionOptions {
-  readonly locks: LockService
-  /** The lease of each job. */
-  readonly leaseOptions: LeaseOptions
-  /**
-   * No job of its line is ahead of it. The lease may be on its way out, or a job of another queue
-   * has it: it is waited for this long, in the order of arrival. 0 for no waiting.
-   */
-  readonly waitMs: number
-  readonly maxWaitMs: number
-  /** The lines of the queue; a worker that is made elsewhere has none. */
-  readonly lines?: LineBackend | undefined
-  readonly channel: Channel
-}
+/** How long a job at its turn waits in place for its lease, the first time. */
+export const WAIT_MS = 100
+/** About the longest sleep of one whose resource is taken. */
+const MAX_WAIT_MS = 1_000
 
 /** @throws DelayedError for a job that is parked; UnrecoverableError for one that is too late. */
-export async function takeTurn(
-  lines: LineBackend,
-  visit: Visit,
-  options: AdmissionOptions,
-): Promise<void> {
+export async function takeTurn(lines: LineBackend, visit: Visit): Promise<void> {
   const { resources } = visit
-  const answer = await visit.awaits(insistToStart(visit, options, () => park(lines, visit)))
-  if (answer === 'late') throw waitedTooLong(visit, options)
+  const answer = await visit.awaits(insistToStart(visit, () => park(lines, visit)))
+  if (answer === 'late') throw waitedTooLong(visit)
   if (typeof answer === 'object') {
     if (visit.lines === '') visit.lines = JSON.stringify(resources)
     visit.slots = answer.slots
@@ -61,83 +49,77 @@ export async function takeTurn(
   }
   const label = labelOf(resources)
   const reason = `other jobs of \`${label}\` are ahead of it, or its limits let none start`
-  throw requeued(visit, { status: 'in-line', resource: label, delayMs: 0, reason }, 0, options)
+  throw requeued(visit, { status: 'in-line', resource: label, delayMs: 0, reason }, 0)
 }
 
 /** @throws DelayedError for a job that went back; UnrecoverableError for one that is too late. */
-export async function admit(visit: Visit, options: AdmissionOptions): Promise<Lease> {
-  const { lines } = options
+export async function admit(visit: Visit): Promise<Lease> {
   const { job, token, stop } = visit
+  const { lines } = visit.options
   // BullMQ has added the next job of its scheduler already: it would not be the last that waits.
   // rule: scheduled-job-without-a-line-waits-in-place
   const mayStay = lines === undefined && job.repeatJobKey !== undefined
   const maxUnreachableMs = lines || mayStay ? OUTAGE_SLEEP_MS : MAX_UNREACHABLE_MS
-  // Protected in BullMQ's types: the worker.
-  const { queue } = job as unknown as { readonly queue?: { readonly closing?: unknown } }
   for (let tries = 0; ; tries++) {
-    const outcome = await insistToStart(visit, options, leaseFor)
+    const outcome = await insistToStart(visit, leaseFor)
     if (outcome.status === 'granted') return outcome.lease
     assertWanted(visit)
-    if (await isLate(visit, options)) throw waitedTooLong(visit, options)
-    const at = systemClock.now()
+    if (await isLate(visit)) throw waitedTooLong(visit)
     // BullMQ's worker waits for its jobs when it closes.
     // rule: closing-worker-keeps-no-scheduled-job
-    const staysHere = mayStay && queue?.closing === undefined
-    const goesBack = insistToStart(visit, options, async () => {
-      if (!staysHere) return requeue(job, token, outcome, maxUnreachableMs)
+    if (mayStay && workerOf(job)?.closing === undefined) {
       const ms = requeueDelayMs(outcome, tries, systemClock.random(), maxUnreachableMs)
-      await sleep(systemClock, ms, stop.signal)
-      return undefined
-    })
-    const why = await (staysHere ? goesBack : visit.awaits(goesBack))
-    if (why !== undefined) throw requeued(visit, why, systemClock.now() - at, options)
+      await insistToStart(visit, () => sleep(systemClock, ms, stop.signal))
+      continue
+    }
+    const at = systemClock.now()
+    const goesBack = (): Promise<Requeue> => requeue(job, token, outcome, maxUnreachableMs)
+    const why = await visit.awaits(insistToStart(visit, goesBack))
+    throw requeued(visit, why, systemClock.now() - at)
   }
 }
 
-async function isLate(visit: Visit, options: AdmissionOptions): Promise<boolean> {
-  const { job } = visit
-  const { lines, maxWaitMs } = options
-  if (lines)
-    return !(await visit.awaits(insistToStart(visit, options, () => mayGoBack(lines, visit))))
+async function isLate(visit: Visit): Promise<boolean> {
+  const { lines, maxWaitMs } = visit.options
+  if (lines) return !(await visit.awaits(insistToStart(visit, () => mayGoBack(lines, visit))))
   // A worker without lines knows only what the producer wrote.
-  return !visit.hasRun && dueAt(job) + maxWaitMs <= systemClock.wallNow()
+  return !visit.hasRun && dueAt(visit.job) + maxWaitMs <= systemClock.wallNow()
 }
 
 /** Reports a job that was requeued. @returns the error by which BullMQ knows it. */
-function requeued(
-  { job }: Visit,
-  why: Requeue,
-  tookMs: number,
-  { channel }: AdmissionOptions,
-): DelayedError {
-  channel.tell('job:requeued', { job, why, tookMs })
+function requeued({ job, options }: Visit, why: Requeue, tookMs: number): DelayedError {
+  options.channel.tell('job:requeued', { job, why, tookMs })
   return new DelayedError(why.reason)
 }
 
-function waitedTooLong({ resources }: Visit, { maxWaitMs }: AdmissionOptions): UnrecoverableError {
-  return new UnrecoverableError(new WaitedTooLongError(resources, maxWaitMs).message)
+function waitedTooLong({ job, resources, options }: Visit): UnrecoverableError {
+  const { maxWaitMs } = options
+  const { message } = new WaitedTooLongError(resources, maxWaitMs, job.queueQualifiedName)
+  return new UnrecoverableError(message)
 }
 
-async function leaseFor(
-  { resources, slots, stop }: Visit,
-  admission: AdmissionOptions,
-): Promise<AcquireOutcome> {
-  const { locks, leaseOptions, waitMs } = admission
+async function leaseFor(visit: Visit): Promise<AcquireOutcome> {
+  const { resources, slots, stop, options } = visit
+  const { locks, leaseOptions } = options
   const hasOwnSlots = slots !== undefined
   let [splits, waits] = [0, 0]
   for (;;) {
     const outcome = hasOwnSlots
-      ? await acquireSlot(resources, slots, admission)
+      ? await acquireSlot(resources, slots, options)
       : await locks.tryAcquire(resources, leaseOptions)
-    const mayWait = outcome.status === 'taken' && waitMs > 0
+    const isTaken = outcome.status === 'taken'
     const slotMs = SLOT_RETRIES_MS[waits]
-    if (mayWait && hasOwnSlots && slotMs !== undefined) {
+    if (isTaken && hasOwnSlots && slotMs !== undefined) {
       await sleep(systemClock, slotMs)
       waits++
-    } else if (mayWait && !hasOwnSlots && waits === 0) {
+    } else if (isTaken && !hasOwnSlots && waits === 0) {
       const { signal } = stop
+      const waitMs = patienceMs(visit)
+      if (waitMs === 0) return outcome
+      visit.isPatient = waitMs > options.waitMs
       const waiting = locks.acquire(resources, { ...leaseOptions, waitMs, signal })
       const lease = await waiting.catch(() => undefined) // The next attempt says why.
+      visit.isPatient = false
       if (lease !== undefined) return { status: 'granted', lease }
       waits++
     } else if (outcome.status === 'split' && splits < SPLIT_TRIES) {
@@ -151,13 +133,31 @@ async function leaseFor(
 }
 
 /**
+ * A job that was refused before waits about as long as it slept. Else jobs of other queues that
+ * run longer than a burst would release the lease mostly while it sleeps.
+ */
+function patienceMs({ job, options: { waitMs, visits } }: Visit): number {
+  const patient = [...visits.running].filter(({ isPatient }) => isPatient)
+  // The other slots are for other resources.
+  // rule: few-jobs-wait-longer
+  if (4 * (patient.length + 1) > (workerOf(job)?.concurrency ?? 0)) return waitMs
+  // rule: refused-job-waits-longer
+  return Math.max(waitMs, Math.min(WAIT_MS * 2 ** earlierRequeues(job), MAX_WAIT_MS))
+}
+
+/** Protected in BullMQ's types. A job that a test has made has none. */
+export function workerOf(job: Job): Worker | undefined {
+  return (job as unknown as { readonly queue?: Worker }).queue
+}
+
+/**
  * Where slots are set for a resource, the worker tries their names itself. The first is that of a
  * worker without them: so both exclude each other while slots are set and ended.
  */
 async function acquireSlot(
   resources: readonly string[],
   set: Slots,
-  { locks, leaseOptions }: AdmissionOptions,
+  { locks, leaseOptions }: JobRunsOptions,
 ): Promise<AcquireOutcome> {
   const { slots: usual = 1, ...rest } = leaseOptions
   const names = resources.map((resource) => {
@@ -192,29 +192,23 @@ export class NotStarted extends Error {}
  * Repeats what a server refused, until it is done or the job's signal aborts: until the processor
  * has been called, no error of a server costs an attempt, and results are stored as patiently.
  */
-export async function insist<Value>(
-  visit: Visit,
-  channel: Channel,
-  action: () => Promise<Value>,
-): Promise<Value> {
+export async function insist<Value>(visit: Visit, action: () => Promise<Value>): Promise<Value> {
   try {
     return await action()
   } catch (error) {
-    return again(visit, channel, action, error)
+    return again(visit, action, error)
   }
 }
 
 /** The same while the job is ours. @throws NotStarted when it must stop, or what it fails with. */
-export async function insistToStart<Value, Host extends { readonly channel: Channel }>(
+export async function insistToStart<Value>(
   visit: Visit,
-  host: Host,
-  action: (visit: Visit, host: Host) => Promise<Value>,
+  action: (visit: Visit) => Promise<Value>,
 ): Promise<Value> {
   try {
-    return await action(visit, host)
+    return await action(visit)
   } catch (error) {
-    const repeated = again(visit, host.channel, () => action(visit, host), error)
-    return repeated.catch((cause: unknown) => {
+    return again(visit, () => action(visit), error).catch((cause: unknown) => {
       assertWanted(visit)
       throw causeOf(cause) === 'final' ? cause : new NotStarted('It could not start', { cause })
     })
@@ -222,15 +216,14 @@ export async function insistToStart<Value, Host extends { readonly channel: Chan
 }
 
 async function again<Value>(
-  { job, stop: { signal } }: Visit,
-  channel: Channel,
+  { job, stop: { signal }, options }: Visit,
   action: () => Promise<Value>,
   refusal: unknown,
 ): Promise<Value> {
   const isTemporary = ({ error }: { readonly error: unknown }): boolean =>
     causeOf(error) === 'temporary'
   if (!isTemporary({ error: refusal })) throw refusal
-  channel.tell('job:server-refused', { job: job.id, reason: messageOf(refusal) })
+  options.channel.tell('job:server-refused', { job: job.id, reason: messageOf(refusal) })
   const shouldRetry = isTemporary
   return pRetry(action, { ...RETRY_MS, retries: Infinity, randomize: true, signal, shouldRetry })
 }

@@ -5,14 +5,13 @@
  * the first one last: its trip hands the line on.
  */
 import type { Job } from 'bullmq'
-import type { Channel } from '../../channel.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { counted } from '../../counted.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
-import { FROM, RAN, take, type TakenJob } from '../../line/turns.ts'
+import { take, type TakenJob } from '../../line/turns.ts'
 import { integerOption, knownOptions, refuse } from '../../options.ts'
-import { insist } from './admission.ts'
-import { hasMoved, settledValue } from './failure.ts'
+import { insistToStart, NotStarted } from './admission.ts'
+import { assertWanted, hasMoved, settledValue } from './failure.ts'
 import type { JobLease } from './job-lease.ts'
 import { processOf, type Process } from './job-runs.ts'
 import type { Visit, Visits } from './visits.ts'
@@ -143,33 +142,31 @@ const MAX_POLL_MS = 250
 export function batching(
   alone: Process,
   { size, waitMs, run }: Batched,
-  channel: Channel,
   source: BatchSource,
 ): Process {
   return async (first, lease) => {
-    channel.tell('batch:started', { job: first.job })
+    first.options.channel.tell('batch:started', { job: first.job })
     if (size === 1 || first.resources.length > 1) return alone(first, lease)
     first.first = first
     const members: BatchMember[] = []
     const until = systemClock.now() + waitMs
-    const gather = async (): Promise<void> => {
-      for (;;) {
-        // rule: leaving-worker-fills-no-batch
-        if (!source.fetches()) return
-        const most = size - 1 - members.length
-        const more = (): Promise<readonly BatchMember[]> =>
-          membersOf(first, most, members.length, source)
-        if (most > 0) members.push(...(await insist(first, channel, more)))
-        const leftMs = until - systemClock.now()
-        if (members.length >= size - 1 || leftMs <= 0 || lease.signal.aborted) return
-        const pollMs = Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, waitMs / POLLS))
-        await sleep(systemClock, Math.min(leftMs, pollMs), lease.signal)
-      }
-    }
+    const more = (): Promise<readonly BatchMember[]> =>
+      membersOf(first, size - 1 - members.length, members.length, source)
     let outcomes: readonly Outcome[] = []
     try {
-      await gather()
-      lease.signal.throwIfAborted()
+      for (;;) {
+        // rule: leaving-worker-fills-no-batch
+        if (!source.fetches() || lease.signal.aborted) break
+        members.push(...(await insistToStart(first, more)))
+        const leftMs = until - systemClock.now()
+        if (members.length >= size - 1 || leftMs <= 0) break
+        const pollMs = Math.min(MAX_POLL_MS, Math.max(MIN_POLL_MS, waitMs / POLLS))
+        await sleep(systemClock, Math.min(leftMs, pollMs), lease.signal).catch(() => undefined)
+      }
+      assertWanted(first)
+      // Its first job may have lost its lock, or the lease, while it took others.
+      // rule: stopped-batch-gives-its-jobs-back
+      if (lease.signal.aborted) throw new NotStarted('It was stopped before it began')
       const jobs = [first.job, ...members.map(({ job }) => job)]
       const given = lease as unknown as JobLease & string
       const work = processOf(async () => {
@@ -201,20 +198,18 @@ async function membersOf(
   { lines, visits, open, run }: BatchSource,
 ): Promise<readonly BatchMember[]> {
   const { token = '0' } = first
-  const jobs: ({ readonly job: Job } & Pick<Visit, 'hasRun' | 'from'>)[] = []
+  const jobs: Job[] = []
   for (const taken of await take(lines, first, most, before)) {
     const job = await open(taken, token)
-    const fields = taken[0] as { readonly [RAN]?: string; readonly [FROM]?: string }
-    const told = { hasRun: fields[RAN] !== undefined, from: Number(fields[FROM] ?? 0) }
-    if (job !== undefined) jobs.push({ job, ...told }) // Else it stalls.
+    if (job !== undefined) jobs.push(job) // Else it stalls.
   }
-  return jobs.map(({ job, ...told }) => {
+  return jobs.map((job) => {
     let settle!: (outcome: Outcome) => void
     const outcome = new Promise<Outcome>((resolve) => {
       settle = resolve
     })
     const sent = new Promise<void>((resolve) => {
-      const visit = visits.member(job, first, { outcome, sent: resolve, ...told })
+      const visit = visits.member(job, first, { outcome, sent: resolve })
       void run(job, token).finally(() => {
         visits.drop(visit) // BullMQ may have failed it without running it.
         resolve()

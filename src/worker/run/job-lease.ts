@@ -14,7 +14,6 @@ import { childLogger, type Logger } from '../../logger.ts'
 import { integerOption, refuse } from '../../options.ts'
 import type { Checkpoints } from './results.ts'
 import { asError } from './failure.ts'
-import type { JobRunsOptions } from './job-runs.ts'
 import type { Visit } from './visits.ts'
 
 /** What a step's function is given. Pass both on: the signal to I/O, the token to the store. */
@@ -162,17 +161,15 @@ export class SteppedLease extends String implements JobLease {
   readonly #lease: Lease
   /** Those that have not ended, with their names. */
   readonly openSteps: Map<Promise<unknown>, string> = new Map()
-  readonly #options: JobRunsOptions
   #logger: Logger | undefined
 
-  constructor(visit: Visit, lease: Lease, options: JobRunsOptions) {
+  constructor(visit: Visit, lease: Lease) {
     super(visit.job.token ?? '')
     this.resources = lease.resources
     this.fencingToken = lease.fencingToken
     this.leaseMs = lease.leaseMs
     this.#visit = visit
     this.#lease = lease
-    this.#options = options
   }
 
   get signal(): AbortSignal {
@@ -188,8 +185,8 @@ export class SteppedLease extends String implements JobLease {
   }
 
   get logger(): Logger {
-    const { job } = this.#visit
-    this.#logger ??= childLogger(this.#options.logger, ofJob({ job, lease: this.#lease }))
+    const { job, options } = this.#visit
+    this.#logger ??= childLogger(options.logger, ofJob({ job, lease: this.#lease }))
     return this.#logger
   }
 
@@ -207,11 +204,11 @@ export class SteppedLease extends String implements JobLease {
 
   async rateLimit(delayMs: number): Promise<RateLimitError> {
     integerOption('delayMs', delayMs, 1, Number.MAX_SAFE_INTEGER)
-    const { lines, ordered } = this.#options
+    const visit = this.#visit
+    const { lines, ordered } = visit.options
     if (lines === undefined || !ordered) {
       throw new Error("`rateLimit` needs a LockedWorker with order 'strict': no other keeps lines")
     }
-    const visit = this.#visit
     const limits = new LineLimits(lines)
     const sleeping = visit.resources.map((name) => limits.sleep(name, delayMs))
     visit.asleepUntil = systemClock.now() + Math.max(...(await visit.awaits(Promise.all(sleeping))))
@@ -228,8 +225,8 @@ export class SteppedLease extends String implements JobLease {
     if (typeof given !== 'string' || given === '' || !given.isWellFormed()) {
       refuse('name', 'that of a step: whole characters, at least one', given)
     }
-    const { channel } = this.#options
-    const { job, stop } = this.#visit
+    const { job, stop, options } = this.#visit
+    const { channel } = options
     const lease = this.#lease
     const about = { job, lease, step: name }
     channel.tell('step:started', about)

@@ -19,30 +19,17 @@ import { RedlockClosedError } from '../../lock-errors.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { dueAt, park, rest } from '../../line/turns.ts'
 import { GIVE_BACK_LIMIT_MS } from '../../line/visit.ts'
-import { admit, insistToStart, NotStarted, takeTurn, type AdmissionOptions } from './admission.ts'
-import type { Logger } from '../../logger.ts'
-import { failureOf, hasMoved, isGivenBack, settledValue } from './failure.ts'
+import { admit, insistToStart, NotStarted, takeTurn } from './admission.ts'
+import { assertWanted, failureOf, hasMoved, isGivenBack, settledValue } from './failure.ts'
 import { lossOf, SteppedLease } from './job-lease.ts'
 import { giveBack } from './requeue.ts'
-import type { ResourceOf } from '../../line/placement.ts'
 import { resourcesOf } from '../../names.ts'
-import type { SharedResults } from './results.ts'
-import type { Visit, Visits } from './visits.ts'
-
-export interface JobRunsOptions extends AdmissionOptions {
-  readonly resource: ResourceOf
-  readonly process: Process
-  readonly visits: Visits
-  /** Whether a job waits for its turn in its lines. */
-  readonly ordered?: boolean
-  readonly shared?: SharedResults | undefined
-  readonly logger: Logger
-  /** The lock service is closed: jobs can only be given back. */
-  readonly onLocksClosed?: () => void
-}
+import type { JobRunsOptions } from './running-jobs.ts'
+import type { Visit } from './visits.ts'
 
 const GIVEN_BACK_MS = 100
 
+/** BullMQ's, protected in its types. */
 interface TrackedLocks {
   readonly trackedJobs?: ReadonlyMap<string, { readonly token: string }>
   untrackJob: (jobId: string) => void
@@ -51,24 +38,21 @@ interface TrackedLocks {
 export class JobRuns {
   /** Those that run go on; what BullMQ still hands over is given back to the queue. */
   isLeaving = false
-  readonly visits: Visits
-  readonly #options: JobRunsOptions
+  readonly options: JobRunsOptions
   #isStopping = false
 
   constructor(options: JobRunsOptions) {
-    this.#options = options
-    this.visits = options.visits
-    this.visits.channel = options.channel
+    this.options = options
+    options.visits.options = options
   }
 
   /** BullMQ renews a lock until any run of its job ends. Here a later run keeps its lock. */
   keepLocks(lockManager: object): void {
-    // Protected in BullMQ's types.
     const locks = lockManager as TrackedLocks
     const untrack = locks.untrackJob.bind(locks)
     locks.untrackJob = (jobId) => {
       const tracked = locks.trackedJobs?.get(jobId)
-      for (const { job, token } of tracked === undefined ? [] : this.visits.running) {
+      for (const { job, token } of tracked === undefined ? [] : this.options.visits.running) {
         // rule: later-run-keeps-its-lock
         if (token === tracked?.token && job.id === jobId) return
       }
@@ -81,7 +65,7 @@ export class JobRuns {
     // Not `isLeaving`, with which BullMQ's loop is given nothing at once. It would ask without a
     // pause until the worker is closed, and a forced close gives leases up first.
     this.#isStopping = true
-    this.visits.abortAll(reason)
+    this.options.visits.abortAll(reason)
   }
 
   /** What BullMQ calls for a job. `signal` is its own, of a worker that asks for it. */
@@ -90,8 +74,7 @@ export class JobRuns {
     token: string | undefined,
     signal?: AbortSignal,
   ): Promise<unknown> => {
-    const { visits } = this
-    const { channel } = this.#options
+    const { visits, channel } = this.options
     const visit = visits.start(job, token, signal)
     try {
       if (!channel.hears('within')) return await this.#run(visit)
@@ -102,9 +85,10 @@ export class JobRuns {
   }
 
   async #run(visit: Visit): Promise<unknown> {
-    const { resource, lines, ordered, shared } = this.#options
+    const { resource, lines, ordered, shared } = this.options
     const { job, turn } = visit
     const isMember = visit.outcome !== undefined
+    if (visit.handed !== undefined) await visit.handed
     try {
       if (!isMember) {
         // A paused BullMQ worker that was waiting for a job still takes one.
@@ -118,12 +102,21 @@ export class JobRuns {
           return stored.value
         }
         const isTurn = !ordered || turn === 'woken' || turn === 'yes'
-        if (!isTurn && lines) await takeTurn(lines, visit, this.#options)
-        visit.lease ??= await admit(visit, this.#options)
+        if (!isTurn && lines) await takeTurn(lines, visit)
+        visit.lease ??= await admit(visit)
       }
       // rule: started-job-adds-the-next-of-its-scheduler
       if (visit.addNext !== undefined) await this.#addNext(visit)
-      if (!isMember) this.#assertMayStart()
+      if (!isMember) {
+        this.#assertMayStart()
+        // Nothing has looked at its signal while it waited for answers.
+        // rule: cancelled-job-does-not-start
+        if (visit.stop.isAborted) assertWanted(visit)
+      } else if (visit.lease === undefined) {
+        // Its first job was given up while it took others.
+        // rule: batch-that-is-over-starts-no-job
+        throw new NotStarted('Its batch is over')
+      }
     } catch (error) {
       // That of a batch is its first job's.
       if (!isMember) await this.#leaveUnused(visit)
@@ -133,7 +126,7 @@ export class JobRuns {
         await this.#addNext(visit)
         throw error
       }
-      if (error.cause instanceof RedlockClosedError) this.#options.onLocksClosed?.()
+      if (error.cause instanceof RedlockClosedError) this.options.onLocksClosed?.()
       return this.#giveBack(visit)
     }
     return this.#runUnder(visit.lease as Lease, visit)
@@ -144,20 +137,20 @@ export class JobRuns {
    * server refuses is not tried again: nothing here could stop that.
    */
   async addNextOf(jobId: string): Promise<void> {
-    const visit = this.visits.waiting(jobId)
+    const visit = this.options.visits.waiting(jobId)
     await visit?.addNext?.()
     if (visit !== undefined) visit.addNext = undefined
   }
 
   /** Whether a job that was fetched by hand goes back: others of its line are ahead of it. */
   async parks(job: Job, token: string): Promise<boolean> {
-    const { lines, ordered } = this.#options
-    const visit = this.visits.waiting(job.id ?? '')
+    const { lines, ordered, visits } = this.options
+    const visit = visits.waiting(job.id ?? '')
     // rule: job-fetched-by-hand-comes-in-turn
     if (!ordered || lines === undefined || visit?.turn !== 'no') return false
     const resources = JSON.parse(visit.lines) as string[]
     const answer = await park(lines, Object.assign(visit, { job, token, resources }))
-    if (answer === 'parked') this.visits.drop(visit)
+    if (answer === 'parked') visits.drop(visit)
     else if (answer !== 'late') Object.assign(visit, { turn: 'yes', ...answer })
     return answer === 'parked'
   }
@@ -166,7 +159,7 @@ export class JobRuns {
   async #addNext(visit: Visit): Promise<void> {
     const { addNext } = visit
     if (addNext === undefined) return
-    await visit.awaits(insistToStart(visit, this.#options, addNext))
+    await visit.awaits(insistToStart(visit, addNext))
     visit.addNext = undefined
   }
 
@@ -182,19 +175,18 @@ export class JobRuns {
   }
 
   async #runUnder(lease: Lease, visit: Visit): Promise<unknown> {
-    const { process, lines, visits, channel } = this.#options
+    const { process, lines, visits, channel } = this.options
     const { job, stop } = visit
     if (visit.outcome === undefined) stop.follow(lease)
     if (channel.hears('job:started')) this.#tellStarted(visit, lease)
     visit.hasRun = true
-    visit.isRunning = true
     const startedAt = systemClock.now()
     let isDone = false
     try {
       const result = await new Promise((resolve, reject) => {
         visit.giveUp = reject
         const own = visit.outcome?.then(settledValue)
-        const work = own ?? process(visit, new SteppedLease(visit, lease, this.#options))
+        const work = own ?? process(visit, new SteppedLease(visit, lease))
         work.then(resolve, reject)
       })
       isDone = true
@@ -235,7 +227,7 @@ export class JobRuns {
   }
 
   #tellStarted({ job, leftAt, hasRun, from }: Visit, lease: Lease): void {
-    this.#options.channel.tell('job:started', {
+    this.options.channel.tell('job:started', {
       job,
       lease,
       attempt: job.attemptsMade + 1,
@@ -246,7 +238,7 @@ export class JobRuns {
 
   /** Counts work for the tenant of a job whose last trip does not. */
   #charge({ share, chargedMs }: Visit, workedMs: number): void {
-    const { lines } = this.#options
+    const { lines } = this.options
     if (lines === undefined || share === '' || workedMs === chargedMs) return
     const work = { share, workedMs: workedMs - chargedMs }
     void lines.run('line/lua/charge', work).catch(() => undefined)
@@ -256,7 +248,7 @@ export class JobRuns {
     await withinMs(systemClock, GIVE_BACK_LIMIT_MS, giveBack(job, token, GIVEN_BACK_MS)).catch(
       () => undefined,
     )
-    this.#options.channel.tell('job:given-back', { job })
+    this.options.channel.tell('job:given-back', { job })
     throw new DelayedError('requeued: it could not run here')
   }
 }

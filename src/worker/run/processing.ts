@@ -1,5 +1,4 @@
 /** The processor of a worker, and around it what its options ask for. */
-import type { Channel } from '../../channel.ts'
 import type { OurOptions } from '../locked-worker-options.ts'
 import { batchedOf, batching, type BatchSource } from './batch.ts'
 import { processOf, type Process } from './job-runs.ts'
@@ -8,16 +7,15 @@ import { checkpointing, ResultStore, SharedResults, type Dedupe } from './result
 export function processing(
   processor: (...args: never) => unknown,
   options: OurOptions<never>,
-  channel: Channel,
   source: BatchSource,
 ): { readonly process: Process; readonly shared: SharedResults | undefined } {
-  const { redlock: locks, leaseMs = locks.leaseMs, checkpoints, maxValueBytes } = options
+  const { checkpoints, maxValueBytes } = options
   const dedupe = options.dedupe as Dedupe<unknown> | undefined
   const results = new ResultStore(source.lines, maxValueBytes)
-  const shared = dedupe && new SharedResults({ locks, leaseMs, results, dedupe, channel })
+  const shared = dedupe && new SharedResults(results, dedupe)
   let process = processOf(processor)
-  if (checkpoints) process = checkpointing(process, results, channel)
+  if (checkpoints) process = checkpointing(process, results)
   if (shared !== undefined) process = shared.sharing(process)
   const batched = batchedOf(processor)
-  return { process: batched ? batching(process, batched, channel, source) : process, shared }
+  return { process: batched ? batching(process, batched, source) : process, shared }
 }

@@ -6,13 +6,11 @@
  */
 import { UnrecoverableError, type Job } from 'bullmq'
 import { createHash } from 'node:crypto'
-import type { Channel } from '../../channel.ts'
 import { JobLockLostError, ValueTooLargeError } from '../../job-errors.ts'
 import { LeaseLostError, ResourceTakenError } from '../../lock-errors.ts'
 import { keyIn, type Arguments } from '../../line/line-runner.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
 import type { Lease } from '../../lock/lease.ts'
-import type { LockService } from '../../lock/lock-service.ts'
 import { messageOf } from '../../message-of.ts'
 import { refuse } from '../../options.ts'
 import { insist, insistToStart } from './admission.ts'
@@ -162,7 +160,7 @@ export interface Checkpoints {
 const CHECKPOINT_TTL_MS = 7 * 24 * 3_600_000
 
 /** Keeps the results of a job's steps. */
-export function checkpointing(process: Process, results: ResultStore, channel: Channel): Process {
+export function checkpointing(process: Process, results: ResultStore): Process {
   return (visit, lease) => {
     const { id: jobId = '', token: lock = '' } = visit.job
     const [store, run] = [stepsKey(jobId), { jobId, lock }]
@@ -177,17 +175,14 @@ export function checkpointing(process: Process, results: ResultStore, channel: C
         }
         seen.add(name)
         // Read once, and claimed: from now on an older run of this job cannot write.
-        const claim = (): Promise<ReadonlyMap<string, unknown>> =>
-          results.claimAll(store, run, CHECKPOINT_TTL_MS)
-        earlier ??= visit.awaits(insist(visit, channel, claim))
+        earlier ??= visit.awaits(
+          insist(visit, () => results.claimAll(store, run, CHECKPOINT_TTL_MS)),
+        )
         const values = await earlier
         return values.has(name) ? { value: values.get(name) } : undefined
       },
-      async save(name, value) {
-        const keep = (): Promise<unknown> =>
-          results.keep(store, run, CHECKPOINT_TTL_MS, value, name)
-        return visit.awaits(insist(visit, channel, keep))
-      },
+      save: (name, value) =>
+        visit.awaits(insist(visit, () => results.keep(store, run, CHECKPOINT_TTL_MS, value, name))),
     }
     return process(visit, lease)
   }
@@ -217,40 +212,33 @@ export interface SharedResult {
   readonly asker: PlaceInLine | undefined
 }
 
-interface SharedResultsOptions {
-  readonly locks: LockService
-  /** Of the lease on a result. */
-  readonly leaseMs: number
-  readonly results: ResultStore
-  readonly dedupe: Dedupe<unknown>
-  readonly channel: Channel
-}
-
 export class SharedResults {
-  readonly #options: SharedResultsOptions
+  readonly #results: ResultStore
+  readonly #dedupe: Dedupe<unknown>
 
-  constructor(options: SharedResultsOptions) {
-    this.#options = options
+  constructor(results: ResultStore, dedupe: Dedupe<unknown>) {
+    this.#results = results
+    this.#dedupe = dedupe
   }
 
   /** The stored result, if this job may take it: then it needs no lease, and runs nothing. */
   peek(visit: Visit): Promise<StoredResult | undefined> {
     const { job, resources } = visit
-    const { results, dedupe } = this.#options
-    const { key, fresh = false } = dedupe
+    const { key, fresh = false } = this.#dedupe
     const [line = ''] = resources
     const asker = { line, id: job.id ?? '', timestamp: String(job.timestamp) }
     const what = key === undefined ? resources : checkedKey(key(job))
     const store = `result:${JSON.stringify([job.name, what])}`
     visit.shared = { store, asker: fresh ? asker : undefined }
-    const peek = (): Promise<StoredResult | undefined> => results.peek(store, visit.shared?.asker)
-    return visit.awaits(insistToStart(visit, this.#options, peek))
+    return visit.awaits(insistToStart(visit, () => this.#results.peek(store, visit.shared?.asker)))
   }
 
   sharing(process: Process): Process {
-    const { locks, leaseMs, results, channel, dedupe } = this.#options
-    const { resultTtlMs } = dedupe
+    const results = this.#results
+    const { resultTtlMs } = this.#dedupe
     return async (visit, lease) => {
+      const { locks, leaseOptions } = visit.options
+      const { leaseMs = locks.leaseMs } = leaseOptions
       const { store, asker } = visit.shared as SharedResult
       // Jobs of other slots, or of other resources with the same key, ask for it too.
       // rule: one-computes-a-result
@@ -263,20 +251,19 @@ export class SharedResults {
           if (error instanceof ResourceTakenError) return takeTurn()
           throw error
         })
-      const turn = await insistToStart(visit, this.#options, takeTurn)
+      const turn = await insistToStart(visit, takeTurn)
       const pass = (): void => void turn.release()
       // A job that is given up may go on without end.
       // rule: given-up-job-keeps-no-result
       signal.addEventListener('abort', pass)
       try {
         // Another job may have stored a result since the first read.
-        const claim = (): Promise<ReadonlyMap<string, unknown>> =>
-          results.claimAll(store, lease, resultTtlMs, asker)
-        const stored = await visit.awaits(insistToStart(visit, this.#options, claim))
+        const claim = insistToStart(visit, () => results.claimAll(store, lease, resultTtlMs, asker))
+        const stored = await visit.awaits(claim)
         if (stored.has('result')) return stored.get('result')
         const result = await process(visit, lease)
-        const keep = (): Promise<unknown> => results.keep(store, lease, resultTtlMs, result)
-        await visit.awaits(insist(visit, channel, keep)).catch((error: unknown) => {
+        const kept = insist(visit, () => results.keep(store, lease, resultTtlMs, result))
+        await visit.awaits(kept).catch((error: unknown) => {
           // Its work is done, although the job is stopped: only the others do not get the result.
           // rule: result-that-is-not-stored-ends-its-job
           if (error !== signal.reason) throw error

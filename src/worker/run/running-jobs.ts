@@ -4,15 +4,46 @@ import { sleep, systemClock } from '../../clock.ts'
 import { JobCancelledError, JobLockLostError } from '../../job-errors.ts'
 import { cancelRequests } from '../../line/cancel.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
+import type { ResourceOf } from '../../line/placement.ts'
+import type { LeaseOptions } from '../../lock/lease-options.ts'
+import type { LockService } from '../../lock/lock-service.ts'
+import type { Logger } from '../../logger.ts'
 import { asError } from './failure.ts'
 import { lossOf } from './job-lease.ts'
-import type { Visit } from './visits.ts'
+import type { Process } from './job-runs.ts'
+import type { SharedResults } from './results.ts'
+import type { Visit, Visits } from './visits.ts'
 
 const IDLE_POLL_MS = 10
 
+/** What the jobs of a worker need. */
+export interface JobRunsOptions {
+  readonly locks: LockService
+  /** The lease of each job. */
+  readonly leaseOptions: LeaseOptions
+  /**
+   * No job of its line is ahead of it. The lease may be on its way out, or a job of another queue
+   * has it: it is waited for this long, in the order of arrival. 0 for no waiting.
+   */
+  readonly waitMs: number
+  readonly maxWaitMs: number
+  /** The lines of the queue; a worker that is made elsewhere has none. */
+  readonly lines?: LineBackend | undefined
+  readonly channel: Channel
+  readonly resource: ResourceOf
+  readonly process: Process
+  readonly visits: Visits
+  /** Whether a job waits for its turn in its lines. */
+  readonly ordered?: boolean
+  readonly shared?: SharedResults | undefined
+  readonly logger: Logger
+  /** The lock service is closed: jobs can only be given back. */
+  readonly onLocksClosed?: () => void
+}
+
 export class RunningJobs {
   /** Told once the worker is there. */
-  channel!: Channel
+  options!: JobRunsOptions
   /** A job is here twice when another run began while the first has no lock. */
   readonly running: Set<Visit> = new Set()
 
@@ -90,13 +121,20 @@ export class RunningJobs {
     for (const { stop } of this.running) stop.abort(reason)
   }
 
+  /** As `abortAll`, of those that wait for a lease. A job of a batch has that of its first job. */
+  abortWaiting(reason: unknown): void {
+    for (const { stop, giveUp, outcome } of this.running) {
+      if (giveUp === undefined && outcome === undefined) stop.abort(reason)
+    }
+  }
+
   #runsOf(jobId: string): readonly Visit[] {
     return [...this.running].filter(({ job }) => job.id === jobId)
   }
 
-  #stop({ job, lease, stop }: Visit): void {
+  #stop({ job, lease, stop, options }: Visit): void {
     if (stop.isAborted) return
-    if (lease !== undefined) this.channel.tell('job:lock-lost', { job, lease })
+    if (lease !== undefined) options.channel.tell('job:lock-lost', { job, lease })
     const error = new JobLockLostError(job.id ?? '')
     // rule: lost-lock-stops-its-job
     stop.abort(error)

@@ -11,7 +11,7 @@
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { Job } from 'bullmq'
-import { Deadlines, leave, systemClock } from '../../clock.ts'
+import { Deadlines, leave, systemClock, withinMs } from '../../clock.ts'
 import type { Lease } from '../../lock/lease.ts'
 import type { LeaseOptions } from '../../lock/lease-options.ts'
 import type { LockService } from '../../lock/lock-service.ts'
@@ -19,7 +19,7 @@ import { LineVisit, type LineVisits, type Move } from '../../line/visit.ts'
 import { isWithin } from './admission.ts'
 import { JobSignal } from './job-lease.ts'
 import type { SharedResult } from './results.ts'
-import { RunningJobs } from './running-jobs.ts'
+import { RunningJobs, type JobRunsOptions } from './running-jobs.ts'
 
 /** BullMQ ends a job that has done its work, and starts one that it was given, in this time. */
 const LIMIT_MS = 1_000
@@ -41,10 +41,16 @@ export class Visit extends LineVisit {
   /** Its processor has moved it: it has no lock of BullMQ any more. */
   isMoved = false
   stop!: JobSignal
+  /** Of its worker, once it has started. */
+  options!: JobRunsOptions
   /** Of the job before it in its line, or its own; in a batch that of the first job. */
   lease: Lease | undefined
   /** Of its line, where the job before it left it the lease. */
   chain: Chain | undefined
+  /** The job before it asks whether it may leave it the lease. */
+  handed: Promise<unknown> | undefined
+  /** It has spent the burst of its line, and asks whether clients wait for its lease. */
+  answer: Promise<void> | undefined
   /** The job before it, which left it the lease, had done its work at this time. */
   leftAt: number | undefined
   /** What it shares with other jobs, with `dedupe`. */
@@ -57,12 +63,12 @@ export class Visit extends LineVisit {
   cancelled: Error | undefined
   /** Its lease was found lost at this time, on the monotonic clock. */
   lostAt: number | undefined
-  /** Ends the job without its processor. */
-  giveUp: ((error: Error) => void) | undefined
   /** Its resource sleeps until then, on the monotonic clock: it has called `lease.rateLimit()`. */
   asleepUntil: number | undefined
   /** It had done its work at this time. */
   endedAt = 0
+  /** It waits for its lease longer than others may. */
+  isPatient = false
   /** It waits for an answer of the queue's server since then, on the monotonic clock. */
   waitsSince: number | undefined
 
@@ -163,6 +169,7 @@ export class Visits extends RunningJobs implements LineVisits {
     const visit = this.waiting(id) ?? this.fetched(id)
     visit.job = job
     visit.token = token
+    visit.options = this.options
     visit.startedAt = systemClock.now()
     visit.hasRun ||= job.attemptsMade > 0 || job.stalledCounter > 0
     leave(visit)
@@ -172,9 +179,10 @@ export class Visits extends RunningJobs implements LineVisits {
   }
 
   /** A job was taken for the batch of another one. */
-  member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent' | 'hasRun' | 'from'>): Visit {
+  member(job: Job, first: Visit, own: Pick<Visit, 'outcome' | 'sent'>): Visit {
     const { lease, lines } = first
-    const visit = this.fetched(job.id ?? '')
+    const { id = '' } = job
+    const visit = this.waiting(id) ?? this.fetched(id)
     const move = { usedMs: 0, back: true, runs: undefined, share: undefined, chargeMs: undefined }
     return Object.assign(visit, { job, first, lease, lines, move, ...own })
   }
@@ -186,6 +194,8 @@ export class Visits extends RunningJobs implements LineVisits {
   done(visit: Visit, workedMs: number, isTraced: boolean): void {
     visit.endedAt = systemClock.now()
     visit.move = moveBehind(visit, workedMs, this.#burstMs, this.byId.size)
+    // rule: spent-burst-asks-for-waiters
+    if (visit.move.back && !this.#isUnwanted(visit)) visit.answer = this.#follow(visit)
     const settle = this.#passOn.bind(this, visit)
     visit.settle = isTraced ? AsyncResource.bind(settle) : settle
     this.#deadlines.in(LIMIT_MS, visit)
@@ -202,57 +212,85 @@ export class Visits extends RunningJobs implements LineVisits {
     const waiting = [...this.byId.values()].filter(({ startedAt }) => startedAt === undefined)
     const running = all ? [...this.running] : []
     await Promise.all([
-      ...waiting.map((visit) => visit.letGo()?.release()),
+      ...waiting.map(async (visit) => {
+        await visit.handed
+        await visit.letGo()?.release()
+      }),
       ...running.map(({ lease }) => lease?.release()),
     ])
   }
 
   #passOn(visit: Visit, fetched: LineVisit | undefined): void {
     const next = fetched as Visit | undefined
-    const { move } = visit
-    const lease = visit.letGo()
-    if (lease === undefined) return
-    // rule: answer-about-waiters-ages
-    const isUnwanted = visit.endedAt - (visit.chain?.unwantedAt ?? -Infinity) < this.#burstMs
+    if (next?.turn !== 'woken' || next.lines !== visit.lines) {
+      void visit.letGo()?.release()
+      return
+    }
     // Jobs of other queues may wait for it.
     // rule: spent-burst-releases-its-lease
-    const keeps = move?.back !== true || isUnwanted
-    const isNext = next?.turn === 'woken' && next.lines === visit.lines
-    const passed = keeps && isNext && mayPass(lease, next) ? this.#handOver(lease) : undefined
-    if (passed === undefined || next === undefined) {
+    if (visit.move?.back !== true || this.#isUnwanted(visit)) this.#handOn(visit, next, true)
+    else {
+      const { answer = Promise.resolve() } = visit
+      next.handed = withinMs(systemClock, this.#askMs, answer).then(() => {
+        this.#handOn(visit, next, this.#isUnwanted(visit))
+      })
+    }
+  }
+
+  /** The lease of the next job. It has to acquire one where it is not given this one. */
+  #handOn(visit: Visit, next: Visit, keeps: boolean): void {
+    const lease = visit.letGo()
+    if (lease === undefined) return
+    let passed: Lease | undefined
+    try {
+      const isPassed = keeps && lease.remainingMs() > 0 && mayPass(lease, next)
+      passed = isPassed ? this.#locks.handOver?.(lease, this.#leaseOptions) : undefined
+    } catch {
+      // The lease was lost in this moment, or the service is closing.
+    }
+    if (passed === undefined) {
       void lease.release()
       return
     }
     next.lease = passed
     next.leftAt = visit.endedAt
-    next.usedMs = move?.usedMs ?? 0
-    next.chain = Object.assign(visit.chain ?? { unwantedAt: -Infinity }, { lease: passed })
-    this.#deadlines.in(LIMIT_MS, next)
-    this.#chains.add(next.chain)
-    this.#askForWaiters().catch(() => undefined)
+    next.usedMs = visit.move?.usedMs ?? 0
+    next.chain = visit.chain
+    // The answer about waiters may come after its start.
+    // rule: running-job-keeps-its-lease
+    if (next.startedAt === undefined) this.#deadlines.in(LIMIT_MS, next)
+    // The answer is there when a burst of short jobs ends.
+    void this.#follow(next, systemClock.now() - this.#askedAt < this.#askMs)
   }
 
-  /** Often enough that the answer is there when a burst ends, and for all leases together. */
-  async #askForWaiters(): Promise<void> {
-    const at = systemClock.now()
-    if (at - this.#askedAt < Math.min(this.#burstMs / 2, LIMIT_MS)) return
-    this.#askedAt = at
+  get #askMs(): number {
+    return Math.min(this.#burstMs / 2, LIMIT_MS)
+  }
+
+  #isUnwanted({ endedAt, chain }: Visit): boolean {
+    // rule: answer-about-waiters-ages
+    return endedAt - (chain?.unwantedAt ?? -Infinity) < this.#burstMs
+  }
+
+  /**
+   * Asks for all leases together whether clients wait for them.
+   * @param isRecent they were asked for a moment ago: this one counts when they are asked for next.
+   */
+  async #follow(visit: Visit, isRecent = false): Promise<void> {
+    const { lease } = visit
+    if (lease === undefined) return
+    visit.chain = Object.assign(visit.chain ?? { unwantedAt: -Infinity }, { lease })
+    this.#chains.add(visit.chain)
+    if (isRecent) return
+    const at = (this.#askedAt = systemClock.now())
     const chains = [...this.#chains].filter(({ lease }) => lease.remainingMs() > 0)
     this.#chains = new Set(chains)
     const resources = chains.flatMap(({ lease }) => lease.resources)
-    const waited = await this.#locks.waitedFor?.(resources)
+    // Where none answers, some may wait.
+    const waited = await this.#locks.waitedFor?.(resources).catch(() => undefined)
     for (const chain of chains) {
       const isWanted = waited?.some((name) => chain.lease.resources.includes(name)) ?? true
       chain.unwantedAt = isWanted ? -Infinity : at
-    }
-  }
-
-  /** The lease of the next job; undefined where that job has to acquire anew. */
-  #handOver(lease: Lease): Lease | undefined {
-    try {
-      return lease.remainingMs() > 0 ? this.#locks.handOver?.(lease, this.#leaseOptions) : undefined
-    } catch {
-      return undefined // The lease was lost in this moment, or the service is closing.
     }
   }
 }

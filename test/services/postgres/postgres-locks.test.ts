@@ -595,12 +595,7 @@ describeService('postgres', 'PostgresLocks', () => {
       const locks = await open({ leaseMs: 5_000 })
       const lease = await locks.acquire(['of-a-job', 'a + b'])
       const running = { job: { token: 'of BullMQ' }, signal: lease.signal }
-      const told = { channel: undefined, logger: silentLogger }
-      const jobLease: JobLease = new SteppedLease(
-        ...([running, lease, undefined, told] as unknown as ConstructorParameters<
-          typeof SteppedLease
-        >),
-      )
+      const jobLease: JobLease = new SteppedLease(running as never, lease)
       const token = await locks.transaction(jobLease, ({ fencingToken }) =>
         Promise.resolve(fencingToken),
       )

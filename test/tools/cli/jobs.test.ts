@@ -11,6 +11,7 @@ import type { LockedQueue } from '../../../src/index.ts'
 import { LockedWorker, type LockedQueueOptions } from '../../../src/index.ts'
 import { until, useFleet } from '../../fixtures.ts'
 import { assertNoLeaks } from '../../support/leaks.ts'
+import { Program } from '../../workers/program.ts'
 import { cli, runningCli, type Said } from './run-cli.ts'
 
 assertNoLeaks()
@@ -279,6 +280,21 @@ describe('work', () => {
       code: 2,
       err: [`bullmq-redlock: --health-port ${port} is taken: give another, or 0`],
     })
+  })
+
+  it.each([
+    ['module.exports = worker'],
+    ['module.exports = { worker }'],
+    ["Object.defineProperty(exports, '__esModule', { value: true }); exports.default = [worker]"],
+    ["Object.defineProperty(exports, '__esModule', { value: true }); exports.worker = worker"],
+  ])('runs a module of CommonJS: %s', async (exporting) => {
+    const path = join(directory, 'worker.cjs')
+    const does = 'drain: async () => true, isRunning: () => true, on() {}'
+    await writeFile(path, `const worker = { name: 'invoices', ${does} }\n${exporting}\n`)
+    await using program = new Program('src/tools/cli/main.ts', ['work', path], env())
+    await program.line(/works on invoices/)
+    program.kill('SIGTERM')
+    expect((await program.end()).code).toBe(0)
   })
 
   it('refuses a missing module, or one without a worker, and says what to export', async () => {

@@ -21,7 +21,7 @@ async function kill(count: number): Promise<void> {
 }
 
 describe('two of five masters are dead', () => {
-  it('a key on two of the others may be a lease: `inspect` does not call it free', async () => {
+  it('a key on two of the others may be a lease: a lease of which it may have had a vote is unknown', async () => {
     await fixture.redlock(LONG)
     await kill(2)
     for (const url of fixture.fleet.urls.slice(2, 4)) {
@@ -146,17 +146,34 @@ describe('the job under a lease', () => {
 })
 
 it('a restarted master may have forgotten a lease: `inspect` does not call it free', async () => {
-  await fixture.redlock(LONG)
+  const redlock = await fixture.redlock(LONG)
   const [first, second, third, ...others] = fixture.fleet.urls.map((url) => openRedis(url, fixture))
   for (const redis of [first, second]) {
     await redis?.set(`${fixture.namespace}:lease:r`, 'token@w', 'PX', 60_000)
   }
   expect((await say('inspect', 'r')).out).toContain('r is free (2 of 5 masters still have')
+  expect((await say('leases')).out).toContain('1 lease: 1 leftover')
+  expect(await redlock.inspect('r')).not.toHaveProperty('unknown')
   await third?.hset(`${fixture.namespace}:master`, 'runId', 'of the process before')
   const said = await say('inspect', 'r')
   expect(said.out).toContain(
     'r may be held: 2 of 5 masters have a key, and 1 is new or restarted, and may have forgotten',
   )
   expect(said.code).toBe(1)
+  expect((await say('leases')).out).toContain('1 lease: 1 unknown')
+  const forgot = 'of 5 masters, 1 is new or restarted, and may have forgotten a key'
+  await until('its client says so', async () => (await redlock.inspect('r')).unknown === forgot)
   expect(others).toHaveLength(2)
+})
+
+it('a master whose user may not scan is not said to be silent', async () => {
+  const [url = ''] = fixture.fleet.urls
+  const redis = openRedis(url, fixture)
+  await redis.acl('SETUSER', 'clerk', 'on', '>secret', '~*', '&*', '+@all', '-scan')
+  fixture.defer(() => redis.acl('DELUSER', 'clerk'))
+  const master = url.replace('://', '://clerk:secret@')
+  const said = await cli(['leases', '--master', master], { env: {} })
+  expect(said.code).toBe(3)
+  expect(said.out).toMatch(/^The holders are not known: \S+ refuses what is asked/)
+  expect(said.err).toMatch(/^\S+ refuses what is asked: NOPERM /)
 })

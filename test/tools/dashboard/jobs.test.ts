@@ -83,11 +83,17 @@ test('a job from all sides, with its stack, its steps and why it stands', async 
   const resource = await get<ResourcePage>(served, '/resource?name=customer:42')
   expect(resource.why).toContain('it holds the line because it failed: card was declined.')
   expect(resource.queues).toEqual([{ queue: 'invoices', jobs: 2, limits: {} }])
-  expect(resource.ended).toMatchObject([{ jobId: 'a', outcome: 'failed' }])
+  const reason = { failedReason: 'card was declined' }
+  expect(resource.ended).toMatchObject([{ jobId: 'a', outcome: 'failed', ...reason }])
   const other = await get<ResourcePage>(served, '/resource?name=customer:7')
-  expect(other.ended).toMatchObject([{ jobId: 'c', outcome: 'completed', reason: '' }])
+  expect(other.ended).toMatchObject([{ jobId: 'c', outcome: 'completed' }])
+  expect(other.ended[0]?.failedReason).toBeUndefined()
   expect(other.why).toBeUndefined()
   expect((await fetch(`${served.base}/job?queue=invoices&id=nobody`)).status).toBe(404)
+  await queue.cancel('b')
+  const [cancelled] = (await get<ResourcePage>(served, '/resource?name=customer:42')).ended
+  expect(cancelled).toMatchObject({ jobId: 'b', outcome: 'failed' })
+  expect(cancelled?.startedAt).toBeUndefined() // The page tells no time that it took.
 })
 
 test('of what a processor threw, however long, the beginning is told', async () => {

@@ -187,7 +187,8 @@ describe.skipIf(program === undefined)('in Chromium', () => {
       fixture.defer(() => locks.close())
       await locks.acquire('customer:42', { autoExtend: true })
       const { masters: _, ...options } = optionsFor(fixture)
-      const handler = fixture.closing(dashboardHandler({ ...options, locks }))
+      const operator = (): string => 'ann'
+      const handler = fixture.closing(dashboardHandler({ ...options, locks, operator }))
       const served = await listen(fixture, (request, response) => {
         handler(request, response)
       })
@@ -198,6 +199,8 @@ describe.skipIf(program === undefined)('in Chromium', () => {
       expect(await rows(page, 'masters')).toEqual(['PostgreSQL'])
       await page.evaluate("location.hash = '#resource=customer:42'")
       await page.getByText(/^customer:42 is held by /).waitFor()
+      await page.getByText('Acts as ann').waitFor()
+      expect(await page.getByRole('button', { name: 'Release' }).count()).toBe(0)
       const said = async (): Promise<string> => page.locator('body').innerText()
       expect(await said()).toContain('What every server says')
       expect(await said()).not.toMatch(/(?<!post)master|votes?\b/i)
@@ -290,9 +293,30 @@ describe.skipIf(program === undefined)('in Chromium', () => {
       .locator('#outcome-text', { hasText: 'customer:42 has its own slots in invoices.' })
       .waitFor()
     expect(await queue.getLimits('customer:42')).toEqual({})
+    // What was done is told, also where the page cannot look afterwards.
+    await page.route('**/resource?*', (route) => route.abort())
+    await page.getByRole('button', { name: 'Pause customer:42' }).click()
+    await page.locator('#outcome-text', { hasText: 'customer:42 is paused in invoices.' }).waitFor()
+    await page.unroute('**/resource?*')
+    await page.getByRole('button', { name: 'Resume customer:42' }).waitFor()
+    expect(await page.locator('#outcome-text').innerText()).toMatch(/^customer:42 is paused/)
+    expect(await queue.getLimits('customer:42')).toMatchObject({ paused: { by: 'ann' } })
+    // It is pressed once, however often the page is drawn until the answer.
+    const answered = fixture.gate()
+    await page.route('**/act', async (route) => {
+      await answered.passed
+      await route.continue()
+    })
+    const resume = page.getByRole('button', { name: 'Resume customer:42' })
+    await resume.click()
+    await new Promise((resolve) => setTimeout(resolve, 1_000))
+    expect(await resume.isDisabled()).toBe(true)
+    answered.open()
+    await page.getByRole('button', { name: 'Pause customer:42' }).waitFor()
     expect(log).toEqual(
       ['rate invoices customer:42 7/60000', 'slots invoices customer:42 3']
         .concat('rate invoices customer:42 reset', 'slots invoices customer:42 reset')
+        .concat('pause invoices customer:42', 'resume invoices customer:42')
         .map((did) => ({ who: 'ann', did })),
     )
   })

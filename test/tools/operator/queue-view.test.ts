@@ -1,15 +1,20 @@
 /** What an operator is shown of the queues of a server. */
 import { Redis } from 'ioredis'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
+import { systemClock } from '../../../src/clock.ts'
 import { LockedQueue } from '../../../src/index.ts'
 import { jobsUnder } from '../../../src/tools/operator/jobs.ts'
 import { lineOf } from '../../../src/tools/operator/lines.ts'
 import { FleetProbe } from '../../../src/tools/operator/fleet-probe.ts'
 import { liveLeases } from '../../../src/tools/operator/live-leases.ts'
 import { QueueView } from '../../../src/tools/operator/queue-view.ts'
+import { standingJobs } from '../../../src/tools/operator/standing-jobs.ts'
 import { useFleet } from '../../fixtures.ts'
 
 const fixture = useFleet({ masters: 1 })
+
+const free = (resource: string): Promise<{ resource: string; masters: [] }> =>
+  Promise.resolve({ resource, masters: [] })
 
 async function addOne(name: string, prefix: string): Promise<void> {
   const connection = { url: fixture.fleet.queue.url }
@@ -34,9 +39,7 @@ test('a resource is found in each of its queues by one connection, and is no que
   const before = await clients()
 
   expect(await view.places.names()).toEqual(names)
-  const inspect = (resource: string): Promise<{ resource: string; masters: [] }> =>
-    Promise.resolve({ resource, masters: [] })
-  const { entries } = await lineOf(view.places, 'order:meta', inspect)
+  const { entries } = await lineOf(view.places, 'order:meta', free)
   expect(entries.map(({ queue }) => queue)).toEqual(names)
   expect((await clients()) - before).toBe(1)
 })
@@ -63,4 +66,22 @@ test('a lease names the job that has it, and not one of another queue that asks 
     const named = [...(await jobsUnder(view.places, leases)).values()].map(({ queue }) => queue)
     expect(named).toEqual([having])
   }
+})
+
+test("times are those of the queue's Redis, however wrong the operator's clock is", async () => {
+  const queue = fixture.lockedQueue({ resource: () => 'r', maxLength: 1 })
+  await queue.add('charge', {})
+  await expect(queue.add('charge', {})).rejects.toThrow('is full')
+  const plain = fixture.plainQueue()
+  const { id = '' } = await plain.add('charge', {}, { delay: 600_000 })
+  vi.spyOn(systemClock, 'wallNow').mockImplementation(() => Date.now() + 3_600_000)
+  fixture.defer(() => {
+    vi.restoreAllMocks()
+  })
+  const view = fixture.closing(new QueueView(fixture.fleet.queue.url, 'bull', 5_000))
+  const { why } = (await view.explain(queue.name, id, free)) ?? {}
+  expect(why).toContain(`Job ${id} (delayed) waits for its delay or backoff to end, at `)
+  const { findings } = await standingJobs(view.places)
+  const ofQueue = findings.filter(({ where }) => where === `queue ${queue.name}`)
+  expect(ofQueue.map(({ code }) => code)).toContain('line-full')
 })

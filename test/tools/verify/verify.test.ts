@@ -144,6 +144,19 @@ describe('an alteration is found:', () => {
     expect(counts(verdict)).toEqual(found)
   })
 
+  it('no token of a lease whose trust was over when it was told', async () => {
+    const second = at(linesOf('gpu', 'granted'), 1)
+    const fencingToken = Number(at(linesOf('gpu', 'granted'), 0)['fencingToken']) - 1
+    const verdict = await verify(
+      altered((line) =>
+        isOf(line, second)
+          ? { ...line, fencingToken, ...(line['event'] === 'lease:granted' && { trustedForMs: 0 }) }
+          : line,
+      ),
+    )
+    expect(counts(verdict)).toEqual({})
+  })
+
   it('two holders in one slot, and holders that disagree about the slots', async () => {
     const pool = (line: Line): boolean => String(line['resource']).startsWith('pool#')
     const same = await verify(

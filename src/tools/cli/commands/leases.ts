@@ -22,7 +22,7 @@ import {
   type ResourceView,
   type ResourceLine,
 } from '../../operator/resource-view.ts'
-import { timeLeft, printable } from '../../operator/words.ts'
+import { whyUnanswered, timeLeft, printable } from '../../operator/words.ts'
 import { shortened } from '../../../options.ts'
 import { hasQuorum, tooFewAnswer, type Coverage } from '../../operator/fleet-probe.ts'
 import { table, type Output } from '../output.ts'
@@ -33,7 +33,7 @@ export const leases: CommandSpec = {
   description:
     'Shows live leases on all masters: holder, fencing token, time left, votes; with --queue-redis also the job and when it ' +
     'started. `held`: a quorum has its key. `leftover`: fewer have, so it is no lease, and it ends by itself. ' +
-    '`unknown`: the missing votes could be on masters that do not answer.',
+    '`unknown`: the missing votes could be of masters that do not answer, or that have restarted and forgotten.',
   examples: ["leases --match 'customer:*'", 'leases --json --limit 10000'],
   options: [
     new Option('--match <glob>', 'only resources with a matching name').default('*'),
@@ -138,8 +138,7 @@ async function jobsOf(cli: Cli, held: readonly LiveLease[]): Promise<JobsByResou
     jobsUnder(queue.places, held).catch((error: unknown) => {
       const problem = messageOf(error)
       const event = { event: 'unreachable', queueRedis: queue.server.name, problem }
-      const name = `the queue's Redis ${queue.server.name}`
-      cli.out.note(`Jobs are not shown: ${name} does not answer: ${printable(problem)}`, event)
+      cli.out.note(`Jobs are not shown: ${printable(queue.server.whyUnanswered(error))}`, event)
       return undefined
     })
   )
@@ -195,7 +194,7 @@ export function answeredByQuorum(
 ): ExitCode {
   for (const { master, problem } of coverage.unreachable) {
     const event = { event: 'unreachable', master, problem }
-    out.note(`${master} does not answer: ${printable(problem)}`, event)
+    out.note(`${master} ${whyUnanswered(problem)}: ${printable(problem)}`, event)
   }
   return hasQuorum(coverage) ? code : EXIT.noQuorum
 }
@@ -204,7 +203,8 @@ export function answeredByQuorum(
 function slotsTable(view: ResourceView, slots: readonly LiveLease[], out: Output): string {
   const held = [view, ...slots].filter(({ state }) => state === 'held').length
   const maybe = slots.filter(({ state }) => state === 'unknown').length
-  const also = maybe === 0 ? '' : `, ${maybe} may be held by masters that do not answer`
+  const also =
+    maybe === 0 ? '' : `, ${maybe} may be held: masters do not answer, or may have forgotten`
   const name = shortened(printable(view.resource))
   const rows = leaseTable({ ...view, leases: slots, masters: view.masters.length }, out)
   return `${name} has slots: ${counted(held, 'is', 'are')} held${also}\n\n${rows}`
@@ -215,7 +215,7 @@ function mastersTable({ masters, service }: ResourceView): string {
     [service === undefined ? 'MASTER' : 'SERVICE', 'HOLDER', 'LEFT', 'COUNTER'],
     masters.map(({ master, holder = '-', ttlMs, counter = '-', problem }) => [
       master,
-      printable(problem === undefined ? holder : `does not answer: ${problem}`),
+      printable(problem === undefined ? holder : `${whyUnanswered(problem)}: ${problem}`),
       ttlMs === undefined ? '-' : timeLeft(ttlMs),
       String(counter),
     ]),

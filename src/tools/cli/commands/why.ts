@@ -29,7 +29,8 @@ export const why: CommandSpec = {
       out.result({ queue, jobId, state: 'unknown', resources: [], why }, () => printable(why))
       return EXIT.attention
     }
-    const log = await logOf(view.places, queue, jobId, flags.resource?.[0])
+    const { places } = view
+    const log = await logOf(places, await places.ofJob(queue, jobId, flags.resource?.[0]), jobId)
     const lines = log.map((line) => `  ${printable(line)}`)
     const shown = log.length === 0 ? [] : ['', 'Its log says last:', ...lines]
     out.result({ queue, jobId, ...job, log }, () => [printable(job.why), ...shown].join('\n'))

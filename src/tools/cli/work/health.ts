@@ -21,7 +21,7 @@ export function voteCount(found: Diagnosis): VoteCount {
   return { voting, quorum, problem: found.problem ?? ungrantedBy(found) }
 }
 
-export interface HealthOptions {
+interface HealthOptions {
   readonly workers: readonly RunnableWorker[]
   /** Aborts when the process begins to drain. */
   readonly signal: AbortSignal

@@ -29,7 +29,7 @@ export async function loadWorkers(
 ): Promise<readonly RunnableWorker[]> {
   const { href } = pathToFileURL(resolve(path))
   const module = await named(path, () => import(href) as Promise<Record<string, unknown>>)
-  const exported = NAMES.map((name) => module[name]).find((value) => value !== undefined)
+  const exported = exportedBy(module)
   if (exported === undefined) {
     throw new UsageError(
       `${path} exports none of ${NAMES.map((name) => `\`${name}\``).join(', ')}: export a LockedWorker, or a function that returns one`,
@@ -44,6 +44,14 @@ export async function loadWorkers(
   throw new UsageError(
     `${path}: expected a LockedWorker, a list of them, or a function that returns one of these`,
   )
+}
+
+/** Of a module of CommonJS, `default` is all that it exports. */
+function exportedBy(module: Readonly<Record<string, unknown>>): unknown {
+  const value = NAMES.map((name) => module[name]).find((each) => each !== undefined)
+  const isOther = typeof value !== 'object' || value === null || value === module
+  if (isOther || Array.isArray(value) || isWorker(value)) return value
+  return exportedBy(value as Readonly<Record<string, unknown>>)
 }
 
 /** Node 20 reads no TypeScript; newer ones read what needs no more than leaving out the types. */

@@ -1,40 +1,29 @@
 /** What an operator does: buttons that say it to the server, and what came of it. */
-import { byId, element, setText } from './rows.js'
+import { byId, element, link, tell } from './rows.js'
 
 /** Who may act; null for a viewer. */
 let operator = null
 
 export function setOperator(state) {
   operator = state.operator
-  const who = byId('operator')
-  who.hidden = operator === null && !state.hasOperatorLogin
-  if (operator !== null) setText(who, `Acts as ${operator}`)
-  else if (who.firstElementChild === null) {
-    who.replaceChildren(element('a', { href: 'login', textContent: 'Log in to act' }))
-  }
-  document.body.toggleAttribute('data-operator', operator !== null)
+  const login = state.hasOperatorLogin ? link('login', 'Log in to act') : undefined
+  tell('operator', operator === null ? login : `Acts as ${operator}`)
 }
 
 export const mayAct = () => operator !== null
 
-/** Buttons in a cell; `acts` are `{ label, action, … }`, or what is false for none. */
-export const buttons = (acts) => ({
-  make: () => element('div', { className: 'acts' }),
-  update: (div) => {
-    const wanted = operator === null ? [] : acts.filter(Boolean)
-    const text = JSON.stringify(wanted)
-    if (div.dataset.wanted === text) return
-    div.dataset.wanted = text
-    div.replaceChildren(...wanted.map(button))
-  },
-})
+/** What is being done. */
+const pending = new Set()
+
+/** `acts` are `{ label, action, … }`, or what is false for none. A viewer has no buttons. */
+export const buttons = (acts) =>
+  mayAct() && element('div', { class: 'acts' }, ...acts.filter(Boolean).map(button))
 
 function button({ label, ...act }) {
   const on = act.jobId === undefined ? act.resource : `job ${act.jobId}`
-  const made = element('button', { type: 'button', textContent: label })
-  made.dataset.act = JSON.stringify(act)
-  made.setAttribute('aria-label', `${label} ${on}`)
-  return made
+  const text = JSON.stringify(act)
+  const named = { type: 'button', 'aria-label': `${label} ${on}`, 'data-act': text }
+  return element('button', { ...named, disabled: pending.has(text) && '' }, label)
 }
 
 const SURE = {
@@ -60,13 +49,15 @@ export function listen(afterwards) {
 }
 
 async function act(pressed, afterwards) {
-  const wanted = JSON.parse(pressed.dataset.act)
+  const text = pressed.dataset.act
+  const wanted = JSON.parse(text)
   if (SURE[wanted.action] !== undefined && !confirm(SURE[wanted.action])) return
   const reason = byId('reason').value.trim()
   const typed = Object.fromEntries(
     // 0 would reset it, and nothing was typed for that. The server refuses null.
     (FIELDS[wanted.action] ?? []).map((name) => [name, Number(byId(name).value) || null]),
   )
+  pending.add(text)
   pressed.disabled = true
   try {
     const answer = await fetch('act', {
@@ -78,17 +69,16 @@ async function act(pressed, afterwards) {
       const { ok, outcome } = await answer.json()
       show(ok ? 'good' : 'bad', outcome)
     } else show('bad', (await answer.text()).trim())
-    await afterwards()
   } catch {
     show('bad', 'No connection to the dashboard: it is not known whether this was done.')
-  } finally {
-    pressed.disabled = false
   }
+  pending.delete(text)
+  pressed.disabled = false
+  await afterwards().catch(() => undefined) // It is tried again with the next state.
 }
 
 /** It stays until the user closes it. */
 function show(state, text) {
   byId('outcome').hidden = false
-  byId('outcome-text').dataset.state = state
-  setText(byId('outcome-text'), text)
+  tell('outcome-text', text, state)
 }

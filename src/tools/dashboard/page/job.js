@@ -1,6 +1,6 @@
-/** One job from all sides. The address says which, so that it can be shared. */
+/** One job from all sides. */
 import { buttons } from './act.js'
-import { byId, link, resourceLink, setText, syncRows } from './rows.js'
+import { byId, link, resourceLink, rows, tell } from './rows.js'
 import { clockTime, duration, known } from './words.js'
 
 export const jobName = ({ queue, jobId }) => `${queue} ${jobId}`
@@ -29,41 +29,30 @@ export function boardLink({ queue, jobId }, text) {
   return link(`${bullBoard}/queue/${job}`, text)
 }
 
-const open = () => {
-  const params = new URLSearchParams(location.hash.slice(1))
-  const [queue, jobId] = [params.get('queue'), params.get('job')]
-  return queue === null || jobId === null ? undefined : { queue, jobId }
+/** What the server is asked; undefined where the address names no job. */
+export const jobPath = (address) =>
+  address.has('queue') && address.has('job')
+    ? `job?${new URLSearchParams({ queue: address.get('queue'), id: address.get('job') })}`
+    : undefined
+
+export async function drawJob(answer, address) {
+  tell('job-title', `Job ${address.get('job')} of ${address.get('queue')}`)
+  const detail = answer.ok ? await answer.json() : undefined
+  tell('job-why', detail?.why ?? (await answer.text()), detail?.state === 'failed' ? 'bad' : '')
+  rows('job-facts', detail === undefined ? [] : factsOf(detail), ([Fact, Value]) => ({
+    Fact,
+    Value,
+  }))
+  const stack = detail?.stacks.join('\n\n') ?? ''
+  byId('job-stack').hidden = stack === ''
+  tell('job-stack-text', stack)
 }
 
-export async function drawJob() {
-  const job = open()
-  const section = byId('job')
-  if (job === undefined) {
-    section.hidden = true
-    return
-  }
-  const { queue, jobId } = job
-  const answer = await fetch(`job?${new URLSearchParams({ queue, id: jobId })}`)
-  const now = open()
-  if (now?.queue !== queue || now.jobId !== jobId) return
-  setText(byId('job-title'), `Job ${jobId} of ${queue}`)
-  section.hidden = false
-  if (!answer.ok) {
-    setText(byId('job-why'), await answer.text())
-    syncRows('job-facts', [], String)
-    byId('job-stack').hidden = true
-    return
-  }
-  drawDetail(await answer.json())
-}
-
-function drawDetail(detail) {
-  const { name, state, why, resources, attempts, log, stepsDone, stacks } = detail
+function factsOf(detail) {
+  const { name, state, resources, attempts, log, stepsDone } = detail
   const { addedAt, startedAt, endedAt, failedReason } = detail
-  setText(byId('job-why'), why)
-  byId('job-why').dataset.state = state === 'failed' ? 'bad' : ''
   const ago = (ms) => `${clockTime(ms)}, ${duration(Date.now() - ms)} ago`
-  const facts = [
+  return [
     ['State', state],
     ['Name', name],
     ['Attempts', String(attempts)],
@@ -71,18 +60,10 @@ function drawDetail(detail) {
     ['Started', known(startedAt, ago)],
     ['Ended', known(endedAt, ago)],
     ['Reason', failedReason],
-    ['Steps done', stepsDone.length === 0 ? undefined : stepsDone.join(', ')],
-    ['Log', log.length === 0 ? undefined : log.join(' · ')],
-    ...resources.map((resource) => ['Resource', resourceLink(resource), resource]),
+    ['Steps done', stepsDone.join(', ') || undefined],
+    ['Log', log.join(' · ') || undefined],
+    ...resources.map((resource) => ['Resource', resourceLink(resource)]),
     ['Bull Board', boardLink(detail, 'its data and result')],
-    ['Actions', jobActs(detail)],
+    ['Actions', jobActs(detail) || undefined],
   ].filter(([, value]) => value !== undefined)
-  syncRows(
-    'job-facts',
-    facts,
-    ([fact, , key = '']) => `${fact}\n${key}`,
-    ([Fact, Value]) => ({ Fact, Value }),
-  )
-  byId('job-stack').hidden = stacks.length === 0
-  setText(byId('job-stack-text'), stacks.join('\n\n'))
 }

@@ -2,8 +2,8 @@
 import { listen, setOperator } from './act.js'
 import { drawCharts } from './charts.js'
 import { setBullBoard } from './job.js'
-import { drawPanels, openable } from './resource.js'
-import { byId, expectNews, say, setText } from './rows.js'
+import { drawPanels, openable } from './panels.js'
+import { byId, expectNews, say, tell } from './rows.js'
 import { drawSections } from './sections.js'
 import { clockTime, count, duration } from './words.js'
 
@@ -28,8 +28,8 @@ const page = {
 
 function draw(state) {
   const { namespace, fleet, leases, search } = state
-  setText(byId('namespace'), namespace)
-  setText(byId('looked'), `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
+  tell('namespace', namespace)
+  tell('looked', `Looked at ${clockTime(state.at)}, every ${duration(state.everyMs)}.`)
   setOperator(state)
   setBullBoard(state.bullBoard)
   drawCharts(state)
@@ -88,20 +88,14 @@ async function connectAgain(stream) {
 }
 
 function showConnection() {
-  const badge = byId('connection')
-  const stale = byId('stale')
   const ageMs = performance.now() - page.heardAt
   const limitMs = Math.max(STALE_MIN_MS, STALE_SNAPSHOTS * (page.state?.everyMs ?? 0))
   const live = page.connected && ageMs < limitMs
   if (page.state === undefined && ageMs < limitMs) return
-  badge.dataset.state = live ? 'live' : 'lost'
-  setText(badge, live ? 'Live' : 'Not connected')
-  stale.hidden = live
-  if (!live) {
-    const what = page.state === undefined ? 'Nothing has come yet' : 'What you see is old'
-    const age = page.state === undefined ? '' : `: ${duration(Math.round(ageMs / 1_000) * 1_000)}`
-    setText(stale, `No connection to the dashboard. ${what}${age}. Trying again …`)
-  }
+  tell('connection', live ? 'Live' : 'Not connected', live ? 'live' : 'lost')
+  const age = duration(Math.round(ageMs / 1_000) * 1_000)
+  const what = page.state === undefined ? 'Nothing has come yet' : `What you see is old: ${age}`
+  tell('stale', live ? undefined : `No connection to the dashboard. ${what}. Trying again …`)
   say('connection', live ? 'Connected again.' : 'Connection lost. What you see is old.')
 }
 

@@ -1,131 +1,91 @@
 /**
- * Tables that are changed in place, so that focus and selection stay where they are. Whatever is
- * shown is put in as text, never as HTML: it comes from databases that others write.
+ * What is shown is made anew after every snapshot, and the page is changed in place where it
+ * differs, so that focus and selection stay where they are. Whatever is shown is put in as text,
+ * never as HTML: it comes from databases that others write.
  */
 
 export const byId = (id) => document.getElementById(id)
 
-export function element(tag, properties = {}, ...children) {
-  const made = document.createElement(tag)
-  for (const [name, value] of Object.entries(properties)) {
-    if (name.startsWith('data-') || name === 'role' || name === 'scope')
-      made.setAttribute(name, value)
-    else made[name] = value
+const SVG = ['svg', 'path']
+
+/** An attribute that is `false` is not there. */
+export function element(tag, attributes = {}, ...children) {
+  const made = SVG.includes(tag)
+    ? document.createElementNS('http://www.w3.org/2000/svg', tag)
+    : document.createElement(tag)
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== false) made.setAttribute(name, value)
   }
   made.append(...children)
   return made
 }
 
-export function setText(target, text) {
-  if (target.textContent !== text) target.textContent = text
-}
-
-/**
- * What can stand in a cell beside a text, or nothing: each is made once and changed afterwards.
- */
-const plain = (text) => ({
-  make: () => element('span'),
-  update: (span) => setText(span, text),
-})
-
-export const stateOf = (state, text = state) => ({
-  make: () => element('span', { className: 'state' }),
-  update: (span) => {
-    span.dataset.state = state
-    setText(span, text)
-  },
-})
-
-export const link = (href, text) => ({
-  make: () => element('a'),
-  update: (anchor) => {
-    // A cell that showed plain text before has no anchor; its address is new as soon as there is
-    // one.
-    if (anchor.getAttribute('href') !== href) anchor.setAttribute('href', href)
-    setText(anchor, text)
-  },
-})
-
-export const resourceLink = (resource) =>
-  link(`#resource=${encodeURIComponent(resource)}`, resource)
-
-export const list = (texts) => ({
-  make: () => element('ol'),
-  update: (ol) => {
-    while (ol.children.length > texts.length) ol.lastChild.remove()
-    while (ol.children.length < texts.length) ol.append(element('li'))
-    for (const [index, text] of texts.entries()) setText(ol.children[index], text)
-  },
-})
-
-/** The table whose rows have this id. */
-export const tableOf = (id) => document.querySelector(`[data-rows=${id}]`)
-
-/** The style sheet changes how tables are laid out, so their roles are said too. */
-function bodyOf(table, columns) {
-  const heads = columns.map((textContent) =>
-    element('th', { role: 'columnheader', scope: 'col', 'data-column': textContent, textContent }),
+/** Makes these the children of an element. One that stays is not moved: it would lose the focus. */
+export function fill(target, ...children) {
+  const before = named([...target.childNodes])
+  const wanted = named(
+    children.map((child) => (child.nodeName ? child : document.createTextNode(child))),
   )
-  const body = element('tbody', { role: 'rowgroup', id: table.dataset.rows })
-  const head = element('thead', { role: 'rowgroup' }, element('tr', { role: 'row' }, ...heads))
-  table.setAttribute('role', 'table')
-  const { caption } = table.dataset
-  if (caption !== undefined) table.createCaption().textContent = caption
-  table.append(head, body)
-  return body
-}
-
-/**
- * Makes the rows with this id agree with `items`, and hides their table where there are none;
- * `cellsOf` gives what stands in each cell, by its column. A row that stays is not moved: that
- * would take the focus from it.
- */
-export function syncRows(id, items, keyOf, cellsOf) {
-  const table = tableOf(id)
-  table.hidden = items.length === 0
-  const [first] = items
-  const body = byId(id) ?? (first && bodyOf(table, Object.keys(cellsOf(first))))
-  if (body === undefined) return
-  const wanted = new Set(items.map(keyOf))
-  const rows = new Map([...body.children].map((row) => [row.dataset.key, row]))
-  for (const [key, row] of rows) {
-    if (wanted.has(key)) continue
-    // The focus of a row that goes moves to the heading above it, and not to the top of the page.
-    if (row.contains(document.activeElement)) body.closest('section').querySelector('h2').focus()
-    row.remove()
+  for (const [name, child] of before) {
+    if (wanted.has(name)) continue
+    // Its focus moves to the heading above it, and not to the top of the page.
+    if (child.contains(document.activeElement))
+      target.closest('section')?.querySelector('h2').focus()
+    child.remove()
   }
-  let place = body.firstElementChild
-  for (const item of items) {
-    const key = keyOf(item)
-    const row = rows.get(key) ?? element('tr', { role: 'row', 'data-key': key })
-    syncCells(row, Object.entries(cellsOf(item)))
-    if (place === row) place = row.nextElementSibling
-    else body.insertBefore(row, place)
+  let place = target.firstChild
+  for (const [name, child] of wanted) {
+    const kept = before.get(name)
+    if (kept !== undefined) become(kept, child)
+    if (kept !== undefined && kept === place) place = place.nextSibling
+    else target.insertBefore(kept ?? child, place)
   }
 }
 
-function syncCells(row, cells) {
-  for (const [index, [column, given]] of cells.entries()) {
-    const content = given?.make === undefined ? plain(given ?? NOTHING) : given
-    let cell = row.children[index]
-    if (cell === undefined) {
-      cell =
-        index === 0
-          ? element('th', { role: 'rowheader', scope: 'row' })
-          : element('td', { role: 'cell' })
-      cell.dataset.column = column
-      if (WIDE.includes(column)) cell.dataset.wide = ''
-      cell.append(content.make())
-      row.append(cell)
-    }
-    const wanted = content.make()
-    // A cell may turn from text into a link.
-    if (wanted.tagName !== cell.firstElementChild.tagName) cell.replaceChildren(wanted)
-    content.update(cell.firstElementChild)
-    // On a phone a cell without a value takes no room.
-    cell.toggleAttribute('data-empty', ['', NOTHING].includes(cell.textContent))
-  }
+/** By their keys, or else their kinds, each with its number among those of the same. */
+function named(nodes) {
+  const counts = new Map()
+  return new Map(
+    nodes.map((node) => {
+      const name = node.dataset?.key ?? node.nodeName
+      counts.set(name, (counts.get(name) ?? 0) + 1)
+      return [`${name} ${counts.get(name)}`, node]
+    }),
+  )
 }
+
+function become(node, wanted) {
+  if (node.nodeName === '#text') {
+    if (node.data !== wanted.data) node.data = wanted.data
+    return
+  }
+  for (const name of node.getAttributeNames()) {
+    if (!wanted.hasAttribute(name)) node.removeAttribute(name)
+  }
+  for (const { name, value } of wanted.attributes) {
+    if (node.getAttribute(name) !== value) node.setAttribute(name, value)
+  }
+  fill(node, ...wanted.childNodes)
+}
+
+/** What the element with this id says, in the colour of a state. It is hidden for undefined. */
+export function tell(id, text, state) {
+  const target = byId(id)
+  target.hidden = text === undefined
+  if (state !== undefined) target.dataset.state = state
+  fill(target, text ?? '')
+}
+
+export const stateOf = (state, text = state) =>
+  element('span', { class: 'state', 'data-state': state }, text)
+
+export const link = (href, text) => element('a', { href }, text)
+
+/** Undefined for no resource. */
+export const resourceLink = (resource) =>
+  resource === undefined ? undefined : link(`#resource=${encodeURIComponent(resource)}`, resource)
+
+export const list = (texts) => element('ol', {}, ...texts.map((text) => element('li', {}, text)))
 
 const NOTHING = '–'
 
@@ -133,6 +93,44 @@ const NOTHING = '–'
 const WIDE = [
   ...['Holder', 'Job', 'First jobs', 'Waits for', 'Why', 'Reason', 'Actions', 'Outcome', 'Value'],
 ]
+
+/**
+ * The table whose rows have this id: one for each item, and hidden where there are none. `cellsOf`
+ * gives what stands in each cell, by its column; `false` for no such column. The first cell names
+ * the row. The style sheet changes how tables are laid out, so their roles are said too.
+ */
+export function rows(id, items, cellsOf) {
+  const table = document.querySelector(`[data-rows=${id}]`)
+  table.hidden = items.length === 0
+  table.setAttribute('role', 'table')
+  const cells = items.map((item) =>
+    Object.entries(cellsOf(item)).filter(([, content]) => content !== false),
+  )
+  const heads = (cells[0] ?? []).map(([column]) =>
+    element('th', { role: 'columnheader', scope: 'col', 'data-column': column }, column),
+  )
+  const { caption } = table.dataset
+  fill(
+    table,
+    ...(caption === undefined ? [] : [element('caption', {}, caption)]),
+    element('thead', { role: 'rowgroup' }, element('tr', { role: 'row' }, ...heads)),
+    element('tbody', { role: 'rowgroup', id }, ...cells.map(rowOf)),
+  )
+}
+
+function rowOf([first, ...others]) {
+  const name = cellOf('th', { role: 'rowheader', scope: 'row' }, first)
+  const cells = others.map((cell) => cellOf('td', { role: 'cell' }, cell))
+  return element('tr', { role: 'row', 'data-key': name.textContent }, name, ...cells)
+}
+
+function cellOf(tag, attributes, [column, content = NOTHING]) {
+  const cell = element(tag, { ...attributes, 'data-column': column }, content)
+  if (WIDE.includes(column)) cell.dataset.wide = ''
+  // On a phone a cell without a value takes no room.
+  if (['', NOTHING].includes(cell.textContent)) cell.dataset.empty = ''
+  return cell
+}
 
 /** What the live region said last, by topic. */
 const said = new Map()

@@ -7,11 +7,12 @@ export const count = (number, one) => `${whole(number)} ${number === 1 ? one : `
 /** The value in words; undefined where it is not known. */
 export const known = (value, words) => (value === undefined ? undefined : words(value))
 
+/** What rounds to 60 min is an hour. */
 export function duration(ms) {
   if (ms < 0) return 'no expiry'
   if (ms < 1_000) return `${Math.round(ms)} ms`
   if (ms < 60_000) return `${(ms / 1_000).toFixed(1)} s`
-  if (ms < 3_600_000) return `${Math.round(ms / 60_000)} min`
+  if (ms < 3_570_000) return `${Math.round(ms / 60_000)} min`
   return ms < 172_800_000 ? `${Math.round(ms / 3_600_000)} h` : `${Math.round(ms / 86_400_000)} d`
 }
 

@@ -1,5 +1,5 @@
 /** Commands in what people are told: they have the options of the one who reads them. */
-import { quoted } from '../../command-line.ts'
+import { quoted } from './command-line.ts'
 
 /** Which servers a command asks, and so whose options it takes. */
 const SERVERS: Readonly<Record<string, 'masters' | 'queue' | 'both' | 'none'>> = {
@@ -26,11 +26,23 @@ export function takes(command: string, servers?: 'masters' | 'queue'): boolean {
 
 /** A text whose commands have the options of the one who reads it: they run as they are shown. */
 export function withOptions(text: string, options: readonly GivenOption[] = []): string {
-  return text.replace(COMMAND, (start: string, command: string) =>
-    options
-      .filter(({ servers }) => takes(command, servers))
-      .reduce((all, { flag, value }) => `${all} ${flag} ${quoted(value)}`, start),
-  )
+  return text.replace(COMMAND, (start: string, command: string, at: number) => {
+    const [shown = ''] = text.slice(at).split('`', 1)
+    return options
+      .filter(({ flag, servers }) => takes(command, servers) && !shown.includes(` ${flag} `))
+      .reduce((all, { flag, value }) => `${all} ${flag} ${quoted(value)}`, start)
+  })
+}
+
+/** What a command needs to find a queue with this prefix. */
+export function prefixOption(prefix: string): readonly GivenOption[] {
+  return prefix === 'bull' ? [] : [{ flag: '--prefix', value: prefix, servers: 'queue' }]
+}
+
+/** A text whose commands find the queue. @param queue its prefix, and its name behind a colon. */
+export function ofQueue(text: string, queue: string): string {
+  const end = queue.lastIndexOf(':')
+  return withOptions(text, end < 0 ? [] : prefixOption(queue.slice(0, end)))
 }
 
 /** The same of all texts of a value, as JSON. */
