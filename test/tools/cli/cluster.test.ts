@@ -233,7 +233,9 @@ describe('a cluster with troubles', () => {
     expect(doctor.out).toMatch(/error +queue .*: its cluster serves 0 of 16384 slots/)
     const refused = await takesWrites(server, '{lost}:calls:meta').catch((error: unknown) => error)
     expect(String(refused)).toMatch(/^Error: 127.0.0.1:\d+ answers: CLUSTERDOWN/)
-    expect(server.whyUnanswered(refused)).toMatch(/^the queue's Redis .* cannot be used: .* answers: CL/)
+    expect(server.whyUnanswered(refused)).toMatch(
+      /^the queue's Redis .* cannot be used: .* answers: CL/,
+    )
     await owner?.cluster('ADDSLOTS', slot)
     await until('it is whole', async () => {
       const after = await cli(['doctor'], { env: env() })
