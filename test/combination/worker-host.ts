@@ -90,7 +90,9 @@ export class WorkerHost {
         processor,
       )
       this.worker = new Worker<JobData>(setup.queue, plain, {
-        connection,
+        // A command that is given up while BullMQ's worker starts fails it for good: it then calls
+        // again without a pause, which fills this process' memory.
+        connection: { ...connection, maxRetriesPerRequest: null },
         ...{ lockDuration: 2_000, stalledInterval: 400, maxStalledCount: 5 },
         ...bullmqOptions(setup),
       })
