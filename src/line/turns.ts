@@ -64,6 +64,11 @@ export async function mayGoBack(lines: LineBackend, visit: LineVisit): Promise<b
   return (await lines.send('moveToActive', [lines.keys['meta']], looks)) === 0
 }
 
+/** Whether a worker that looks is given a job, if the queue gives out jobs. */
+export async function couldStart(lines: LineBackend): Promise<boolean> {
+  return (await lines.run('line/lua/read-could-start', {})) === 1
+}
+
 /**
  * The next jobs that sleep behind the first job of a batch, locked with its token.
  * @param most this many at most.

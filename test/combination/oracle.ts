@@ -1377,8 +1377,6 @@ const CLOSED = /^Error: Connection is closed/
 
 /** Several bursts: a lease that is waited for is released at the end of the next burst. */
 const TURNS_WITHIN_MS = 300
-/** A quarter of a worker's slots may wait longer than two bursts: with fewer slots, none may. */
-const SLOTS_TO_WAIT_LONGER = 4
 
 /**
  * Judged by the work of the other queue, from when a worker had the job until it started. While
@@ -1387,10 +1385,8 @@ const SLOTS_TO_WAIT_LONGER = 4
 function takeTurns(knowledge: Knowledge): Found {
   const { history, beside, graceMs, jobs, runs } = knowledge
   if (beside === undefined || knowledge.isFaulty || beside.isFaulty) return []
-  const { order, rate, limiter, batch, concurrency, burstMs } = history.plan.settings
+  const { order, rate, limiter, batch } = history.plan.settings
   if (order !== 'strict' || rate !== undefined || limiter !== undefined || batch) return []
-  // Such a job meets the end of a longer one by chance.
-  const longestMs = concurrency < SLOTS_TO_WAIT_LONGER ? 2 * burstMs : Infinity
   const operations = [history, beside.history].flatMap(({ plan }) => plan.operations)
   if (operations.some((each) => STOPS.test(each.do))) return []
   return jobs.flatMap(({ uid, plan, resources, runs: [start] }) => {
@@ -1405,7 +1401,6 @@ function takeTurns(knowledge: Knowledge): Found {
       .filter((run) => run.resources.includes(resource))
       .map((run) => Math.min(beside.endOf(run), start.at) - Math.max(run.at, from))
       .filter((ms) => ms > 0)
-    if (work.some((ms) => ms > longestMs)) return []
     const worked = work.reduce((sum, ms) => sum + ms, 0)
     if (worked <= TURNS_WITHIN_MS + 2 * Math.max(0, ...work) + graceMs) return []
     const detail = `${uid} waited while the other queue worked on ${resource} for ${worked.toFixed(0)} ms`

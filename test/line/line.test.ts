@@ -39,6 +39,24 @@ async function behindTheFirst() {
   return { ...seen, queue, gate }
 }
 
+/** Other clients hold the resources. `longer`: waits for them that are longer than two bursts. */
+async function whereTaken(...resources: readonly string[]) {
+  const holder = await fixture.redlock()
+  for (const resource of resources) await holder.acquire(resource)
+  const redlock = await fixture.redlock()
+  const acquire = redlock.acquire.bind(redlock)
+  const longer: { readonly signal?: AbortSignal; readonly atOnce: number; isOver: boolean }[] = []
+  vi.spyOn(redlock, 'acquire').mockImplementation(async (resource, options = {}) => {
+    const { waitMs = 0, signal } = options
+    if (waitMs <= 100) return acquire(resource, options)
+    const atOnce = 1 + longer.filter(({ isOver }) => !isOver).length
+    const wait = { ...(signal && { signal }), atOnce, isOver: false }
+    longer.push(wait)
+    return acquire(resource, options).finally(() => (wait.isOver = true))
+  })
+  return { redlock, longer }
+}
+
 /** Takes the next mark by which an idle worker looks for jobs, as one that is killed then. */
 async function takeNextMark(): Promise<() => boolean> {
   const thief = fixture.redis().duplicate()
@@ -356,23 +374,24 @@ describe('turns', () => {
 
   test('of jobs whose resource is taken, a quarter of the slots wait longer at once', async () => {
     const lines = upTo(8).map(String)
-    const holder = await fixture.redlock()
-    for (const line of lines) await holder.acquire(line)
-    const redlock = await fixture.redlock()
-    const acquire = redlock.acquire.bind(redlock)
-    let [waiting, most] = [0, 0]
-    vi.spyOn(redlock, 'acquire').mockImplementation(async (resource, options) => {
-      const isLonger = (options?.waitMs ?? 0) > 100
-      if (isLonger) most = Math.max(most, ++waiting)
-      return acquire(resource, options).finally(() => {
-        if (isLonger) waiting--
-      })
-    })
+    const { redlock, longer } = await whereTaken(...lines)
     const queue = makeQueue()
     for (const line of lines) await queue.addBulk(jobs(line, 1))
     const seen = await work({ redlock, concurrency: 8 })
     await until('each has come back', () => seen.requeued.length >= 6 * lines.length)
-    expect(most).toBe(2)
+    expect(Math.max(...longer.map(({ atOnce }) => atOnce))).toBe(2)
+  })
+
+  test('one of few slots waits longer, and gives way to a job that could start', async () => {
+    const { redlock, longer } = await whereTaken('a', 'b')
+    const queue = makeQueue()
+    await queue.addBulk([...jobs('a', 1), ...jobs('b', 2)])
+    const { order } = await work({ redlock, concurrency: 2 })
+    await until('one waits longer', () => longer.some(({ isOver }) => !isOver))
+    expect(Math.max(...longer.map(({ atOnce }) => atOnce))).toBe(1)
+    await Promise.all(upTo(30).map((nr) => queue.addBulk(jobs(`free-${nr}`, nr + 2))))
+    await until('all that could start ran', () => order.length === 30)
+    expect(longer.some(({ signal }) => signal?.aborted)).toBe(true)
   })
 
   test("some jobs wait for their resource in place with order: 'relaxed'", async () => {

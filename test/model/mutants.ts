@@ -289,7 +289,7 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
     ],
     ['lost-mark-is-left-again', 'never', 'mark that is lost'],
     [
-      'lost-mark-is-left-again',
+      'due-job-could-start',
       ["redis.call('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) > 0", 'false'],
       'for a delayed job that is due',
     ],
@@ -339,6 +339,8 @@ const BY_TEST: Readonly<Record<string, readonly (readonly [string, Change, title
       "for their resource in place with order: 'relaxed'",
     ],
     ['few-jobs-wait-longer', 'never', 'a quarter of the slots wait longer'],
+    ['few-jobs-wait-longer', ['lines ? 1', 'lines ? 0'], 'one of few slots waits longer'],
+    ['one-of-few-slots-gives-way', 'never', 'gives way to a job that could start'],
     [
       'spent-burst-releases-its-lease',
       ['!== true', '!== null'],

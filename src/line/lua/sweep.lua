@@ -14,6 +14,7 @@
 --- @include "line"
 --- @include "order"
 --- @include "set-limit"
+--- @include "could-start"
 -- Twice the interval that BullMQ has without the option.
 local LONGEST_CHECK_MS = 60000
 local limit = ARGV.most
@@ -70,6 +71,5 @@ for _, place in ipairs(redis.call('ZRANGEBYSCORE', SPACE .. 'deadlines', '-inf',
     rules('wake')(job, false, '')
   end
 end
-local dueBefore = string.format('%.0f', (math.floor(nowMs()) + 1) * 0x1000)
 -- rule: lost-mark-is-left-again
-if isAnyReady() or redis.call('ZCOUNT', DELAYED, '-inf', '(' .. dueBefore) > 0 then mark() end
+if couldStart() then mark() end

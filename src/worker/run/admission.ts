@@ -8,7 +8,7 @@ import { jitteredMs } from '../../backoff.ts'
 import { sleep, systemClock } from '../../clock.ts'
 import { WaitedTooLongError } from '../../job-errors.ts'
 import type { LineBackend } from '../../line/line-backend.ts'
-import { dueAt, mayGoBack, park } from '../../line/turns.ts'
+import { couldStart, dueAt, mayGoBack, park } from '../../line/turns.ts'
 import type { Lease } from '../../lock/lease.ts'
 import { labelOf } from '../../names.ts'
 import type { AcquireOutcome } from '../../lock/outcome.ts'
@@ -99,7 +99,7 @@ function waitedTooLong({ job, resources, options }: Visit): UnrecoverableError {
 }
 
 async function leaseFor(visit: Visit): Promise<AcquireOutcome> {
-  const { resources, slots, stop, options } = visit
+  const { resources, slots, options } = visit
   const { locks, leaseOptions } = options
   const hasOwnSlots = slots !== undefined
   let [splits, waits] = [0, 0]
@@ -113,13 +113,9 @@ async function leaseFor(visit: Visit): Promise<AcquireOutcome> {
       await sleep(systemClock, slotMs)
       waits++
     } else if (isTaken && !hasOwnSlots && waits === 0) {
-      const { signal } = stop
       const waitMs = patienceMs(visit)
       if (waitMs === 0) return outcome
-      visit.isPatient = waitMs > options.waitMs
-      const waiting = locks.acquire(resources, { ...leaseOptions, waitMs, signal })
-      const lease = await waiting.catch(() => undefined) // The next attempt says why.
-      visit.isPatient = false
+      const lease = await waitInPlace(visit, waitMs)
       if (lease !== undefined) return { status: 'granted', lease }
       waits++
     } else if (outcome.status === 'split' && splits < SPLIT_TRIES) {
@@ -136,13 +132,41 @@ async function leaseFor(visit: Visit): Promise<AcquireOutcome> {
  * A job that was refused before waits about as long as it slept. Else jobs of other queues that
  * run longer than a burst would release the lease mostly while it sleeps.
  */
-function patienceMs({ job, options: { waitMs, visits } }: Visit): number {
+function patienceMs({ job, options: { waitMs, visits, lines } }: Visit): number {
   const patient = [...visits.running].filter(({ isPatient }) => isPatient)
   // The other slots are for other resources.
   // rule: few-jobs-wait-longer
-  if (4 * (patient.length + 1) > (workerOf(job)?.concurrency ?? 0)) return waitMs
+  if (patient.length >= (quarterOf(job) || (lines ? 1 : 0))) return waitMs
   // rule: refused-job-waits-longer
   return Math.max(waitMs, Math.min(WAIT_MS * 2 ** earlierRequeues(job), MAX_WAIT_MS))
+}
+
+/** Of the slots of its worker; 0 where these are few. */
+function quarterOf(job: Job): number {
+  return Math.floor((workerOf(job)?.concurrency ?? 0) / 4)
+}
+
+/** @returns its lease; undefined where the next attempt says why it has none. */
+async function waitInPlace(visit: Visit, waitMs: number): Promise<Lease | undefined> {
+  const { job, resources, stop, options } = visit
+  const { locks, leaseOptions, lines } = options
+  const over = new AbortController()
+  const signal = AbortSignal.any([stop.signal, over.signal])
+  const waiting = locks.acquire(resources, { ...leaseOptions, waitMs, signal })
+  visit.isPatient = waitMs > options.waitMs
+  if (visit.isPatient && lines && quarterOf(job) === 0) void giveWay(visit, lines, over)
+  const lease = await waiting.catch(() => undefined)
+  visit.isPatient = false
+  return lease
+}
+
+/** Ends the wait of one that takes a slot which another job of the queue could use. */
+async function giveWay(visit: Visit, lines: LineBackend, over: AbortController): Promise<void> {
+  do {
+    await sleep(systemClock, WAIT_MS)
+    // rule: one-of-few-slots-gives-way
+    if (await couldStart(lines).catch(() => true)) over.abort()
+  } while (visit.isPatient && !over.signal.aborted)
 }
 
 /** Protected in BullMQ's types. A job that a test has made has none. */
