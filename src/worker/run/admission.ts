@@ -165,7 +165,7 @@ async function giveWay(visit: Visit, lines: LineBackend, over: AbortController):
   do {
     await sleep(systemClock, WAIT_MS)
     // rule: one-of-few-slots-gives-way
-    if (await couldStart(lines).catch(() => true)) over.abort()
+    if (visit.isPatient && (await couldStart(lines).catch(() => true))) over.abort()
   } while (visit.isPatient && !over.signal.aborted)
 }
 
